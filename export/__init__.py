@@ -1,0 +1,1 @@
+"""Export to ONNX and ExecuTorch, and the bundle that carries both."""

@@ -1,0 +1,1 @@
+"""Translation from a bundle without torch."""

@@ -1,0 +1,1 @@
+"""Parameters and Mult-Adds of a model, counted against the mobile budget."""

@@ -1,0 +1,62 @@
+"""Assembles the commands; turns the project's errors into a message and an exit code."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from lite_nlp import __version__
+from lite_nlp.cli.console import err
+from lite_nlp.errors import LiteNlpError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="lite-nlp",
+    help="Train, count, compress, export and run small text-to-text models that fit a phone.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 over budget."""
+    debug = "--debug" in sys.argv[1:]
+    if debug:
+        # Accepted anywhere on the line, since people add it to the end of the command that just failed.
+        sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
+    try:
+        app()
+    except LiteNlpError as error:
+        _fail(str(error), debug=debug)
+    except KeyboardInterrupt:
+        _fail("interrupted", debug=False)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing is left to say to it.
+        sys.stdout = None  # type: ignore[assignment]
+        raise SystemExit(1) from None
+
+
+def _fail(message: str, *, debug: bool) -> None:
+    if debug:
+        traceback.print_exc()
+    err.print(f"error: {message}", markup=False, soft_wrap=True)
+    raise SystemExit(1)

@@ -1,0 +1,1 @@
+"""Corpora, tokenizer and token-budget batches. Importing this package imports nothing heavy."""

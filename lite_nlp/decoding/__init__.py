@@ -1,0 +1,1 @@
+"""Greedy and beam search over one small step interface, in NumPy."""

@@ -1,0 +1,235 @@
+"""The validated configuration of a model and its training: what a preset file holds. Imports no torch."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import tomli_w
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from lite_nlp.configs import list_presets, preset_path
+from lite_nlp.errors import ConfigError
+
+__all__ = ["Config", "ModelConfig", "Reproduces", "TrainingConfig", "dump_config", "load_config", "parse_config"]
+
+Family = Literal["transformer", "lite-transformer", "lightconv"]
+
+
+class _Section(BaseModel):
+    """A section that rejects unknown keys and silent conversions such as "3" for 3."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Reproduces(_Section):
+    """The published row that a preset reproduces."""
+
+    paper: str
+    table: str
+    row: str
+
+
+class ModelConfig(_Section):
+    """Architecture of an encoder-decoder.
+
+    Families (Lite Transformer, section 4): ``transformer`` has full-width self-attention; ``lite-transformer`` runs
+    attention on the first half of the channels and a convolution on the second half, in parallel (LSRA);
+    ``lightconv`` has a full-width convolution in place of self-attention (Wu et al. 2019).
+    """
+
+    family: Family
+    src_vocab_size: int = Field(default=8000, ge=4)
+    tgt_vocab_size: int = Field(default=8000, ge=4)
+    #: none: three tables; decoder: target input and output share one; all: source shares it too.
+    tie_embeddings: Literal["none", "decoder", "all"] = "all"
+    embed_dim: int = Field(ge=2)
+    ffn_dim: int = Field(ge=1)
+    num_encoder_layers: int = Field(default=6, ge=1)
+    num_decoder_layers: int = Field(default=6, ge=1)
+    #: Heads of self-attention (of its half of the channels in a lite-transformer).
+    num_heads: int = Field(default=4, ge=1)
+    #: Heads of cross-attention, which always has the full width.
+    cross_num_heads: int = Field(default=4, ge=1)
+    #: One odd kernel size per encoder layer; empty for a transformer.
+    kernel_sizes: tuple[int, ...] = ()
+    #: One kernel size per decoder layer.
+    decoder_kernel_sizes: tuple[int, ...] = ()
+    conv_type: Literal["lightweight", "dynamic"] = "lightweight"
+    conv_glu: bool = False
+    conv_num_heads: int = Field(default=4, ge=1)
+    #: LayerNorm before each block (pre-norm) instead of after the residual sum (post-norm).
+    pre_norm: bool = False
+    #: LayerNorm after the last layer of each stack; wanted with pre_norm.
+    final_norm: bool = False
+    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
+    attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    ffn_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    conv_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    #: Longest sequence, in tokens with the end mark, that the position table covers.
+    max_positions: int = Field(default=1024, ge=2)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lists_to_tuples(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
+    @property
+    def attention_dim(self) -> int:
+        """Channels of the self-attention branch; 0 if there is none."""
+        return {"transformer": self.embed_dim, "lite-transformer": self.embed_dim // 2, "lightconv": 0}[self.family]
+
+    @property
+    def conv_dim(self) -> int:
+        """Channels of the convolution branch; 0 if there is none."""
+        return self.embed_dim - self.attention_dim
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.tie_embeddings == "all" and self.src_vocab_size != self.tgt_vocab_size:
+            raise ValueError(
+                "tie_embeddings = 'all' needs one vocabulary: expected src_vocab_size = tgt_vocab_size, "
+                f"found {self.src_vocab_size} and {self.tgt_vocab_size}"
+            )
+        if self.family == "lite-transformer" and self.embed_dim % 2:
+            raise ValueError(f"embed_dim: a lite-transformer splits it in halves, expected an even number, found {self.embed_dim}")
+        self._check_heads("num_heads", self.num_heads, "the attention channels", self.attention_dim)
+        self._check_heads("cross_num_heads", self.cross_num_heads, "embed_dim", self.embed_dim)
+        self._check_heads("conv_num_heads", self.conv_num_heads, "the convolution channels", self.conv_dim)
+        self._check_kernels("kernel_sizes", self.kernel_sizes, self.num_encoder_layers)
+        self._check_kernels("decoder_kernel_sizes", self.decoder_kernel_sizes, self.num_decoder_layers)
+        for size in self.kernel_sizes:
+            if size % 2 == 0:
+                raise ValueError(f"kernel_sizes: expected odd sizes (centred in the encoder), found {size}")
+        return self
+
+    def _check_heads(self, key: str, heads: int, what: str, channels: int) -> None:
+        if channels % heads:
+            raise ValueError(f"{key}: expected a divisor of {what} ({channels}), found {heads}")
+
+    def _check_kernels(self, key: str, sizes: tuple[int, ...], layers: int) -> None:
+        expected = layers if self.conv_dim else 0
+        if len(sizes) != expected:
+            raise ValueError(f"{key}: expected {expected} sizes for a {self.family} with {layers} layers, found {len(sizes)}")
+        for size in sizes:
+            if size < 1:
+                raise ValueError(f"{key}: expected sizes of at least 1, found {size}")
+
+
+class TrainingConfig(_Section):
+    """How a model is trained. Lengths are in optimizer steps unless the name says otherwise."""
+
+    seed: int = Field(default=1, ge=0)
+    max_steps: int = Field(default=100_000, ge=1)
+    max_epochs: int = Field(default=1_000, ge=1)
+    #: Bound of rows x (longest source + longest target) in one batch of one process, padding included.
+    batch_tokens: int = Field(default=4096, ge=8)
+    #: Batches whose gradients are summed for one optimizer step.
+    gradient_accumulation: int = Field(default=1, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    min_learning_rate: float = Field(default=1e-9, ge=0.0)
+    warmup_steps: int = Field(default=4000, ge=0)
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    adam_beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
+    adam_beta2: float = Field(default=0.98, ge=0.0, lt=1.0)
+    adam_epsilon: float = Field(default=1e-8, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)
+    #: Largest gradient norm; 0 turns clipping off.
+    clip_norm: float = Field(default=1.0, ge=0.0)
+    precision: Literal["fp32", "bf16"] = "fp32"
+    #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
+    validate_every_steps: int = Field(default=0, ge=0)
+    #: What early stopping watches on the validation split.
+    validate_metric: Literal["loss", "bleu"] = "loss"
+    #: Validations without improvement before training stops; 0 never stops early.
+    patience: int = Field(default=0, ge=0)
+    #: Write a checkpoint to resume from every so many steps (and at every validation).
+    checkpoint_every_steps: int = Field(default=500, ge=1)
+    #: The final weights are the mean of this many of the latest validated checkpoints.
+    average_checkpoints: int = Field(default=5, ge=1)
+    #: Longest source or target in tokens; longer training pairs are left out and counted.
+    max_tokens: int = Field(default=256, ge=2)
+
+
+class Config(_Section):
+    """A whole preset: its name, the published row it reproduces if any, model and training."""
+
+    name: str
+    reproduces: Reproduces | None = None
+    model: ModelConfig
+    training: TrainingConfig = TrainingConfig()
+
+
+def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Load a preset by name or a TOML file by path.
+
+    Args:
+        source: The name of a preset, or the path of a config file.
+        overrides: ``section.key=value`` strings; the value is read as TOML, or as a string if it is no TOML.
+
+    Raises:
+        ConfigError: If the file is missing or malformed, a key is unknown, or a value is wrong.
+    """
+    path = preset_path(str(source)) if str(source) in list_presets() else Path(source)
+    if path.is_dir():
+        path = path / "config.toml"
+    if not path.is_file():
+        raise ConfigError(f"{source}: expected a config file or the name of a preset ({', '.join(list_presets())})")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: could not be read: {error}") from error
+    return parse_config(text, name=str(source), overrides=overrides)
+
+
+def parse_config(text: str, *, name: str, overrides: Sequence[str] = ()) -> Config:
+    """Parse and validate TOML text; ``name`` stands for it in error messages."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name}: expected TOML, found an error: {error}") from error
+    for override in overrides:
+        _apply_override(content, override)
+    try:
+        return Config.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {_describe(error)}") from error
+
+
+def dump_config(config: Config) -> str:
+    """The config as TOML text that ``load_config`` reads back to an equal config."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _apply_override(content: dict[str, Any], override: str) -> None:
+    key, separator, value = override.partition("=")
+    section, dot, name = key.strip().partition(".")
+    if not separator or not dot or not name:
+        raise ConfigError(f"--set {override}: expected section.key=value")
+    try:
+        parsed: Any = tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    table = content.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--set {override}: expected a section, found the plain value {section} = {table!r}")
+    table[name] = parsed
+
+
+def _describe(error: ValidationError) -> str:
+    """All problems, one per line, each with its key, the expectation and what was found."""
+    lines = []
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"]) or "config"
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown key {key}")
+        elif problem["type"] == "missing":
+            lines.append(f"missing key {key}")
+        elif problem["type"] == "value_error":
+            lines.append(f"{key}: {str(problem['ctx']['error'])}")
+        else:
+            lines.append(f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, found {problem['input']!r}")
+    return "; ".join(lines)
