@@ -94,7 +94,9 @@ class ModelConfig(_Section):
                 f"found {self.src_vocab_size} and {self.tgt_vocab_size}"
             )
         if self.family == "lite-transformer" and self.embed_dim % 2:
-            raise ValueError(f"embed_dim: a lite-transformer splits it in halves, expected an even number, found {self.embed_dim}")
+            raise ValueError(
+                f"embed_dim: a lite-transformer splits it in halves, expected an even number, found {self.embed_dim}"
+            )
         self._check_heads("num_heads", self.num_heads, "the attention channels", self.attention_dim)
         self._check_heads("cross_num_heads", self.cross_num_heads, "embed_dim", self.embed_dim)
         self._check_heads("conv_num_heads", self.conv_num_heads, "the convolution channels", self.conv_dim)
@@ -112,7 +114,9 @@ class ModelConfig(_Section):
     def _check_kernels(self, key: str, sizes: tuple[int, ...], layers: int) -> None:
         expected = layers if self.conv_dim else 0
         if len(sizes) != expected:
-            raise ValueError(f"{key}: expected {expected} sizes for a {self.family} with {layers} layers, found {len(sizes)}")
+            raise ValueError(
+                f"{key}: expected {expected} sizes for a {self.family} with {layers} layers, found {len(sizes)}"
+            )
         for size in sizes:
             if size < 1:
                 raise ValueError(f"{key}: expected sizes of at least 1, found {size}")
@@ -229,7 +233,7 @@ def _describe(error: ValidationError) -> str:
         elif problem["type"] == "missing":
             lines.append(f"missing key {key}")
         elif problem["type"] == "value_error":
-            lines.append(f"{key}: {str(problem['ctx']['error'])}")
+            lines.append(f"{key}: {problem['ctx']['error']!s}")
         else:
             lines.append(f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, found {problem['input']!r}")
     return "; ".join(lines)

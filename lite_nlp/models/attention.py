@@ -1,0 +1,116 @@
+"""Multi-head softmax attention with a fixed-capacity cache for incremental decoding.
+
+Shape letters of the model code: B batch, T target tokens, S source tokens, C cache capacity, D channels of the module,
+H heads, K kernel size. Masks are boolean, True means "may attend".
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+__all__ = ["CrossAttention", "SelfAttention", "causal_mask", "xavier_linear"]
+
+
+def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
+    """A Linear with Xavier-uniform weights and zero bias."""
+    linear = nn.Linear(in_features, out_features, bias=bias)
+    nn.init.xavier_uniform_(linear.weight, gain=gain)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+def causal_mask(length: int, device: torch.device) -> Tensor:
+    """The mask (1, 1, T, T) with which a token attends to itself and what came before."""
+    positions = torch.arange(length, device=device)
+    return (positions[None, :] <= positions[:, None])[None, None]
+
+
+def _split_heads(x: Tensor, num_heads: int) -> Tensor:
+    # (B, T, D) -> (B, H, T, D / H)
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def _merge_heads(x: Tensor) -> Tensor:
+    # (B, H, T, D / H) -> (B, T, D)
+    return x.transpose(1, 2).flatten(2)
+
+
+class SelfAttention(nn.Module):
+    """Self-attention (Vaswani et al. 2017, section 3.2) whose query, key and value come from one fused Linear.
+
+    Args:
+        embed_dim: Channels D of input and output.
+        num_heads: Heads H, a divisor of ``embed_dim``.
+        dropout: Drop rate of the attention weights while training.
+    """
+
+    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
+        self.dropout = dropout
+        self.in_proj = xavier_linear(embed_dim, 3 * embed_dim)
+        for part in self.in_proj.weight.data.chunk(3):
+            # Each of the three as if it were its own Linear, with the gain of the published models (papers' code).
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+        self.out_proj = xavier_linear(embed_dim, embed_dim)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Attend within ``x`` (B, T, D) under ``mask`` (broadcastable to (B, 1, T, T)); returns (B, T, D)."""
+        query, key, value = (_split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        dropout = self.dropout if self.training else 0.0
+        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        projected: Tensor = self.out_proj(_merge_heads(out))
+        return projected
+
+    def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
+        """Empty caches (B, H, C, D / H) for ``capacity`` tokens, with the batch, type and device of ``like``."""
+        shape = (like.shape[0], self.num_heads, capacity, self.head_dim)
+        return {"self_key": like.new_zeros(shape), "self_value": like.new_zeros(shape)}
+
+    def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output (B, 1, D) and the new caches."""
+        query, key, value = (_split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        slots = torch.arange(state["self_key"].shape[2], device=x.device)
+        # A select instead of an indexed write keeps the step free of side effects, as the exported graphs need it.
+        here = (slots[None, :] == position[:, None])[:, None, :, None]
+        keys = torch.where(here, key, state["self_key"])
+        values = torch.where(here, value, state["self_value"])
+        mask = (slots[None, :] <= position[:, None])[:, None, None, :]
+        out = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
+        return self.out_proj(_merge_heads(out)), {"self_key": keys, "self_value": values}
+
+
+class CrossAttention(nn.Module):
+    """Attention from the target to the encoded source; keys and values are projected once per sentence.
+
+    Args:
+        embed_dim: Channels D of target, source and output.
+        num_heads: Heads H, a divisor of ``embed_dim``.
+        dropout: Drop rate of the attention weights while training.
+    """
+
+    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query_proj = xavier_linear(embed_dim, embed_dim, gain=2**-0.5)
+        self.memory_proj = xavier_linear(embed_dim, 2 * embed_dim)
+        for part in self.memory_proj.weight.data.chunk(2):
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+        self.out_proj = xavier_linear(embed_dim, embed_dim)
+
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values, each (B, H, S, D / H), of the encoded source ``memory`` (B, S, D)."""
+        key, value = self.memory_proj(memory).chunk(2, dim=-1)
+        return _split_heads(key, self.num_heads), _split_heads(value, self.num_heads)
+
+    def forward(self, x: Tensor, key: Tensor, value: Tensor, src_mask: Tensor) -> Tensor:
+        """Attend from ``x`` (B, T, D) to projected ``key`` and ``value`` under ``src_mask`` (B, S)."""
+        query = _split_heads(self.query_proj(x), self.num_heads)
+        dropout = self.dropout if self.training else 0.0
+        mask = src_mask[:, None, None, :]
+        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
+        projected: Tensor = self.out_proj(_merge_heads(out))
+        return projected

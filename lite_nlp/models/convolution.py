@@ -1,0 +1,99 @@
+"""Lightweight and dynamic convolution (Wu et al. 2019), the short-range branch of LSRA (Lite Transformer, section 4).
+
+The kernels of all positions are laid out as one banded matrix per head, so that applying them is a batched matrix
+product like attention's: short sentences, the case on a phone, need no K-fold unfolding of the activations.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.models.attention import xavier_linear
+
+__all__ = ["Convolution", "band_matrix"]
+
+
+def band_matrix(kernels: Tensor, *, left: int) -> Tensor:
+    """Lay out per-position kernels as banded matrices.
+
+    Args:
+        kernels: (..., T, K); tap k of position t applies to position t + k - left.
+        left: Taps that reach before the position: K // 2 when centred, K - 1 when causal.
+
+    Returns:
+        (..., T, T); entry (t, s) is tap s - t + left of position t, or 0 out of reach. Taps beyond either end fall away
+        without renormalisation, as in the published models.
+    """
+    length, taps = kernels.shape[-2:]
+    # Padding each row by T and re-cutting the flat rows one shorter shifts row t to the right by t.
+    skewed = F.pad(kernels, (0, length)).flatten(-2)[..., : length * (length + taps - 1)]
+    return skewed.unflatten(-1, (length, length + taps - 1))[..., left : left + length]
+
+
+class Convolution(nn.Module):
+    """Linear (and GLU), depthwise convolution with softmax-normalised kernels shared by each head, Linear.
+
+    Args:
+        channels: Channels D of input and output.
+        kernel_size: Taps K.
+        num_heads: Heads H, a divisor of ``channels``; D / H channels share a kernel.
+        dynamic: Kernels generated from the activation at each position, instead of learned ones.
+        glu: The first Linear doubles the channels and a gated linear unit halves them again.
+        causal: Kernels end at the current token (decoder) instead of being centred on it (encoder).
+        dropout: Drop rate of the normalised kernel taps while training.
+    """
+
+    def __init__(
+        self, *, channels: int, kernel_size: int, num_heads: int, dynamic: bool, glu: bool, causal: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.num_heads = num_heads
+        self.glu = glu
+        self.left = kernel_size - 1 if causal else kernel_size // 2
+        self.dropout = dropout
+        self.in_proj = xavier_linear(channels, 2 * channels if glu else channels)
+        self.kernel_proj = xavier_linear(channels, num_heads * kernel_size, bias=False) if dynamic else None
+        self.kernel = None if dynamic else nn.Parameter(torch.empty(num_heads, kernel_size))
+        if self.kernel is not None:
+            nn.init.xavier_uniform_(self.kernel)
+        self.out_proj = xavier_linear(channels, channels)
+
+    def _gate(self, x: Tensor) -> Tensor:
+        projected: Tensor = self.in_proj(x)
+        return F.glu(projected, dim=-1) if self.glu else projected
+
+    def _kernels(self, x: Tensor) -> Tensor:
+        """Normalised kernels (B, H, T, K), or (1, H, T, K) if they do not depend on ``x`` (B, T, D)."""
+        if self.kernel_proj is not None:
+            taps = self.kernel_proj(x).unflatten(-1, (self.num_heads, self.kernel_size)).transpose(1, 2)
+        else:
+            taps = self.kernel[None, :, None, :].expand(1, self.num_heads, x.shape[1], self.kernel_size)  # type: ignore[index]
+        return F.dropout(taps.softmax(dim=-1), self.dropout, self.training)
+
+    def forward(self, x: Tensor, token_mask: Tensor | None) -> Tensor:
+        """Convolve ``x`` (B, T, D); where ``token_mask`` (B, T) is False the input counts as zero.
+
+        The mask acts after the first Linear: before it, as in the authors' code, the Linear's bias would leak from
+        padding into the kernels' reach (a deliberate deviation).
+        """
+        gated = self._gate(x)
+        if token_mask is not None:
+            gated = gated * token_mask[:, :, None]
+        matrix = band_matrix(self._kernels(gated), left=self.left)
+        values = gated.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, D / H)
+        mixed = torch.matmul(matrix.to(values.dtype), values).transpose(1, 2).flatten(2)
+        projected: Tensor = self.out_proj(mixed)
+        return projected
+
+    def init_state(self, like: Tensor) -> dict[str, Tensor]:
+        """The K - 1 last gated inputs (B, K - 1, D), all zero before the first token."""
+        return {"conv": like.new_zeros(like.shape[0], self.kernel_size - 1, self.out_proj.in_features)}
+
+    def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """One token ``x`` (B, 1, D); returns the output (B, 1, D) and the shifted window."""
+        gated = self._gate(x)
+        window = torch.cat([state["conv"], gated], dim=1)  # (B, K, D)
+        values = window.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, K, D / H)
+        mixed = torch.matmul(self._kernels(gated), values).transpose(1, 2).flatten(2)
+        return self.out_proj(mixed), {"conv": window[:, 1:]}
