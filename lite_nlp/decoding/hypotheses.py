@@ -1,0 +1,140 @@
+"""Hypotheses of a search: how they are scored, which tokens may extend them, and which of them go on."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.data.vocabulary import EOS_ID, SPECIAL_TOKENS
+from lite_nlp.errors import ModelError
+
+__all__ = ["Candidates", "Hypothesis", "expand", "length_penalty", "repeated_ngrams"]
+
+#: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
+_FIRST_TOKEN = len(SPECIAL_TOKENS)
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One translation: ``tokens`` without special ids, and ``score``, its length-penalized log-probability (nats)."""
+
+    tokens: list[int] = field(default_factory=list)
+    score: float = -np.inf
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The ways one step can extend the ``W`` live hypotheses of each of ``S`` sentences; scores are log-probabilities.
+
+    ``end_scores`` (S, W): ending each hypothesis here. ``ends`` (S, W): whether that end is among the ``beam_size``
+    best candidates of its sentence. ``scores``, ``parents``, ``tokens`` (S, W'): the best extensions by a token, best
+    first; ``parents`` is the hypothesis extended, 0 to W - 1.
+    """
+
+    end_scores: NDArray[np.float64]
+    ends: NDArray[np.bool_]
+    scores: NDArray[np.float64]
+    parents: NDArray[np.int64]
+    tokens: NDArray[np.int64]
+
+
+def length_penalty(length: int | NDArray[np.int64], alpha: float) -> float | NDArray[np.float64]:
+    """What a log-probability is divided by: ``((5 + length) / 6) ** alpha`` (GNMT, Wu et al. 2016, equation 14).
+
+    Args:
+        length: Tokens of the hypothesis, the end mark included.
+        alpha: 0 for none; larger values favour longer hypotheses.
+    """
+    penalty: float | NDArray[np.float64] = ((5.0 + length) / 6.0) ** alpha
+    return penalty
+
+
+def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Tokens that would complete an n-gram that the hypothesis contains already.
+
+    Args:
+        history: (R, T) tokens produced so far.
+        size: n, at least 1.
+
+    Returns:
+        Row indices and token ids, pairwise; a pair may occur twice.
+    """
+    rows, length = history.shape
+    if length < size:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    windows = np.lib.stride_tricks.sliding_window_view(history, size, axis=1)  # (R, T - n + 1, n)
+    latest = history[:, length - size + 1 :].reshape(rows, 1, size - 1)
+    found, position = np.nonzero((windows[:, :, :-1] == latest).all(axis=2))
+    return found, windows[found, position, -1]
+
+
+def expand(
+    logits: NDArray[np.float32],
+    live: NDArray[np.float64],
+    *,
+    beam_size: int,
+    blocked: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
+    must_end: NDArray[np.bool_],
+) -> Candidates:
+    """Rank all extensions of the live hypotheses.
+
+    Probabilities are the model's own: pad and bos take part in the softmax but are never produced. A hypothesis that
+    is dead (score -inf, when there are fewer extensions than places) only has dead extensions.
+
+    Args:
+        logits: (S * W, V), row ``s * W + w`` for hypothesis ``w`` of sentence ``s``.
+        live: (S, W) log-probabilities of the live hypotheses.
+        beam_size: Hypotheses kept per sentence.
+        blocked: Rows of ``logits`` and tokens that must not extend them.
+        must_end: (S,) sentences that have no step left, so that only the end mark may follow.
+
+    Raises:
+        ModelError: If the logits are not finite where they should be.
+    """
+    sentences, width = live.shape
+    normalizer = _log_sum_exp(logits)
+    words = logits[:, _FIRST_TOKEN:]
+    if blocked is not None:
+        words = words.copy()
+        words[blocked[0], blocked[1] - _FIRST_TOKEN] = -np.inf
+    kept = min(beam_size, words.shape[1])
+    ids, values = _largest(words, kept)
+
+    end_scores = live + (logits[:, EOS_ID] - normalizer).reshape(sentences, width)
+    scores = live[:, :, None] + (values - normalizer[:, None]).reshape(sentences, width, kept)
+    scores = scores.reshape(sentences, width * kept)
+    scores[must_end] = -np.inf
+
+    ranked = np.argsort(-np.concatenate([end_scores, scores], axis=1), axis=1, kind="stable")[:, :beam_size]
+    ends = np.zeros((sentences, width), np.bool_)
+    sentence, place = np.nonzero(ranked < width)
+    ends[sentence, ranked[sentence, place]] = True
+    ends &= end_scores > -np.inf
+
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :beam_size]  # (S, W')
+    return Candidates(
+        end_scores=end_scores,
+        ends=ends,
+        scores=np.take_along_axis(scores, best, axis=1),
+        parents=best // kept,
+        tokens=np.take_along_axis(ids.reshape(sentences, width * kept), best, axis=1) + _FIRST_TOKEN,
+    )
+
+
+def _log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(R,) logarithm of the sum of exponentials of each row."""
+    largest = logits.max(axis=1)
+    if not np.isfinite(largest).all():
+        raise ModelError("model: expected finite logits at every step, found NaN or infinity; its weights are damaged")
+    normalizer: NDArray[np.float64] = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1, dtype=np.float64))
+    return normalizer
+
+
+def _largest(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Columns and values of the ``count`` largest entries of each row, in no order."""
+    if count == 1:
+        # The greedy case: several times faster than a partition.
+        columns = values.argmax(axis=1)[:, None]
+    else:
+        columns = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
+    return columns, np.take_along_axis(values, columns, axis=1)

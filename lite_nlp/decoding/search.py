@@ -1,0 +1,178 @@
+"""Greedy and beam search, one implementation for every engine, in NumPy.
+
+The model is behind a small interface, ``StepModel``: the same search runs over PyTorch, ONNX Runtime and ExecuTorch.
+Greedy search is beam search with one place.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams
+from lite_nlp.errors import ConfigError
+
+__all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search"]
+
+#: What an engine carries from step to step; opaque to the search.
+State: TypeAlias = Any
+
+
+class StepModel(Protocol):
+    """A model that decodes one token of every row per step. B: rows, S: source tokens, V: vocabulary."""
+
+    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
+        """Encode the sources (both (B, S), mask True where there is a token) for at most ``capacity`` steps."""
+        ...
+
+    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
+        """Consume one token per row, (B,); return the next token's logits, (B, V), and the new state."""
+        ...
+
+    def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
+        """The state whose row ``i`` is the present row ``rows[i]``; rows may repeat or be left out."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How to search.
+
+    A sentence of n source tokens gets ``int(max_length_ratio * n) + max_length_extra`` steps, but at most
+    ``max_steps``; the end mark takes one, and is forced in the last.
+
+    Attributes:
+        beam_size: Hypotheses kept per sentence; 1 is greedy search.
+        max_length_ratio: Steps per source token.
+        max_length_extra: Steps on top of that.
+        max_steps: Bound whatever the source length, None for no bound.
+        length_penalty: Exponent of ``length_penalty``; no effect on greedy search but on the score.
+        no_repeat_ngram: No n-gram of this many tokens occurs twice in an output; 0 allows all.
+
+    Raises:
+        ConfigError: If a value is out of range.
+    """
+
+    beam_size: int = 1
+    max_length_ratio: float = 2.0
+    max_length_extra: int = 10
+    max_steps: int | None = None
+    length_penalty: float = 0.6
+    no_repeat_ngram: int = 0
+
+    def __post_init__(self) -> None:
+        smallest = {"beam_size": 1, "max_length_ratio": 0, "max_length_extra": 1, "length_penalty": 0, "no_repeat_ngram": 0}
+        for name, least in smallest.items():
+            if not getattr(self, name) >= least:
+                raise ConfigError(f"{name}: expected at least {least}, found {getattr(self, name)}")
+        if self.max_steps is not None and self.max_steps < 1:
+            raise ConfigError(f"max_steps: expected at least 1, found {self.max_steps}")
+
+    def steps(self, src_length: int) -> int:
+        """Steps for a sentence of ``src_length`` tokens, the end mark not counted."""
+        steps = int(self.max_length_ratio * src_length) + self.max_length_extra
+        return steps if self.max_steps is None else min(steps, self.max_steps)
+
+
+def search(model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchOptions) -> list[Hypothesis]:
+    """The best hypothesis for every source, all of them in one batch.
+
+    Every step ranks, for each sentence, all extensions of its live hypotheses. Ends among the ``beam_size`` best
+    become finished hypotheses; the best ``beam_size`` others live on. A sentence is done, and leaves the batch, when
+    ``beam_size`` hypotheses are finished, when no live one can overtake the best, or when its steps are used up. The
+    result for a sentence does not depend on the others in the batch.
+
+    Args:
+        model: The engine.
+        src_rows: Token ids of the sources, without special ids; the end mark is added here.
+        options: How to search.
+
+    Returns:
+        One hypothesis per source, in the order of ``src_rows``.
+
+    Raises:
+        ModelError: If the model produces logits that are not finite.
+    """
+    if not src_rows:
+        return []
+    src_tokens, src_mask = _pad_sources(src_rows)
+    run = _Run(options, np.array([options.steps(len(row)) for row in src_rows], np.int64))
+    state = model.start(src_tokens, src_mask, int(run.limits.max()))
+    step = 0
+    while True:
+        logits, state = model.step(run.latest, state)
+        step += 1
+        rows = run.advance(logits, step)
+        if not len(rows):
+            return [Hypothesis(run.best_tokens[i], float(run.best_scores[i])) for i in range(len(src_rows))]
+        if not np.array_equal(rows, np.arange(len(logits))):
+            state = model.reorder(state, rows)
+
+
+def _pad_sources(src_rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    lengths = np.array([len(row) + 1 for row in src_rows])
+    tokens = np.full((len(src_rows), int(lengths.max())), PAD_ID, np.int64)
+    for index, row in enumerate(src_rows):
+        tokens[index, : len(row)] = row
+        tokens[index, len(row)] = EOS_ID
+    return tokens, np.arange(tokens.shape[1]) < lengths[:, None]
+
+
+class _Run:
+    """The search's own state: S sentences still in the batch, W live hypotheses each, N sentences in all."""
+
+    def __init__(self, options: SearchOptions, limits: NDArray[np.int64]) -> None:
+        count = len(limits)
+        self.options = options
+        self.limits = limits  # (N,) steps allowed
+        self.best_scores = np.full(count, -np.inf)  # (N,) with the length penalty
+        self.best_tokens: list[list[int]] = [[] for _ in range(count)]
+        self.finished = np.zeros(count, np.int64)  # (N,) finished hypotheses
+        self.sentences = np.arange(count)  # (S,) their indices among the N
+        self.live = np.zeros((count, 1))  # (S, W) log-probabilities
+        self.latest = np.full(count, BOS_ID, np.int64)  # (S * W,) tokens to consume next
+        self.history = np.zeros((count, 0), np.int64)  # (S * W, T) tokens produced
+
+    def advance(self, logits: NDArray[np.float32], step: int) -> NDArray[np.int64]:
+        """Extend all hypotheses by step number ``step`` (from 1); return the rows of ``logits`` that go on, in order."""
+        size = self.options.no_repeat_ngram
+        candidates = expand(
+            logits,
+            self.live,
+            beam_size=self.options.beam_size,
+            blocked=repeated_ngrams(self.history, size) if size else None,
+            must_end=self.limits[self.sentences] <= step,
+        )
+        self._finish(candidates, step)
+        going = ~self._done(candidates, step)
+        rows = (np.arange(len(self.sentences))[:, None] * self.live.shape[1] + candidates.parents)[going].reshape(-1)
+        self.sentences = self.sentences[going]
+        self.live = candidates.scores[going]
+        self.latest = candidates.tokens[going].reshape(-1)
+        self.history = np.concatenate([self.history[rows], self.latest[:, None]], axis=1)
+        return rows
+
+    def _finish(self, candidates: Candidates, step: int) -> None:
+        scores = candidates.end_scores / length_penalty(step, self.options.length_penalty)
+        width = self.live.shape[1]
+        for sentence, beam in zip(*np.nonzero(candidates.ends), strict=True):
+            index = self.sentences[sentence]
+            self.finished[index] += 1
+            if scores[sentence, beam] > self.best_scores[index]:
+                self.best_scores[index] = scores[sentence, beam]
+                self.best_tokens[index] = self.history[sentence * width + beam].tolist()
+
+    def _done(self, candidates: Candidates, step: int) -> NDArray[np.bool_]:
+        """(S,) sentences whose best hypothesis is settled.
+
+        A log-probability only falls as a hypothesis grows, so dividing the present one by the penalty of the greatest
+        length bounds the score that a live hypothesis can still reach.
+        """
+        limits = self.limits[self.sentences]
+        reachable = candidates.scores[:, 0] / length_penalty(limits, self.options.length_penalty)
+        full = self.finished[self.sentences] >= self.options.beam_size
+        settled: NDArray[np.bool_] = full | (limits <= step) | (self.best_scores[self.sentences] >= reachable)
+        return settled
