@@ -38,15 +38,14 @@ class Candidates:
     tokens: NDArray[np.int64]
 
 
-def length_penalty(length: int | NDArray[np.int64], alpha: float) -> float | NDArray[np.float64]:
+def length_penalty(length: int | NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
     """What a log-probability is divided by: ``((5 + length) / 6) ** alpha`` (GNMT, Wu et al. 2016, equation 14).
 
     Args:
         length: Tokens of the hypothesis, the end mark included.
         alpha: 0 for none; larger values favour longer hypotheses.
     """
-    penalty: float | NDArray[np.float64] = ((5.0 + length) / 6.0) ** alpha
-    return penalty
+    return np.asarray((5.0 + length) / 6.0, np.float64) ** alpha
 
 
 def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

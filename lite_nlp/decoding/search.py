@@ -64,7 +64,13 @@ class SearchOptions:
     no_repeat_ngram: int = 0
 
     def __post_init__(self) -> None:
-        smallest = {"beam_size": 1, "max_length_ratio": 0, "max_length_extra": 1, "length_penalty": 0, "no_repeat_ngram": 0}
+        smallest = {
+            "beam_size": 1,
+            "max_length_ratio": 0,
+            "max_length_extra": 1,
+            "length_penalty": 0,
+            "no_repeat_ngram": 0,
+        }
         for name, least in smallest.items():
             if not getattr(self, name) >= least:
                 raise ConfigError(f"{name}: expected at least {least}, found {getattr(self, name)}")
@@ -137,7 +143,7 @@ class _Run:
         self.history = np.zeros((count, 0), np.int64)  # (S * W, T) tokens produced
 
     def advance(self, logits: NDArray[np.float32], step: int) -> NDArray[np.int64]:
-        """Extend all hypotheses by step number ``step`` (from 1); return the rows of ``logits`` that go on, in order."""
+        """Extend all hypotheses by step number ``step`` (from 1); return which rows of ``logits`` go on, in order."""
         size = self.options.no_repeat_ngram
         candidates = expand(
             logits,

@@ -1,0 +1,113 @@
+"""Lines of text in: as soon as they arrive, one item per line, whatever the line holds."""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from lite_nlp.errors import DataError
+
+__all__ = ["open_lines", "read_chunks", "read_file_lines"]
+
+#: Bytes asked for at a time; a terminal or a pipe gives what it has, which may be one line.
+_READ_BYTES: Final = 1 << 16
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def open_lines(path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
+    """Open a text file, ``.gz`` or not, or standard input if ``path`` is None.
+
+    A file is checked to its end first, so that a bad byte is reported before any work is done; a stream cannot be.
+
+    Yields:
+        The open stream and its name for messages.
+
+    Raises:
+        DataError: If the file cannot be read or is not UTF-8.
+    """
+    if path is None:
+        yield sys.stdin.buffer, "standard input"
+        return
+    if path.is_file():
+        with _open(path) as stream:
+            for _ in read_chunks(stream, str(path)):
+                pass
+    with _open(path) as stream:
+        yield stream, str(path)
+
+
+def read_chunks(stream: BinaryIO, name: str) -> Iterator[list[str]]:
+    r"""Lines as they become available: each list holds the complete lines that one read gave, at least one.
+
+    Only ``\n`` ends a line; a ``\r`` before it, and a byte order mark before the first line, are dropped. A last line
+    without ``\n`` counts.
+
+    Args:
+        stream: Anything with ``read1``: a file, standard input, ``io.BytesIO``.
+        name: Stands for the stream in messages.
+
+    Raises:
+        DataError: If a line is not UTF-8; lines before it have been yielded.
+    """
+    number = 1
+    rest: list[bytes] = []
+    at_end = False
+    while not at_end:
+        block = _read(stream, name)
+        at_end = not block
+        complete, newline, unfinished = block.rpartition(b"\n")
+        if at_end:
+            lines = [b"".join(rest)] if any(rest) else []
+        elif newline:
+            lines = b"".join([*rest, complete]).split(b"\n")
+            rest = [unfinished]
+        else:
+            rest.append(unfinished)
+            continue
+        if number == 1 and lines:
+            lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
+        decoded: list[str] = []
+        for line in lines:
+            try:
+                decoded.append(line.removesuffix(b"\r").decode("utf-8"))
+            except UnicodeDecodeError as error:
+                if decoded:
+                    yield decoded
+                found = f"byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+                raise DataError(f"{name}: line {number + len(decoded)}: expected UTF-8, found {found}") from error
+        if decoded:
+            yield decoded
+        number += len(decoded)
+
+
+def read_file_lines(path: Path) -> list[str]:
+    """All lines of a text file, ``.gz`` or not.
+
+    Raises:
+        DataError: If the file cannot be read or is not UTF-8.
+    """
+    with _open(path) as stream:
+        return [line for chunk in read_chunks(stream, str(path)) for line in chunk]
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    try:
+        stream: gzip.GzipFile | BinaryIO = gzip.GzipFile(path, "rb") if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path}: expected a readable text file: {error}") from error
+    with stream:
+        yield cast(BinaryIO, stream)
+
+
+def _read(stream: BinaryIO, name: str) -> bytes:
+    try:
+        block: bytes = stream.read1(_READ_BYTES)  # type: ignore[attr-defined]
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{name}: expected a readable text file, found: {error}") from error
+    return block
