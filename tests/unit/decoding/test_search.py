@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+
+from lite_nlp.decoding.hypotheses import expand, length_penalty, repeated_ngrams
+from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.errors import ConfigError, ModelError
+
+
+class FixedModel:
+    """The same logits at every step, for every row."""
+
+    def __init__(self, logits):
+        self.logits = np.array(logits, np.float32)
+        self.steps = 0
+
+    def start(self, src_tokens, src_mask, capacity):
+        self.src_tokens, self.src_mask, self.capacity = src_tokens, src_mask, capacity
+
+    def step(self, tokens, state):
+        self.steps += 1
+        if self.steps == 1:
+            self.first_tokens = tokens.copy()
+        return np.tile(self.logits, (len(tokens), 1)), state
+
+    def reorder(self, state, rows):
+        return state
+
+
+def test_no_sources_need_no_model():
+    assert search(FixedModel([0.0]), [], SearchOptions()) == []
+
+
+def test_sources_are_ended_and_padded_and_decoding_starts_with_bos():
+    model = FixedModel([0, 0, 9, 0])
+    search(model, [[3, 3, 3], [], [3]], SearchOptions())
+    assert model.src_tokens.tolist() == [[3, 3, 3, 2], [2, 0, 0, 0], [3, 2, 0, 0]]
+    assert model.src_mask.tolist() == [[True] * 4, [True, False, False, False], [True, True, False, False]]
+    assert model.src_tokens.dtype == np.int64
+    assert model.first_tokens.tolist() == [1, 1, 1]
+    assert model.capacity == 16
+
+
+def test_an_immediate_end_is_an_empty_translation_with_its_probability():
+    found = search(FixedModel([0, 0, 2, 0]), [[3]], SearchOptions(length_penalty=0.0))[0]
+    assert found.tokens == []
+    assert found.score == pytest.approx(2 - np.log(3 + np.e**2))
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 7])
+def test_pad_and_bos_are_never_produced(beam_size):
+    found = search(FixedModel([50, 40, 0, 1, 2]), [[3, 4]], SearchOptions(beam_size=beam_size))[0]
+    assert set(found.tokens) <= {3, 4}
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_the_step_bound_follows_the_source_length_and_forces_the_end(beam_size):
+    options = SearchOptions(beam_size=beam_size, max_length_ratio=1.5, max_length_extra=2, length_penalty=0.0)
+    model = FixedModel([0, 0, -90, 5, 4, 4, 4, 4])
+    found = search(model, [[3] * 2, [3] * 5], options)
+    assert [len(hypothesis.tokens) for hypothesis in found] == [4, 8]
+    assert model.steps == model.capacity == 9
+
+
+def test_max_steps_bounds_every_sentence():
+    found = search(FixedModel([0, 0, -90, 5]), [[3] * 50], SearchOptions(max_steps=7))[0]
+    assert found.tokens == [3] * 6
+
+
+def test_blocking_every_word_ends_the_sentence():
+    found = search(FixedModel([0, 0, -9, 5, 4]), [[3] * 5], SearchOptions(no_repeat_ngram=1))[0]
+    assert found.tokens == [3, 4]
+
+
+def test_fewer_words_than_places():
+    found = search(FixedModel([0, 0, 1, 2]), [[3]], SearchOptions(beam_size=5, length_penalty=0.0))[0]
+    assert found.tokens == []
+
+
+def test_logits_are_left_as_they_are():
+    logits = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
+    kept = logits.copy()
+    expand(
+        logits,
+        np.zeros((2, 1)),
+        beam_size=2,
+        blocked=(np.array([0, 1]), np.array([3, 4])),
+        must_end=np.array([False, True]),
+    )
+    np.testing.assert_array_equal(logits, kept)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_damaged_weights_are_an_error_not_a_translation(bad):
+    with pytest.raises(ModelError, match="expected finite logits at every step, found NaN or infinity"):
+        search(FixedModel([0, 0, 1, bad]), [[3]], SearchOptions())
+
+
+def test_length_penalty_is_that_of_gnmt():
+    assert length_penalty(1, 0.6) == 1.0
+    assert length_penalty(7, 0.0) == 1.0
+    assert length_penalty(7, 1.0) == pytest.approx(2.0)
+    assert length_penalty(19, 0.5) == pytest.approx(2.0)
+
+
+def test_repeated_ngrams():
+    history = np.array([[3, 4, 3, 4, 3], [3, 4, 5, 6, 7]])
+    rows, tokens = repeated_ngrams(history, 2)
+    assert sorted(set(zip(rows.tolist(), tokens.tolist(), strict=True))) == [(0, 4)]
+    rows, tokens = repeated_ngrams(history, 3)
+    assert sorted(set(zip(rows.tolist(), tokens.tolist(), strict=True))) == [(0, 4)]
+    rows, tokens = repeated_ngrams(history, 1)
+    assert set(zip(rows.tolist(), tokens.tolist(), strict=True)) == {(0, 3), (0, 4), *((1, t) for t in range(3, 8))}
+    assert repeated_ngrams(history, 6)[0].size == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, "beam_size: expected at least 1, found 0"),
+        ({"length_penalty": -0.5}, "length_penalty: expected at least 0, found -0.5"),
+        ({"length_penalty": float("nan")}, "length_penalty: expected at least 0, found nan"),
+        ({"no_repeat_ngram": -1}, "no_repeat_ngram: expected at least 0, found -1"),
+        ({"max_length_extra": 0}, "max_length_extra: expected at least 1, found 0"),
+        ({"max_steps": 0}, "max_steps: expected at least 1, found 0"),
+    ],
+)
+def test_options_out_of_range(options, message):
+    with pytest.raises(ConfigError, match=message):
+        SearchOptions(**options)
