@@ -1,4 +1,4 @@
-"""Every figure here is independent of our code: counted on the authors' released models, or published in their tables."""
+"""Every figure here comes from elsewhere: counted on the authors' released models, or published in their tables."""
 
 import pytest
 
