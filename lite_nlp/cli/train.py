@@ -1,0 +1,128 @@
+"""``lite-nlp train``: a preset or config file, trained on a data directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lite_nlp.cli.console import err, out
+from lite_nlp.errors import TrainingError
+
+if TYPE_CHECKING:
+    from lite_nlp.data.corpus import DataDirectory
+    from lite_nlp.models.config import Config
+
+__all__ = ["train"]
+
+
+def train(
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A preset's name or a config file.")],
+    data: Annotated[Path, typer.Option("--data", help="Data directory, from `lite-nlp data prepare`.")],
+    out_directory: Annotated[Path, typer.Option("--out", help="Directory of the run, then of the model.")],
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one key of the config.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    init_from: Annotated[
+        str | None, typer.Option("--init-from", metavar="MODEL", help="Begin with the weights of this model.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the run in --out.")] = False,
+) -> None:
+    """Train a model; run it under `accelerate launch` or `torchrun` to use many processes or machines."""
+    if resume and force:
+        raise typer.BadParameter("--resume goes on with a run, --force throws it away: expected one of them")
+    from lite_nlp.data.corpus import open_data
+    from lite_nlp.models.config import load_config
+
+    loaded = load_config(config, overrides or ())
+    directory = open_data(data)
+    fitted = _fit_vocabulary(loaded, directory.tokenizer.vocab_size)
+    metrics = _train(
+        fitted, directory, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
+        announce_vocabulary=fitted != loaded,
+    )  # fmt: skip
+    if metrics is not None:
+        _print_metrics(out_directory, metrics)
+
+
+def _train(
+    config: "Config",
+    data: "DataDirectory",
+    *,
+    out_directory: Path,
+    resume: bool,
+    force: bool,
+    init_from: str | None,
+    announce_vocabulary: bool,
+) -> dict[str, Any] | None:
+    """Train in this process; the metrics in the first process, None in the others."""
+    import torch
+
+    from lite_nlp.models.build import build_model
+    from lite_nlp.training.loop import TrainingJob, train
+    from lite_nlp.training.processes import start_processes
+
+    accelerator = start_processes(config.training.precision)
+    try:
+        if announce_vocabulary and accelerator.is_main_process:
+            err.print(f"vocabulary: {config.model.src_vocab_size} types, as in {data.path}", markup=False)
+        torch.manual_seed(config.training.seed)
+        model = build_model(config.model)
+        if init_from is not None:
+            model.load_state_dict(_initial_weights(init_from, config, data))
+        job = TrainingJob(
+            config=config,
+            model=model,
+            train=data.split("train"),
+            valid=data.split("valid"),
+            tokenizer_json=data.tokenizer.to_json(),
+            out=out_directory,
+            console=err,
+            resume=resume,
+            force=force,
+        )
+        metrics = train(job, accelerator)
+        return metrics if accelerator.is_main_process else None
+    finally:
+        accelerator.end_training()
+
+
+def _fit_vocabulary(config: "Config", vocab_size: int) -> "Config":
+    """The config with the vocabulary that the data has; it is joint, so both languages get its size."""
+    from lite_nlp.models.config import Config
+
+    content = config.model_dump()
+    content["model"] |= {"src_vocab_size": vocab_size, "tgt_vocab_size": vocab_size}
+    return Config.model_validate(content)
+
+
+def _initial_weights(source: str, config: "Config", data: "DataDirectory") -> dict[str, Any]:
+    """The weights of ``source``, if it is of the same architecture and reads the same tokens as the data."""
+    from lite_nlp.cli.model_source import load_model
+
+    loaded = load_model(source)
+    if loaded.tokenizer.to_json() != data.tokenizer.to_json():
+        raise TrainingError(
+            f"--init-from {source}: expected a model with the tokenizer of {data.path}, found one with another; prepare"
+            " the data with the model's tokenizer"
+        )
+    expected, found = config.model.model_dump(), loaded.config.model.model_dump()
+    differences = [
+        f"model.{key} is {value!r}, the config has {expected[key]!r}"
+        for key, value in found.items()
+        if value != expected[key] and not key.endswith("dropout")
+    ]
+    if differences:
+        raise TrainingError(f"--init-from {source}: expected a model of the config, found: {'; '.join(differences)}")
+    return dict(loaded.model.state_dict())
+
+
+def _print_metrics(path: Path, metrics: dict[str, Any]) -> None:
+    valid = metrics["valid"]
+    bleu = f", BLEU {valid['bleu']:.2f}" if "bleu" in valid else ""
+    out.print(
+        f"{path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"
+        f" perplexity {valid['perplexity']:.2f}{bleu}, {metrics['tokens_per_second']:,.0f} tokens/s",
+        markup=False,
+        soft_wrap=True,
+    )

@@ -1,0 +1,117 @@
+"""What each process reads at each step: whole epochs of batches, cut into steps and dealt to processes."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from lite_nlp.data.batches import Batch, collate, make_batches
+
+__all__ = ["EpochBatches", "Rows", "SplitRows", "Work", "deal", "load_ahead", "load_batch", "short_rows"]
+
+#: Row numbers of one batch.
+Rows = npt.NDArray[np.int64]
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class SplitRows(Protocol):
+    """The part of a data split that training reads."""
+
+    @property
+    def src_lengths(self) -> npt.NDArray[np.int32]:
+        """(rows,) tokens per source row, without special tokens."""
+
+    @property
+    def tgt_lengths(self) -> npt.NDArray[np.int32]:
+        """(rows,) tokens per target row, without special tokens."""
+
+    def __len__(self) -> int: ...
+
+    def tokens(self, indices: Rows) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
+        """Source and target token ids of the rows, without special tokens."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One batch of one step.
+
+    Attributes:
+        slot: Position of the batch in its step, over all processes; random numbers are drawn by it.
+        rows: Row numbers in the split.
+    """
+
+    slot: int
+    rows: Rows
+
+
+def short_rows(split: SplitRows, *, max_tokens: int) -> Rows:
+    """Numbers of the rows of which neither side has more than ``max_tokens`` tokens."""
+    short = (split.src_lengths <= max_tokens) & (split.tgt_lengths <= max_tokens)
+    return np.flatnonzero(short).astype(np.int64)
+
+
+def load_batch(split: SplitRows, rows: Rows) -> Batch:
+    """Read and pad the rows of a batch."""
+    return collate(*split.tokens(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochBatches:
+    """The batches of any epoch, a pure function of the seed and the epoch.
+
+    Attributes:
+        split: Where the rows are.
+        rows: The rows to use.
+        batch_tokens: Bound of one batch, padding included.
+        seed: Seed of the order.
+        batches_per_step: Batches in an optimizer step over all processes.
+        shuffle: Whether the order changes from epoch to epoch.
+    """
+
+    split: SplitRows
+    rows: Rows
+    batch_tokens: int
+    seed: int
+    batches_per_step: int
+    shuffle: bool = True
+
+    def steps(self, epoch: int) -> list[list[Work]]:
+        """The steps of an epoch; the last may have fewer batches than the others, so that each row is read once."""
+        batches = make_batches(
+            self.split.src_lengths[self.rows],
+            self.split.tgt_lengths[self.rows],
+            batch_tokens=self.batch_tokens,
+            seed=self.seed,
+            epoch=epoch,
+            shuffle=self.shuffle,
+        )
+        return [
+            [
+                Work(slot=slot, rows=self.rows[batch])
+                for slot, batch in enumerate(batches[start : start + self.batches_per_step])
+            ]
+            for start in range(0, len(batches), self.batches_per_step)
+        ]
+
+
+def deal(step: list[Work], *, process: int, processes: int) -> list[Work]:
+    """The part of a step that falls to one process, perhaps none; the parts of all processes make up the step."""
+    return step[process::processes]
+
+
+def load_ahead(load: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """``load(item)`` of all items in order, each made in a thread while the one before it is in use."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        pending: Future[T] | None = None
+        for item in items:
+            following = pool.submit(load, item)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()

@@ -1,0 +1,173 @@
+"""Checkpoints: directories that appear complete or not at all, hold no pickles, and know their own damage."""
+
+import json
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save as save_safetensors
+from torch import Tensor
+
+from lite_nlp.errors import TrainingError
+from lite_nlp.files import atomic_directory, sha256_bytes
+from lite_nlp.training.state import RunIdentity, RunState
+
+__all__ = ["Checkpoint", "CheckpointStore"]
+
+_VERSION = 1
+_MODEL, _OPTIMIZER, _TRAINER = "model.safetensors", "optimizer.safetensors", "trainer.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Everything to go on from.
+
+    Attributes:
+        model: The model's state dict.
+        optimizer: Tensors from ``optimizer_state``.
+        state: Progress of the run.
+        identity: Which run it is.
+    """
+
+    model: Mapping[str, Tensor]
+    optimizer: Mapping[str, Tensor]
+    state: RunState
+    identity: RunIdentity
+
+
+class CheckpointStore:
+    """The checkpoints of one run: ``step-00000500/`` and so on, each with its weights, optimizer and ``trainer.json``.
+
+    Args:
+        path: The directory of the checkpoints; it need not exist yet.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, oldest first."""
+        names = [entry.name for entry in self.path.glob("step-*") if entry.is_dir()]
+        return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
+
+    def directory(self, step: int) -> Path:
+        """Where the checkpoint of a step is."""
+        return self.path / f"step-{step:08d}"
+
+    def save(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint; one of the same step is replaced.
+
+        Raises:
+            OutputError: If the system refuses a write; the other checkpoints are as they were.
+        """
+        with atomic_directory(self.directory(checkpoint.state.step), force=True) as partial:
+            files = {}
+            for name, tensors in ((_MODEL, checkpoint.model), (_OPTIMIZER, checkpoint.optimizer)):
+                content = save_safetensors({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
+                (partial / name).write_bytes(content)
+                files[name] = {"size_bytes": len(content), "sha256": sha256_bytes(content)}
+            trainer = {
+                "schema_version": _VERSION,
+                "state": checkpoint.state.model_dump(mode="json"),
+                "identity": checkpoint.identity.model_dump(mode="json"),
+                "files": files,
+            }
+            (partial / _TRAINER).write_text(json.dumps(trainer, indent=2) + "\n", encoding="utf-8")
+
+    def load(self, step: int) -> Checkpoint:
+        """Read a checkpoint.
+
+        Raises:
+            TrainingError: If a file is missing or altered.
+        """
+        trainer = self._trainer(step)
+        try:
+            state = RunState.model_validate(trainer["state"])
+            identity = RunIdentity.model_validate(trainer["identity"])
+        except (KeyError, ValidationError) as error:
+            raise TrainingError(f"{self.directory(step) / _TRAINER}: expected a run's state, found: {error}") from error
+        return Checkpoint(
+            model=self._tensors(step, _MODEL, trainer),
+            optimizer=self._tensors(step, _OPTIMIZER, trainer),
+            state=state,
+            identity=identity,
+        )
+
+    def load_latest(self, warn: Callable[[str], None]) -> Checkpoint | None:
+        """The newest checkpoint that is whole, or None if there are none at all.
+
+        Args:
+            warn: Is told about each damaged checkpoint that was passed over.
+
+        Raises:
+            TrainingError: If there are checkpoints and all of them are damaged.
+        """
+        steps = self.steps()
+        problems = []
+        for step in reversed(steps):
+            try:
+                return self.load(step)
+            except TrainingError as error:
+                problems.append(str(error))
+                warn(f"passing over a damaged checkpoint: {error}")
+        if problems:
+            raise TrainingError(
+                f"{self.path}: expected a whole checkpoint, found only damaged ones: {'; '.join(problems)}"
+            )
+        return None
+
+    def model_state(self, step: int) -> dict[str, Tensor]:
+        """The weights of a checkpoint.
+
+        Raises:
+            TrainingError: If they are missing or altered.
+        """
+        return self._tensors(step, _MODEL, self._trainer(step))
+
+    def average(self, steps: Sequence[int]) -> dict[str, Tensor]:
+        """The mean of the weights of several checkpoints (Vaswani et al. 2017, section 6.1), summed in double."""
+        sums: dict[str, Tensor] = {}
+        types: dict[str, torch.dtype] = {}
+        for step in steps:
+            for name, tensor in self.model_state(step).items():
+                types[name] = tensor.dtype
+                sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
+        return {name: (total / len(steps)).to(types[name]) for name, total in sums.items()}
+
+    def prune(self, keep: Collection[int]) -> None:
+        """Remove the checkpoints of all other steps, and what an interrupted write left behind."""
+        for step in self.steps():
+            if step not in keep:
+                shutil.rmtree(self.directory(step))
+        for partial in self.path.glob(".step-*.partial"):
+            shutil.rmtree(partial)
+
+    def _trainer(self, step: int) -> dict[str, Any]:
+        path = self.directory(step) / _TRAINER
+        try:
+            content = json.loads(path.read_bytes())
+        except (OSError, ValueError) as error:
+            raise TrainingError(f"{path}: expected a checkpoint's JSON file, found: {error}") from error
+        if not isinstance(content, dict) or content.get("schema_version") != _VERSION:
+            raise TrainingError(f"{path}: expected schema_version {_VERSION}, found another or none")
+        return content
+
+    def _tensors(self, step: int, name: str, trainer: Mapping[str, Any]) -> dict[str, Tensor]:
+        path = self.directory(step) / name
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise TrainingError(f"{path}: expected a checkpoint's tensors, found none: {error}") from error
+        expected = trainer.get("files", {}).get(name, {}).get("sha256")
+        if sha256_bytes(content) != expected:
+            raise TrainingError(f"{path}: damaged: expected SHA-256 {expected}, found {sha256_bytes(content)}")
+        try:
+            return load_safetensors(content)
+        except SafetensorError as error:
+            raise TrainingError(f"{path}: expected a safetensors file, found: {error}") from error

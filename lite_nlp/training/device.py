@@ -1,0 +1,35 @@
+"""Batches on their way from NumPy to the device, and random numbers that depend on the step alone."""
+
+import hashlib
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lite_nlp.data.batches import Batch
+
+__all__ = ["DeviceBatch", "seed_for", "to_device"]
+
+
+class DeviceBatch(NamedTuple):
+    """A batch as tensors; shapes as in ``lite_nlp.data.batches.Batch``."""
+
+    src_tokens: Tensor
+    src_mask: Tensor
+    tgt_tokens: Tensor
+    labels: Tensor
+
+
+def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
+    """Copy a batch to a device; on a CPU its memory is shared, not copied."""
+    arrays = (batch.src_tokens, batch.src_mask, batch.tgt_tokens, batch.labels)
+    return DeviceBatch(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
+
+
+def seed_for(*numbers: int) -> int:
+    """A seed in [0, 2^63) that is a fixed function of ``numbers``: the run's seed, the step, the batch in the step.
+
+    A hash, since generators seeded with neighbouring numbers can give alike first draws.
+    """
+    digest = hashlib.blake2b(",".join(str(number) for number in numbers).encode("ascii"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -1,0 +1,67 @@
+"""The record of a run on disk: ``log.jsonl`` for programs, TensorBoard files for people."""
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+from torch.utils.tensorboard import SummaryWriter
+
+from lite_nlp.errors import OutputError
+from lite_nlp.files import write_text
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Appends the figures of each step and validation to ``log.jsonl`` and ``tensorboard/``.
+
+    Args:
+        path: The run's directory, which exists.
+        step: The step to go on from; what was recorded after it, by a run that was then killed, is removed.
+    """
+
+    def __init__(self, path: Path, *, step: int) -> None:
+        self._path = path / "log.jsonl"
+        _truncate(self._path, step=step)
+        try:
+            self._file = self._path.open("a", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(f"{self._path}: could not be written: {error}") from error
+        self._board = SummaryWriter(str(path / "tensorboard"), purge_step=step + 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+        self._board.close()
+
+    def record(self, event: str, *, step: int, figures: dict[str, Any]) -> None:
+        """Add one line; numbers among the figures also go to TensorBoard, under ``event/name``.
+
+        Raises:
+            OutputError: If the system refuses the write.
+        """
+        try:
+            self._file.write(json.dumps({"event": event, "step": step, **figures}) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise OutputError(f"{self._path}: could not be written: {error}") from error
+        for name, value in figures.items():
+            if isinstance(value, int | float):
+                self._board.add_scalar(f"{event}/{name}", value, step)
+
+
+def _truncate(path: Path, *, step: int) -> None:
+    """Keep the lines up to ``step``; a line that was cut off by a kill is dropped."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            content = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(content, dict) and content.get("step", step + 1) <= step:
+            kept.append(line + "\n")
+    write_text(path, "".join(kept))

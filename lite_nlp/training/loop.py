@@ -1,0 +1,343 @@
+"""The training loop: steps over all processes, validation, checkpoints, and the final weights."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from rich.console import Console
+from torch import nn
+
+from lite_nlp.data.batches import Batch
+from lite_nlp.errors import TrainingError
+from lite_nlp.files import sha256_bytes
+from lite_nlp.models.config import Config
+from lite_nlp.training.batching import EpochBatches, SplitRows, Work, deal, load_ahead, load_batch, short_rows
+from lite_nlp.training.checkpoints import Checkpoint
+from lite_nlp.training.device import seed_for, to_device
+from lite_nlp.training.interruption import StopSignal
+from lite_nlp.training.journal import Journal
+from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.optimizer import build_optimizer, load_optimizer_state, optimizer_state, scale_gradients
+from lite_nlp.training.processes import share_weights, sum_gradients, sum_over_processes
+from lite_nlp.training.progress import TrainingProgress
+from lite_nlp.training.run_directory import RunDirectory
+from lite_nlp.training.schedule import learning_rate
+from lite_nlp.training.state import RunIdentity, RunState, Validation
+from lite_nlp.training.validation import validation_loss
+
+__all__ = ["TrainingJob", "train"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingJob:
+    """What to train, on what, and where to.
+
+    Attributes:
+        config: Model and training settings; ``config.model`` fits the tokenizer.
+        model: Called as ``model(src_tokens, src_mask, tgt_tokens)``, gives logits (B, T, V); trained in place.
+        train: The training split.
+        valid: The validation split.
+        tokenizer_json: The tokenizer file's bytes, copied beside the weights.
+        out: The run's directory.
+        console: For progress and warnings; the processes other than the first are silent.
+        resume: Go on with the run in ``out``; where it has no checkpoint yet, begin.
+        force: Overwrite the run in ``out``.
+        evaluate_bleu: BLEU of the model, in evaluation mode, on the validation split; called in the first process.
+    """
+
+    config: Config
+    model: nn.Module
+    train: SplitRows
+    valid: SplitRows
+    tokenizer_json: bytes
+    out: Path
+    console: Console
+    resume: bool = False
+    force: bool = False
+    evaluate_bleu: Callable[[nn.Module], float] | None = None
+
+
+def train(job: TrainingJob, accelerator: Accelerator) -> dict[str, Any]:
+    """Train until the config's end, and leave a model directory in ``job.out``.
+
+    Every process calls this with an equal job. Killed at any moment and called again with ``resume``, it gives the
+    weights that it would have given undisturbed: bit for bit on a CPU with the same number of threads.
+
+    Args:
+        job: What to train.
+        accelerator: From ``start_processes``.
+
+    Returns:
+        What ``metrics.json`` holds.
+
+    Raises:
+        TrainingError: If there is nothing to train on, the loss is not finite, the run in ``job.out`` is another
+            one, or a signal stopped the run, after writing a checkpoint.
+        OutputError: If ``job.out`` has content already, or a write fails.
+    """
+    return _Trainer(job, accelerator).run()
+
+
+class _Trainer:
+    def __init__(self, job: TrainingJob, accelerator: Accelerator) -> None:
+        self.job = job
+        self.accelerator = accelerator
+        self.config = job.config.training
+        if self.config.validate_metric == "bleu" and job.evaluate_bleu is None:
+            raise TrainingError("training.validate_metric = 'bleu': expected a way to measure BLEU, found none")
+        self.console = job.console if accelerator.is_main_process else Console(quiet=True)
+        self.train_batches = self._select("training", job.train, max_tokens=self.config.max_tokens)
+        self.valid_batches = self._select("validation", job.valid, max_tokens=job.config.model.max_positions - 1)
+        self.total_steps = min(self.config.max_steps, self.config.max_epochs * len(self.train_batches.steps(0)))
+        self.identity = RunIdentity.of(
+            job.config, data=self._fingerprint(), batches_per_step=self.train_batches.batches_per_step
+        )
+        self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)
+        self.model = job.model.to(accelerator.device).train()
+        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        self.optimizer = build_optimizer(self.model, self.config)
+        self.state = RunState()
+        self.journal: Journal | None = None
+
+    def run(self) -> dict[str, Any]:
+        if self.accelerator.is_main_process:
+            self.directory.open(resume=self.job.resume, force=self.job.force)
+        self.accelerator.wait_for_everyone()
+        if self.job.resume:
+            self._restore()
+        share_weights(self.accelerator, self.model)
+        self.sitting = time.monotonic() - self.state.seconds
+        progress = TrainingProgress(console=self.console, total_steps=self.total_steps, step=self.state.step)
+        main = self.accelerator.is_main_process
+        with Journal(self.job.out, step=self.state.step) if main else nullcontext() as self.journal, progress:
+            with StopSignal() as stop:
+                while self.state.end(self.config) is None:
+                    self._run_epoch(progress, stop)
+            return self._finish()
+
+    def _select(self, name: str, split: SplitRows, *, max_tokens: int) -> EpochBatches:
+        """The batches of the rows that are short enough; says how many are not."""
+        max_tokens = min(max_tokens, self.job.config.model.max_positions - 1)
+        rows = short_rows(split, max_tokens=max_tokens)
+        left_out = len(split) - len(rows)
+        if not len(rows):
+            raise TrainingError(
+                f"{name} split: expected at least one pair of at most {max_tokens} tokens a side, found none"
+                f" ({left_out} longer)"
+            )
+        if left_out:
+            self.console.print(
+                f"{name} split: {left_out} of {len(split)} pairs left out, longer than {max_tokens} tokens"
+            )
+        processes = self.accelerator.num_processes
+        training = name == "training"
+        return EpochBatches(
+            split=split,
+            rows=rows,
+            batch_tokens=self.config.batch_tokens,
+            seed=self.config.seed,
+            batches_per_step=processes * (self.config.gradient_accumulation if training else 1),
+            shuffle=training,
+        )
+
+    def _fingerprint(self) -> dict[str, Any]:
+        print_: dict[str, Any] = {"tokenizer_sha256": sha256_bytes(self.job.tokenizer_json)}
+        for name, split in (("train", self.job.train), ("valid", self.job.valid)):
+            print_[f"{name}_pairs"] = len(split)
+            print_[f"{name}_src_tokens"] = int(split.src_lengths.sum(dtype="int64"))
+            print_[f"{name}_tgt_tokens"] = int(split.tgt_lengths.sum(dtype="int64"))
+        return print_
+
+    def _restore(self) -> None:
+        checkpoint = self.directory.checkpoints.load_latest(lambda text: self.console.print(text, markup=False))
+        if checkpoint is None:
+            self.console.print(f"{self.job.out}: no checkpoint yet, training begins at the beginning", markup=False)
+            return
+        self.identity.check_resumable(checkpoint.identity)
+        self.model.load_state_dict(dict(checkpoint.model))
+        load_optimizer_state(self.optimizer, self.model, checkpoint.optimizer)
+        self.state = checkpoint.state
+        self.console.print(f"resuming after step {self.state.step}")
+
+    def _run_epoch(self, progress: TrainingProgress, stop: StopSignal) -> None:
+        """The steps that the epoch in progress still has, or as many of them as the run's end allows."""
+        steps = self.train_batches.steps(self.state.epoch)
+        for loaded in self._load(steps[self.state.step_in_epoch :]):
+            begin = time.monotonic()
+            sums = self._step(loaded, stopping=stop.name is not None)
+            loss, nll, src_tokens, tgt_tokens, stopping, norm, rate = sums
+            seconds = time.monotonic() - begin
+            self.state.step += 1
+            self.state.step_in_epoch += 1
+            self.state.src_tokens += int(src_tokens)
+            self.state.tgt_tokens += int(tgt_tokens)
+            self.state.training_seconds += seconds
+            epoch_ended = self.state.step_in_epoch == len(steps)
+            if epoch_ended:
+                self.state.epoch += 1
+                self.state.step_in_epoch = 0
+            tokens = src_tokens + tgt_tokens
+            progress.advance(loss=loss / tgt_tokens, tokens=int(tokens), seconds=seconds)
+            self._record(
+                "train",
+                loss=loss / tgt_tokens,
+                nll=nll / tgt_tokens,
+                gradient_norm=norm,
+                learning_rate=rate,
+                tokens_per_second=tokens / seconds,
+            )
+            self._after_step(progress, epoch_ended=epoch_ended, stopping=stopping > 0.0)
+            if stopping:
+                raise TrainingError(
+                    f"stopped by {stop.name or 'a signal to another process'} after step {self.state.step}; a"
+                    " checkpoint was written: the same command with --resume goes on from there"
+                )
+            if self.state.end(self.config) is not None:
+                return
+
+    def _load(self, steps: list[list[Work]]) -> Iterator[list[tuple[Work, Batch]]]:
+        process, processes = self.accelerator.process_index, self.accelerator.num_processes
+
+        def load(step: list[Work]) -> list[tuple[Work, Batch]]:
+            mine = deal(step, process=process, processes=processes)
+            return [(work, load_batch(self.job.train, work.rows)) for work in mine]
+
+        return load_ahead(load, steps)
+
+    def _step(self, loaded: list[tuple[Work, Batch]], *, stopping: bool) -> tuple[float, ...]:
+        """One optimizer step; the sums over all processes, the gradient's norm and the learning rate."""
+        device = self.accelerator.device
+        number = self.state.step + 1
+        self.optimizer.zero_grad(set_to_none=True)
+        sums = torch.zeros(5, device=device)
+        sums[4] = float(stopping)
+        for work, batch in loaded:
+            src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
+            # Dropout depends on the step and the batch's place in it, on nothing before it and on no process.
+            torch.manual_seed(seed_for(self.config.seed, number, work.slot))
+            with self.accelerator.autocast():
+                logits = self.model(src_tokens, src_mask, tgt_tokens)
+            batch_sums = label_smoothed_loss(logits, labels, smoothing=self.config.label_smoothing)
+            batch_sums.loss.backward()  # type: ignore[no-untyped-call]
+            counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=device)
+            sums[:4] += torch.stack([batch_sums.loss.detach(), batch_sums.nll, *counts])
+        sums = sum_gradients(self.accelerator, self.parameters, sums)
+        loss, nll, src_tokens_, tgt_tokens_, stop = sums.tolist()
+        norm = scale_gradients(self.parameters, count=tgt_tokens_, clip_norm=self.config.clip_norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise TrainingError(
+                f"step {number}: expected a finite loss and gradient, found loss {loss / tgt_tokens_:g} and gradient"
+                f" norm {norm:g}; try a lower training.learning_rate, a longer training.warmup_steps or"
+                " training.precision=fp32, and --resume from the last checkpoint or start again"
+            )
+        rate = learning_rate(number, config=self.config, total_steps=self.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return loss, nll, src_tokens_, tgt_tokens_, stop, norm, rate
+
+    def _after_step(self, progress: TrainingProgress, *, epoch_ended: bool, stopping: bool) -> None:
+        every = self.config.validate_every_steps
+        due = self.state.step % every == 0 if every else epoch_ended
+        improved = False
+        if due or self.state.end(self.config) is not None:
+            validation = self._validate()
+            improved = self.state.add_validation(validation, metric=self.config.validate_metric)
+            self._record("valid", **validation.model_dump(exclude={"step"}, exclude_none=True))
+            progress.note(_describe(validation, epoch=self.state.epoch, improved=improved))
+            due = True
+        if due or stopping or self.state.step % self.config.checkpoint_every_steps == 0:
+            self._save(improved=improved)
+
+    def _validate(self) -> Validation:
+        """Scores of the weights that the model has now."""
+        loss, nll = validation_loss(
+            self.model, self.valid_batches, accelerator=self.accelerator, smoothing=self.config.label_smoothing
+        )
+        bleu = None
+        if self.config.validate_metric == "bleu" and self.job.evaluate_bleu is not None:
+            self.model.eval()
+            score = self.job.evaluate_bleu(self.model) if self.accelerator.is_main_process else 0.0
+            self.model.train()
+            (bleu,) = sum_over_processes(self.accelerator, [score])
+        return Validation(step=self.state.step, loss=loss, nll=nll, bleu=bleu)
+
+    def _save(self, *, improved: bool) -> None:
+        self.state.seconds = time.monotonic() - self.sitting
+        if not self.accelerator.is_main_process:
+            return
+        checkpoint = Checkpoint(
+            model=self.model.state_dict(),
+            optimizer=optimizer_state(self.optimizer, self.model),
+            state=self.state,
+            identity=self.identity,
+        )
+        self.directory.checkpoints.save(checkpoint)
+        if improved and self.state.best is not None:
+            weights = {"made_of": "checkpoint", "steps": [self.state.step]}
+            self.directory.save_model(checkpoint.model, self._metrics(self.state.best, weights=weights))
+        self.directory.prune(self.state)
+
+    def _finish(self) -> dict[str, Any]:
+        """Write the mean of the latest validated checkpoints as the model, or the best one if the mean is worse."""
+        best = self.state.best
+        if best is None:
+            raise TrainingError(f"{self.job.out}: the run is over by its config, but was never validated")
+        store = self.directory.checkpoints
+        steps = self.directory.averaged_steps(self.state)
+        main = self.accelerator.is_main_process
+        if main:
+            self.model.load_state_dict(store.average(steps))
+        share_weights(self.accelerator, self.model)
+        scores = self._validate()
+        weights = {"made_of": "average", "steps": steps}
+        if best.beats(scores, self.config.validate_metric):
+            scores, weights = best, {"made_of": "checkpoint", "steps": [best.step]}
+            if main:
+                self.model.load_state_dict(store.model_state(best.step))
+            share_weights(self.accelerator, self.model)
+        metrics = self._metrics(scores, weights=weights)
+        if main:
+            self.directory.save_model(self.model.state_dict(), metrics)
+        self.accelerator.wait_for_everyone()
+        return metrics
+
+    def _metrics(self, scores: Validation, *, weights: dict[str, Any]) -> dict[str, Any]:
+        state = self.state
+        metrics: dict[str, Any] = {
+            "schema_version": 1,
+            "ended_by": state.end(self.config),
+            "steps": state.step,
+            "epochs": state.epoch,
+            "weights": weights,
+            "valid": scores.model_dump(exclude={"step"}, exclude_none=True)
+            | {"perplexity": math.exp(min(scores.nll, 700.0))},
+            "src_tokens": state.src_tokens,
+            "tgt_tokens": state.tgt_tokens,
+            "seconds": round(state.seconds, 3),
+            "tokens_per_second": round(state.tokens_per_second, 1),
+            "train_pairs": len(self.train_batches.rows),
+            "precision": self.config.precision,
+            "processes": self.accelerator.num_processes,
+        }
+        if state.best is not None:
+            metrics["best_checkpoint"] = state.best.model_dump(exclude_none=True)
+        return metrics
+
+    def _record(self, event: str, **figures: float) -> None:
+        if self.journal is not None:
+            self.journal.record(event, step=self.state.step, figures={"epoch": self.state.epoch, **figures})
+
+
+def _describe(validation: Validation, *, epoch: int, improved: bool) -> str:
+    bleu = "" if validation.bleu is None else f", BLEU {validation.bleu:.2f}"
+    return (
+        f"step {validation.step}, epoch {epoch}: validation loss {validation.loss:.4f}, perplexity"
+        f" {math.exp(min(validation.nll, 700.0)):.2f}{bleu}{' (best so far)' if improved else ''}"
+    )

@@ -1,0 +1,138 @@
+"""Where a training run stands: all that is needed, beside the tensors, to go on as if it had never stopped."""
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lite_nlp.errors import TrainingError
+from lite_nlp.models.config import Config, TrainingConfig
+
+__all__ = ["CHANGEABLE_KEYS", "RunIdentity", "RunState", "Validation"]
+
+#: Keys of the training section that may differ between a run and its resumption: they end it or save it.
+CHANGEABLE_KEYS = ("max_steps", "max_epochs", "patience", "checkpoint_every_steps", "gradient_accumulation")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Validation(_Record):
+    """Scores on the validation split after a step.
+
+    Attributes:
+        step: Optimizer steps taken.
+        loss: Label-smoothed cross entropy per target token, in nats.
+        nll: Negative log-likelihood per target token, in nats.
+        bleu: BLEU of greedy decoding, if it was measured.
+    """
+
+    step: int
+    loss: float
+    nll: float
+    bleu: float | None = None
+
+    def beats(self, other: "Validation", metric: str) -> bool:
+        """Whether these scores are better than ``other``, by ``loss`` or ``bleu``."""
+        if metric == "bleu" and self.bleu is not None and other.bleu is not None:
+            return self.bleu > other.bleu
+        return self.loss < other.loss
+
+
+class RunState(_Record):
+    """Progress of a run; random numbers are a function of ``step``, so no generator's state is kept.
+
+    Attributes:
+        step: Optimizer steps taken.
+        epoch: Epochs completed.
+        step_in_epoch: Steps taken of the epoch in progress.
+        src_tokens: Source tokens read, with end marks, without padding.
+        tgt_tokens: Target tokens learned from, with end marks, without padding.
+        seconds: Wall time spent over all sittings, validation included.
+        training_seconds: The part of it spent in optimizer steps.
+        validations: All validations so far, oldest first.
+        best: The best of them.
+        without_gain: Validations since the best.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    step_in_epoch: int = 0
+    src_tokens: int = 0
+    tgt_tokens: int = 0
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+    validations: list[Validation] = Field(default_factory=list)
+    best: Validation | None = None
+    without_gain: int = 0
+
+    def add_validation(self, validation: Validation, *, metric: str) -> bool:
+        """Record a validation; returns whether it is the best so far."""
+        self.validations.append(validation)
+        if self.best is None or validation.beats(self.best, metric):
+            self.best, self.without_gain = validation, 0
+            return True
+        self.without_gain += 1
+        return False
+
+    def end(self, config: TrainingConfig) -> str | None:
+        """Why the run is over, or None if it is not."""
+        if self.step >= config.max_steps:
+            return "max_steps"
+        if self.epoch >= config.max_epochs:
+            return "max_epochs"
+        if config.patience and self.without_gain >= config.patience:
+            return "early_stopping"
+        return None
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Source and target tokens per second of training, validation left out."""
+        return (self.src_tokens + self.tgt_tokens) / self.training_seconds if self.training_seconds else 0.0
+
+
+class RunIdentity(_Record):
+    """What must be the same for a run to be resumed.
+
+    Attributes:
+        config: The whole config as plain values.
+        data: Fingerprint of the data directory.
+        batches_per_step: Batches in an optimizer step: gradient accumulation times processes.
+    """
+
+    config: dict[str, Any]
+    data: dict[str, Any]
+    batches_per_step: int
+
+    @classmethod
+    def of(cls, config: Config, *, data: dict[str, Any], batches_per_step: int) -> Self:
+        """Identity of a run with this config."""
+        return cls(config=config.model_dump(mode="json"), data=data, batches_per_step=batches_per_step)
+
+    def check_resumable(self, saved: "RunIdentity") -> None:
+        """Refuse to resume another run.
+
+        Raises:
+            TrainingError: Naming every difference between this run and the ``saved`` one.
+        """
+        here, there = _flatten(self.model_dump()), _flatten(saved.model_dump())
+        for key in CHANGEABLE_KEYS:
+            here.pop(f"config.training.{key}", None)
+            there.pop(f"config.training.{key}", None)
+        differences = [
+            f"{key} was {there.get(key)!r}, is {here.get(key)!r}"
+            for key in sorted(here.keys() | there.keys())
+            if here.get(key) != there.get(key)
+        ]
+        if differences:
+            raise TrainingError(
+                "cannot resume: expected the run's own config and data (of the training section, only "
+                f"{', '.join(CHANGEABLE_KEYS)} may change), found: {'; '.join(differences)}"
+            )
+
+
+def _flatten(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        flat |= _flatten(item, f"{prefix}{key}.") if isinstance(item, dict) else {prefix + key: item}
+    return flat
