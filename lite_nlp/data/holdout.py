@@ -1,0 +1,154 @@
+"""Which pairs of a corpus that comes in one piece are for training, which for validation and test.
+
+The choice depends on the text alone, not on random numbers: the same corpus gives the same splits.
+"""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final, Literal, Protocol
+
+from lite_nlp.errors import DataError
+
+__all__ = ["DEFAULT_PAIRS", "Assignment", "EveryNth", "HoldOut", "SplitName", "SplitRule", "sentence_key"]
+
+SplitName = Literal["train", "valid", "test"]
+
+#: Pairs of a held-out split where the corpus is large enough ...
+DEFAULT_PAIRS: Final = 2_000
+
+#: ... and one pair of this many where it is not.
+_SMALLEST_SHARE: Final = 20
+
+
+class Assignment(Protocol):
+    """The split of each pair."""
+
+    def split_of(self, index: int, src: str, tgt: str) -> SplitName | None:
+        """The split of pair number ``index`` (from 0); None where it must be in no split."""
+
+
+class SplitRule(Protocol):
+    """A way to divide a corpus."""
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """The splits that it takes out of the training text."""
+
+    def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
+        """Look at the corpus once where the rule has to."""
+
+
+@dataclass(frozen=True, slots=True)
+class EveryNth:
+    """Every n-th pair is for validation, as the published splits of IWSLT'14 and WMT'14 are made."""
+
+    n: int
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """Validation only."""
+        return ("valid",)
+
+    def fit(self, pairs: Iterator[tuple[str, str]]) -> "EveryNth":
+        """Nothing needs to be known."""
+        del pairs
+        return self
+
+    def split_of(self, index: int, src: str, tgt: str) -> SplitName:
+        """See :class:`Assignment`."""
+        del src, tgt
+        return "valid" if (index + 1) % self.n == 0 else "train"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HoldOut:
+    """Validation and test pairs chosen by the hash of their source sentence.
+
+    No sentence of one split occurs in another on the same side, case, spaces and punctuation aside: pairs that share
+    one with a held-out pair are in no split. Memory grows with the held-out splits, not with the corpus.
+
+    Attributes:
+        valid_pairs: Pairs for validation; 0 for none, None for 2000 or a twentieth of the corpus, whichever is less.
+        test_pairs: The same for the test.
+    """
+
+    valid_pairs: int | None = None
+    test_pairs: int | None = None
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """Those of which not zero pairs are wanted."""
+        wanted: list[tuple[SplitName, int | None]] = [("valid", self.valid_pairs), ("test", self.test_pairs)]
+        return tuple(name for name, pairs in wanted if pairs != 0)
+
+    def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
+        """Choose the pairs.
+
+        Raises:
+            DataError: If the corpus is too small.
+        """
+        limits = [DEFAULT_PAIRS if wanted is None else wanted for wanted in (self.valid_pairs, self.test_pairs)]
+        # Twice as many as needed, since some share their target sentence with another.
+        candidates, count = _smallest_keys(pairs, 2 * sum(limits))
+        share = max(1, count // _SMALLEST_SHARE)
+        sizes = [
+            min(DEFAULT_PAIRS, share) if wanted is None else wanted for wanted in (self.valid_pairs, self.test_pairs)
+        ]
+        chosen = _Chosen({}, set(), set())
+        for src_key, index, tgt_key in candidates:
+            if len(chosen.by_index) == sum(sizes):
+                break
+            if tgt_key not in chosen.tgt_keys:
+                chosen.by_index[index] = "valid" if len(chosen.by_index) < sizes[0] else "test"
+                chosen.src_keys.add(src_key)
+                chosen.tgt_keys.add(tgt_key)
+        if len(chosen.by_index) < sum(sizes) or count <= sum(sizes):
+            raise DataError(
+                f"corpus: expected more than {sum(sizes):,} different pairs, to hold out {sizes[0]:,} to validate and "
+                f"{sizes[1]:,} for test, found {count:,}"
+            )
+        return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The outcome of :class:`HoldOut`: split by pair number, and the keys that training must not see."""
+
+    by_index: dict[int, SplitName]
+    src_keys: set[int]
+    tgt_keys: set[int]
+
+    def split_of(self, index: int, src: str, tgt: str) -> SplitName | None:
+        if index in self.by_index:
+            return self.by_index[index]
+        if sentence_key(src) in self.src_keys or sentence_key(tgt) in self.tgt_keys:
+            return None
+        return "train"
+
+
+def sentence_key(text: str) -> int:
+    """A 64-bit hash of the letters and digits of ``text``, case aside; of all of it where it has none."""
+    folded = text.casefold()
+    letters = "".join(character for character in folded if character.isalnum())
+    return int.from_bytes(blake2b((letters or folded).encode("utf-8"), digest_size=8).digest(), "big")
+
+
+def _smallest_keys(pairs: Iterator[tuple[str, str]], limit: int) -> tuple[list[tuple[int, int, int]], int]:
+    """Source key, pair number and target key for the ``limit`` smallest source keys, and the number of pairs."""
+    heap: list[tuple[int, int, int]] = []
+    kept: set[int] = set()
+    count = 0
+    for index, (src, tgt) in enumerate(pairs):
+        count += 1
+        src_key = sentence_key(src)
+        if src_key in kept or (len(heap) == limit and (not heap or -src_key <= heap[0][0])):
+            continue
+        entry = (-src_key, index, sentence_key(tgt))
+        kept.add(src_key)
+        if len(heap) < limit:
+            heapq.heappush(heap, entry)
+        else:
+            kept.remove(-heapq.heapreplace(heap, entry)[0])
+    return sorted((-negated, index, tgt_key) for negated, index, tgt_key in heap), count

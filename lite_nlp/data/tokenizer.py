@@ -1,0 +1,271 @@
+"""Byte-level BPE that gives back exactly the text it was given.
+
+A tokenizer is one file, ``tokenizer.json``, in the format of Hugging Face ``tokenizers``: optional Unicode
+normalization and lowercasing, one space put before the line (so that a word is spelled the same at its start as inside
+it), the GPT-2 pattern, byte-pair merges. No character is outside the vocabulary: what no merge covers falls apart into
+its bytes.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from lite_nlp.data.vocabulary import SPECIAL_TOKENS
+from lite_nlp.errors import DataError
+from lite_nlp.files import sha256_bytes
+
+__all__ = ["MIN_VOCAB_SIZE", "Normalization", "Tokenizer"]
+
+Normalization = Literal["none", "nfc", "nfkc"]
+
+_NUM_BYTES: Final = 256
+
+#: The special tokens and one token for each byte: below this no text can be written.
+MIN_VOCAB_SIZE: Final = len(SPECIAL_TOKENS) + _NUM_BYTES
+
+#: A pair seen once is noise: merging it would spend a row of the embedding on one line of the corpus.
+_MIN_PAIR_COUNT: Final = 2
+
+_FORMS: Final = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
+
+
+class Tokenizer:
+    """Text to token ids and back.
+
+    Made by :meth:`train`, :meth:`load` or :meth:`from_json`. Ids never include the special tokens, whatever the text:
+    a literal ``</s>`` typed by the user is five characters like any others.
+    """
+
+    def __init__(self, content: bytes, name: str = "tokenizer") -> None:
+        """Read a ``tokenizer.json``; :meth:`load` and :meth:`from_json` are the usual ways in.
+
+        Raises:
+            DataError: If ``content`` is damaged or describes another kind of tokenizer.
+        """
+        document = _parse(content, name)
+        try:
+            # The library raises plain Exception for every defect of the file.
+            self._inner = tokenizers.Tokenizer.from_str(json.dumps(document))
+        except Exception as error:
+            raise DataError(
+                f"{name}: expected a tokenizer.json of byte-level BPE, found a damaged one: {error}"
+            ) from error
+        self._content = content
+        self._specials = range(len(SPECIAL_TOKENS))
+        steps = [step["type"] for step in document["normalizer"]["normalizers"]]
+        self.lowercase: bool = "Lowercase" in steps
+        self.normalization: Normalization = next(
+            (form for form in get_args(Normalization) if form.upper() in steps), "none"
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> "Tokenizer":
+        """Read ``tokenizer.json``.
+
+        Raises:
+            DataError: If the file is missing, damaged or describes another kind of tokenizer.
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise DataError(f"{path}: expected a readable tokenizer.json, found none: {error}") from error
+        return cls(content, str(path))
+
+    @classmethod
+    def from_json(cls, content: bytes | str) -> "Tokenizer":
+        """Build from the content of a ``tokenizer.json``.
+
+        Raises:
+            DataError: If it is damaged or describes another kind of tokenizer.
+        """
+        return cls(content.encode("utf-8") if isinstance(content, str) else content)
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        *,
+        vocab_size: int,
+        lowercase: bool = False,
+        normalization: Normalization = "none",
+    ) -> "Tokenizer":
+        """Learn the merges from ``lines``, both languages together; the same lines give the same file.
+
+        Args:
+            lines: The text; read once, never held in memory.
+            vocab_size: Tokens wanted, special tokens and bytes included; a small text may give fewer.
+            lowercase: Whether to lowercase before tokenizing; decoding then gives lower case.
+            normalization: Unicode normalization form applied before tokenizing.
+
+        Raises:
+            DataError: If ``vocab_size`` is below :data:`MIN_VOCAB_SIZE` or there is no text.
+        """
+        if vocab_size < MIN_VOCAB_SIZE:
+            raise DataError(
+                f"vocab size: expected at least {MIN_VOCAB_SIZE} (bytes, special tokens), found {vocab_size}"
+            )
+        inner = tokenizers.Tokenizer(models.BPE())
+        inner.normalizer = _normalizer(lowercase=lowercase, normalization=normalization)
+        # The space before the line comes from the normalizer: unlike add_prefix_space it is there for every line, also
+        # for one that starts with a space, so the decoder can always take exactly one away.
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+        inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            min_frequency=_MIN_PAIR_COUNT,
+            special_tokens=list(SPECIAL_TOKENS),
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+        inner.train_from_iterator(_non_empty(lines), trainer=trainer)
+        document = json.loads(inner.to_str())
+        # Listed as added tokens they would be cut out of the text before the merges; they are ids only.
+        document["added_tokens"] = []
+        return cls.from_json(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of ids, special tokens included."""
+        return self._inner.get_vocab_size(with_added_tokens=False)
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the file: two tokenizers with the same one give the same ids."""
+        return sha256_bytes(self._content)
+
+    def to_json(self) -> bytes:
+        """The content of ``tokenizer.json``, byte for byte as it was read or trained."""
+        return self._content
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of ``text``, without special tokens; none for the empty string.
+
+        Raises:
+            DataError: If ``text`` holds a lone surrogate, which is no character.
+        """
+        return self._inner.encode(_checked(text), add_special_tokens=False).ids
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """:meth:`encode` of each text, on all cores."""
+        encodings = self._inner.encode_batch_fast([_checked(text) for text in texts], add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ``ids``; special tokens are left out.
+
+        Inverse of :meth:`encode`, up to the tokenizer's own lowercasing and normalization. Ids that do not form whole
+        UTF-8 characters give U+FFFD in their place.
+
+        Raises:
+            DataError: If an id is outside the vocabulary.
+        """
+        kept = []
+        for token in ids:
+            if not 0 <= token < self.vocab_size:
+                raise DataError(f"token id: expected 0 to {self.vocab_size - 1}, found {token}")
+            if token not in self._specials:
+                kept.append(int(token))
+        return self._inner.decode(kept, skip_special_tokens=False)
+
+    def unfamiliar(self, text: str) -> float:
+        """Fraction of the letters of ``text`` that the vocabulary has no token for, 0 to 1; 0 without letters.
+
+        A letter counts when its UTF-8 bytes are spread over two or more tokens: the training text did not hold it, or
+        too rarely to be learned. Letters are the characters of the Unicode categories L*, after normalization. ASCII
+        letters are one byte and never count.
+        """
+        normalized = self._inner.normalizer.normalize_str(_checked(text)) if text else ""
+        cuts = {0}
+        end = 0
+        for token in self.encode(text):
+            # In the byte-level alphabet each character of a token's spelling is one byte.
+            end += len(self._inner.id_to_token(token) or "")
+            cuts.add(end)
+        letters = split = start = 0
+        for character in normalized:
+            stop = start + len(character.encode("utf-8"))
+            if character.isalpha():
+                letters += 1
+                split += any(cut in cuts for cut in range(start + 1, stop))
+            start = stop
+        return split / letters if letters else 0.0
+
+
+def _normalizer(*, lowercase: bool, normalization: Normalization) -> normalizers.Sequence:
+    steps: list[normalizers.Normalizer] = []
+    if normalization != "none":
+        steps.append(_FORMS[normalization]())
+    if lowercase:
+        steps.append(normalizers.Lowercase())
+    return normalizers.Sequence([*steps, normalizers.Prepend(" ")])
+
+
+def _non_empty(lines: Iterable[str]) -> Iterator[str]:
+    """Pass ``lines`` on; a text without a single character raises at its end."""
+    found = False
+    for line in lines:
+        found = found or bool(line)
+        yield _checked(line)
+    if not found:
+        raise DataError("tokenizer: expected text to learn from, found none")
+
+
+def _checked(text: str) -> str:
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        found = f"U+{ord(text[error.start]):04X} at character {error.start}"
+        raise DataError(f"text: expected Unicode characters, found the lone surrogate {found}") from error
+    return text
+
+
+def _parse(content: bytes, name: str) -> dict[str, Any]:
+    """Read the JSON and check that it is a tokenizer as :meth:`Tokenizer.train` makes it, on which all code relies."""
+    try:
+        document = json.loads(content)
+        _check_document(document)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        detail = f"missing {error}" if isinstance(error, KeyError) else str(error)
+        raise DataError(
+            f"{name}: expected a tokenizer.json of byte-level BPE, found a damaged one: {detail}"
+        ) from error
+    checked: dict[str, Any] = document
+    return checked
+
+
+def _check_document(document: Any) -> None:
+    """Raise ValueError, KeyError or TypeError at the first thing that is not as it must be."""
+    model, vocabulary = document["model"], document["model"]["vocab"]
+    if model["type"] != "BPE" or document["pre_tokenizer"]["type"] != "ByteLevel":
+        raise ValueError(f"model {model['type']}, pre-tokenizer {document['pre_tokenizer']['type']}")
+    if document["pre_tokenizer"]["add_prefix_space"] or not document["pre_tokenizer"]["use_regex"]:
+        raise ValueError("a pre-tokenizer with other options")
+    if document["added_tokens"] or document["post_processor"] or document["truncation"] or document["padding"]:
+        raise ValueError("added tokens, a post-processor, truncation or padding, of which there must be none")
+    allowed = {_signature(low, form) for low in (False, True) for form in get_args(Normalization)}
+    steps = document["normalizer"]["normalizers"]
+    if tuple(step["type"] for step in steps) not in allowed or steps[-1]["prepend"] != " ":
+        raise ValueError(f"normalizers {[step['type'] for step in steps]}")
+    if [step["type"] for step in document["decoder"]["decoders"]] != ["ByteLevel", "Strip"]:
+        raise ValueError("another decoder")
+    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
+        raise ValueError("token ids that are not 0 to vocabulary size - 1")
+    if [vocabulary[token] for token in SPECIAL_TOKENS] != list(range(len(SPECIAL_TOKENS))):
+        raise ValueError(f"other ids for the special tokens {SPECIAL_TOKENS}")
+    missing = [byte for byte in pre_tokenizers.ByteLevel.alphabet() if byte not in vocabulary]
+    if missing:
+        raise ValueError(f"no token for {len(missing)} of the {_NUM_BYTES} bytes")
+    if any("".join(merge) in SPECIAL_TOKENS for merge in model["merges"]):
+        raise ValueError("a merge that makes a special token out of text")
+
+
+def _signature(lowercase: bool, normalization: str) -> tuple[str, ...]:
+    form = () if normalization == "none" else (normalization.upper(),)
+    return (*form, *(("Lowercase",) if lowercase else ()), "Prepend")
