@@ -1,0 +1,78 @@
+"""``lite-nlp translate``: one line out per line in, in order, as soon as it is there."""
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from lite_nlp.cli.translator_source import (
+    BatchOption,
+    BeamOption,
+    LengthPenaltyOption,
+    ModelArgument,
+    NgramOption,
+    RuntimeOption,
+    ThreadsOption,
+    open_translator,
+)
+from lite_nlp.files import atomic_file, check_output
+
+__all__ = ["translate"]
+
+
+def translate(
+    model: ModelArgument = None,
+    text: Annotated[str | None, typer.Option("--text", help="Translate this instead of a file.")] = None,
+    runtime: RuntimeOption = None,
+    input_path: Annotated[
+        Path | None, typer.Option("--input", metavar="FILE", help="Text file, .gz or not; else standard input.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Else standard output.")] = None,
+    beam: BeamOption = 1,
+    batch: BatchOption = 16,
+    threads: ThreadsOption = None,
+    length_penalty: LengthPenaltyOption = 0.6,
+    no_repeat_ngram: NgramOption = 0,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
+) -> None:
+    """Translate lines of text; every line gives one line, whatever it holds."""
+    if text is not None and input_path is not None:
+        raise typer.BadParameter("--text and --input both say what to translate: expected one of them")
+    from lite_nlp.decoding.lines import read_chunks
+    from lite_nlp.decoding.search import SearchOptions
+
+    if output is not None:
+        check_output(output, force=force)
+    options = SearchOptions(beam_size=beam, length_penalty=length_penalty, no_repeat_ngram=no_repeat_ngram)
+    with _open_input(text, input_path) as (stream, name):
+        opened = open_translator(model, runtime=runtime, threads=threads, options=options)
+        translations = opened.translator.translate_chunks(read_chunks(stream, name), batch_size=batch)
+        if output is None:
+            _write(translations, sys.stdout.buffer)
+            return
+        with atomic_file(output) as partial, partial.open("wb") as file:
+            _write(translations, file)
+
+
+@contextmanager
+def _open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
+    from lite_nlp.decoding.lines import open_lines
+
+    if text is not None:
+        # The bytes as they were typed: Python smuggles those that are not UTF-8 through the argument.
+        yield io.BytesIO(os.fsencode(text)), "--text"
+        return
+    with open_lines(path) as opened:
+        yield opened
+
+
+def _write(lines: Iterator[str], stream: BinaryIO) -> None:
+    """Write each line as soon as it is there; UTF-8 whatever the locale says."""
+    for line in lines:
+        stream.write(line.encode("utf-8") + b"\n")
+        stream.flush()
