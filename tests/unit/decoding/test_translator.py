@@ -1,0 +1,148 @@
+import numpy as np
+import pytest
+
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.translate import Translator, split_text
+
+TRAINING_TEXT = [
+    "a small house stands by the river",
+    "the children swim in the river in summer",
+    "Größe und Übermut",
+] * 5
+
+
+class EchoModel:
+    """Gives back the source, token by token, and keeps what it was asked."""
+
+    def __init__(self, vocab_size):
+        self.vocab_size = vocab_size
+        self.batches = []
+
+    def start(self, src_tokens, src_mask, capacity):
+        self.batches.append(src_mask.sum(axis=1).tolist())
+        return src_tokens, 0
+
+    def step(self, tokens, state):
+        source, place = state
+        logits = np.zeros((len(tokens), self.vocab_size), np.float32)
+        logits[np.arange(len(tokens)), source[:, place]] = 20
+        return logits, (source, place + 1)
+
+    def reorder(self, state, rows):
+        return state[0][rows], state[1]
+
+
+class Setup:
+    def __init__(self, max_source_tokens=200, tokenizer=None):
+        self.tokenizer = tokenizer or Tokenizer.train(TRAINING_TEXT, vocab_size=320)
+        self.model = EchoModel(self.tokenizer.vocab_size)
+        self.warnings = []
+        self.translator = Translator(
+            tokenizer=self.tokenizer,
+            model=self.model,
+            options=SearchOptions(max_length_ratio=1.0, max_length_extra=2),
+            max_source_tokens=max_source_tokens,
+            warn=self.warnings.append,
+        )
+
+    def translate(self, lines, batch_size=4):
+        return list(self.translator.translate_lines(lines, batch_size=batch_size))
+
+
+def test_order_is_kept_and_batches_are_sorted_by_length():
+    setup = Setup()
+    lines = ["the river in summer " * (1 + number % 5) + str(number) for number in range(11)]
+    assert setup.translate(lines) == lines
+    lengths = [length for batch in setup.model.batches for length in batch]
+    assert lengths == sorted(lengths)
+    assert [len(batch) for batch in setup.model.batches] == [4, 4, 3]
+    assert setup.warnings == []
+
+
+def test_chunks_are_translated_without_waiting_for_the_next():
+    setup = Setup()
+    asked = []
+
+    def chunks():
+        for line in ["the house", "the river"]:
+            asked.append(line)
+            yield [line]
+
+    translations = setup.translator.translate_chunks(chunks(), batch_size=8)
+    assert next(translations) == "the house"
+    assert asked == ["the house"]
+    assert list(translations) == ["the river"]
+
+
+def test_no_lines():
+    assert Setup().translate([]) == []
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t  ", "\u00a0\u2003", "\r"])
+def test_blank_lines_stay_empty_and_do_not_reach_the_model(blank):
+    setup = Setup()
+    assert setup.translate([blank]) == [""]
+    assert setup.model.batches == []
+    assert setup.translate(["the house", blank, "the river"]) == ["the house", "", "the river"]
+
+
+def test_whatever_ends_a_line_becomes_a_space_in_the_output():
+    assert Setup().translate(["a\nb\rc\x0bd\u2028e"]) == ["a b c d e"]
+
+
+def test_a_foreign_alphabet_is_translated_with_a_warning():
+    setup = Setup()
+    assert setup.translate(["the house", "Река и дом", "the river"]) == ["the house", "Река и дом", "the river"]
+    assert len(setup.warnings) == 1
+    assert setup.warnings[0].startswith("line 2: 100% of its letters are unknown to the model's vocabulary")
+
+
+def test_line_numbers_count_over_chunks_and_windows():
+    setup = Setup()
+    chunks = [["the house"] * 20, ["the river", "река"]]
+    list(setup.translator.translate_chunks(chunks, batch_size=1))
+    assert [warning.split(":")[0] for warning in setup.warnings] == ["line 22"]
+
+
+def test_a_long_line_is_cut_and_nothing_is_lost():
+    setup = Setup(max_source_tokens=12)
+    line = "The children swim. In summer the river is warm! Is it? " + "by the small house in the river " * 10
+    assert setup.translate(["the house", line, "the river"]) == ["the house", line.strip(), "the river"]
+    assert all(length <= 13 for batch in setup.model.batches for length in batch)
+    assert len(setup.warnings) == 1
+    assert setup.warnings[0].startswith("line 2: cut into ")
+    assert setup.warnings[0].endswith("the model takes 12")
+
+
+def test_ten_thousand_words():
+    setup = Setup()
+    line = " ".join(["river", "summer", "Größe", "swim"] * 2500)
+    assert setup.translate([line], batch_size=16) == [line]
+    assert len(setup.warnings) == 1
+
+
+def test_a_long_word_is_cut_anywhere():
+    setup = Setup(max_source_tokens=10)
+    word = "Größenübermut" * 20
+    assert "".join(setup.translate([word])[0].split()) == word
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "pieces"),
+    [
+        ("One. Two! Three? Four", 20, ["One.", "Two!", "Three?", "Four"]),
+        ('He said: "Yes." Then he left.', 20, ['He said: "Yes."', "Then he left."]),
+        ("It costs 3.50 euros. Good.", 20, ["It costs 3.50 euros.", "Good."]),
+        ("一。二。三", 20, ["一。", "二。", "三"]),
+        ("aaaa bb cccc dd eeee ff", 10, ["aaaa", "bb cccc dd", "eeee ff"]),
+        ("aaaaaaaaaaaaaaaa", 8, ["aaaaaaaa", "aaaaaaaa"]),
+        ("  one.  ", 20, ["one."]),
+    ],
+)
+def test_where_a_text_is_cut(text, longest, pieces):
+    assert split_text(text, len, longest) == pieces
+
+
+def test_a_single_character_is_never_cut():
+    assert split_text("ab", lambda text: 4 * len(text), 3) == ["a", "b"]
