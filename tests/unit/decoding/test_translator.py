@@ -135,7 +135,7 @@ def test_a_long_word_is_cut_anywhere():
         ('He said: "Yes." Then he left.', 20, ['He said: "Yes."', "Then he left."]),
         ("It costs 3.50 euros. Good.", 20, ["It costs 3.50 euros.", "Good."]),
         ("一。二。三", 20, ["一。", "二。", "三"]),
-        ("aaaa bb cccc dd eeee ff", 10, ["aaaa", "bb cccc dd", "eeee ff"]),
+        ("aaaa bb cccc dd eeee ff", 10, ["aaaa", "bb cccc", "dd eeee ff"]),
         ("aaaaaaaaaaaaaaaa", 8, ["aaaaaaaa", "aaaaaaaa"]),
         ("  one.  ", 20, ["one."]),
     ],
