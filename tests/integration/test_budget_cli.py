@@ -1,4 +1,6 @@
 import json
+import re
+import shlex
 import subprocess
 import sys
 import zipfile
@@ -10,6 +12,7 @@ import pytest
 from lite_nlp.cli.main import main
 from lite_nlp.configs import list_presets, preset_path
 
+PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
 PRESET = "lite-transformer-wmt-200"
 
 
@@ -182,3 +185,30 @@ def test_counting_needs_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", program, PRESET], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["macs"]["paper"] == 90_132_000
+
+
+def test_the_commands_of_the_page_do_what_it_says(run: _Run) -> None:
+    commands = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("lite-nlp ")]
+    assert len(commands) >= 7
+    for command in commands:
+        words = shlex.split(command, comments=True)[1:]
+        expected = 3 if "# exits with 3" in command else 0
+        assert run(*words)[0] == expected, command
+
+
+def test_the_tables_of_the_page_hold_the_computed_figures(run: _Run) -> None:
+    pages_presets = set()
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        preset = re.match(r"\| `([^`]+)` \|", line)
+        if not preset:
+            continue
+        tokens = re.search(r"\| (\d+) -> (\d+) \|", line)
+        src_len, tgt_len = tokens.groups() if tokens else ("30", "30")
+        content = run.json("budget", preset[1], "--src-len", src_len, "--tgt-len", tgt_len)
+        figures = [int(number.replace(",", "")) for number in re.findall(r"(?<= )\d{1,3}(?:,\d{3})+(?= )", line)]
+        params, macs = content["params"], content["macs"]
+        total = [] if tokens else [params["total"]]
+        assert figures == [params["paper"], macs["paper"], *total, macs["executed"]], line
+        pages_presets.add(preset[1])
+    published = {row["name"] for row in run.json("presets")["presets"] if row["paper"]}
+    assert published <= pages_presets

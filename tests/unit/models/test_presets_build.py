@@ -1,0 +1,67 @@
+"""Every preset is what its name says, explains every key, and builds."""
+
+import re
+
+import pytest
+import torch
+
+from lite_nlp.configs import list_presets, preset_path
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import load_config
+
+PUBLISHED = {
+    *(f"lite-transformer-iwslt-{width}" for width in (160, 240, 320)),
+    *(f"lite-transformer-wmt-{width}" for width in (200, 408, 496)),
+    *(f"transformer-iwslt-{width}" for width in (128, 192, 240)),
+    *(f"transformer-wmt-{width}" for width in (128, 256, 320)),
+    *(f"lightconv-iwslt-{width}" for width in (128, 192, 256)),
+    "lite-transformer-cnndm-496",
+    "transformer-cnndm-512",
+}
+
+
+def test_the_published_rows_are_all_there() -> None:
+    presets = set(list_presets())
+    assert presets >= PUBLISHED
+    assert {name for name in presets if load_config(name).reproduces} >= PUBLISHED
+
+
+@pytest.mark.parametrize("preset", list_presets())
+def test_preset_builds(preset: str) -> None:
+    config = load_config(preset)
+    with torch.device("meta"):
+        model = build_model(config.model)
+    assert len(model.encoder) == config.model.num_encoder_layers
+    assert len(model.decoder) == config.model.num_decoder_layers
+    assert model.output_table.shape == (config.model.tgt_vocab_size, config.model.embed_dim)
+
+
+@pytest.mark.parametrize("preset", sorted(PUBLISHED))
+def test_preset_is_named_after_its_family_and_width(preset: str) -> None:
+    config = load_config(preset)
+    assert config.name == preset
+    family, corpus, width = re.fullmatch(r"(.+)-(iwslt|wmt|cnndm)-(\d+)", preset).groups()  # type: ignore[union-attr]
+    assert config.model.family == family
+    assert config.model.embed_dim == int(width)
+    assert config.reproduces is not None
+    assert config.reproduces.table == {"iwslt": "1", "wmt": "2", "cnndm": "4"}[corpus]
+    if corpus == "iwslt":
+        assert (config.model.src_vocab_size, config.model.tgt_vocab_size) == (8848, 6632)
+        assert config.model.tie_embeddings == "none"
+        assert config.model.cross_num_heads == 4
+    else:
+        assert config.model.tgt_vocab_size == {"wmt": 32_768, "cnndm": 30_000}[corpus]
+        assert config.model.tie_embeddings == "all"
+        assert config.model.cross_num_heads == 8
+    if family == "lite-transformer":
+        assert config.model.ffn_dim == config.model.embed_dim
+        assert config.model.kernel_sizes == config.model.decoder_kernel_sizes == (3, 7, 15, 31, 31, 31)
+        assert (config.model.conv_type == "dynamic") == config.model.conv_glu == (corpus != "iwslt")
+
+
+@pytest.mark.parametrize("preset", list_presets())
+def test_every_key_of_a_preset_is_explained(preset: str) -> None:
+    lines = preset_path(preset).read_text(encoding="utf-8").splitlines()
+    for before, line in zip(["", *lines], lines, strict=False):
+        if re.match(r"\w+ = ", line):
+            assert before.startswith("# "), f"{preset}: {line}"
