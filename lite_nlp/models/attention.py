@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["CrossAttention", "SelfAttention", "causal_mask", "xavier_linear"]
+__all__ = ["CrossAttention", "SelfAttention", "causal_mask", "merge_heads", "split_heads", "xavier_linear"]
 
 
 def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
@@ -26,14 +26,25 @@ def causal_mask(length: int, device: torch.device) -> Tensor:
     return (positions[None, :] <= positions[:, None])[None, None]
 
 
-def _split_heads(x: Tensor, num_heads: int) -> Tensor:
-    # (B, T, D) -> (B, H, T, D / H)
-    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """(B, T, D) -> (B, H, T, D / H)."""
+    return x.view(x.shape[0], x.shape[1], num_heads, x.shape[2] // num_heads).transpose(1, 2)
 
 
-def _merge_heads(x: Tensor) -> Tensor:
-    # (B, H, T, D / H) -> (B, T, D)
+def merge_heads(x: Tensor) -> Tensor:
+    """(B, H, T, D / H) -> (B, T, D)."""
     return x.transpose(1, 2).flatten(2)
+
+
+def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout: float, training: bool) -> Tensor:
+    """Scaled dot-product attention (Vaswani et al. 2017, equation 1) of (B, H, T, d) queries over (B, H, S, d) keys.
+
+    Two plain products instead of the fused operator: at a sentence's length its backward pass in bf16 takes half of a
+    CPU training step, and every exporter takes these as they are.
+    """
+    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1))
+    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    return torch.matmul(F.dropout(weights, dropout, training), value)
 
 
 class SelfAttention(nn.Module):
@@ -58,10 +69,9 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Attend within ``x`` (B, T, D) under ``mask`` (broadcastable to (B, 1, T, T)); returns (B, T, D)."""
-        query, key, value = (_split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
-        dropout = self.dropout if self.training else 0.0
-        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        projected: Tensor = self.out_proj(_merge_heads(out))
+        query, key, value = (split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        out = _attend(query, key, value, mask=mask, dropout=self.dropout, training=self.training)
+        projected: Tensor = self.out_proj(merge_heads(out))
         return projected
 
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
@@ -71,15 +81,15 @@ class SelfAttention(nn.Module):
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output (B, 1, D) and the new caches."""
-        query, key, value = (_split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        query, key, value = (split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
         slots = torch.arange(state["self_key"].shape[2], device=x.device)
         # A select instead of an indexed write keeps the step free of side effects, as the exported graphs need it.
         here = (slots[None, :] == position[:, None])[:, None, :, None]
         keys = torch.where(here, key, state["self_key"])
         values = torch.where(here, value, state["self_value"])
         mask = (slots[None, :] <= position[:, None])[:, None, None, :]
-        out = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask)
-        return self.out_proj(_merge_heads(out)), {"self_key": keys, "self_value": values}
+        out = _attend(query, keys, values, mask=mask, dropout=0.0, training=False)
+        return self.out_proj(merge_heads(out)), {"self_key": keys, "self_value": values}
 
 
 class CrossAttention(nn.Module):
@@ -104,13 +114,12 @@ class CrossAttention(nn.Module):
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values, each (B, H, S, D / H), of the encoded source ``memory`` (B, S, D)."""
         key, value = self.memory_proj(memory).chunk(2, dim=-1)
-        return _split_heads(key, self.num_heads), _split_heads(value, self.num_heads)
+        return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
     def forward(self, x: Tensor, key: Tensor, value: Tensor, src_mask: Tensor) -> Tensor:
         """Attend from ``x`` (B, T, D) to projected ``key`` and ``value`` under ``src_mask`` (B, S)."""
-        query = _split_heads(self.query_proj(x), self.num_heads)
-        dropout = self.dropout if self.training else 0.0
+        query = split_heads(self.query_proj(x), self.num_heads)
         mask = src_mask[:, None, None, :]
-        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-        projected: Tensor = self.out_proj(_merge_heads(out))
+        out = _attend(query, key, value, mask=mask, dropout=self.dropout, training=self.training)
+        projected: Tensor = self.out_proj(merge_heads(out))
         return projected

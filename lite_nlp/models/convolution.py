@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.attention import xavier_linear
+from lite_nlp.models.attention import merge_heads, split_heads, xavier_linear
 
 __all__ = ["Convolution", "band_matrix"]
 
@@ -26,8 +26,9 @@ def band_matrix(kernels: Tensor, *, left: int) -> Tensor:
     """
     length, taps = kernels.shape[-2:]
     # Padding each row by T and re-cutting the flat rows one shorter shifts row t to the right by t.
-    skewed = F.pad(kernels, (0, length)).flatten(-2)[..., : length * (length + taps - 1)]
-    return skewed.unflatten(-1, (length, length + taps - 1))[..., left : left + length]
+    width = length + taps - 1
+    skewed = F.pad(kernels, (0, length)).flatten(-2)[..., : length * width]
+    return skewed.reshape(*kernels.shape[:-2], length, width)[..., left : left + length]
 
 
 class Convolution(nn.Module):
@@ -66,7 +67,7 @@ class Convolution(nn.Module):
     def _kernels(self, x: Tensor) -> Tensor:
         """Normalised kernels (B, H, T, K), or (1, H, T, K) if they do not depend on ``x`` (B, T, D)."""
         if self.kernel_proj is not None:
-            taps = self.kernel_proj(x).unflatten(-1, (self.num_heads, self.kernel_size)).transpose(1, 2)
+            taps = split_heads(self.kernel_proj(x), self.num_heads)
         else:
             taps = self.kernel[None, :, None, :].expand(1, self.num_heads, x.shape[1], self.kernel_size)  # type: ignore[index]
         return F.dropout(taps.softmax(dim=-1), self.dropout, self.training)
@@ -81,8 +82,7 @@ class Convolution(nn.Module):
         if token_mask is not None:
             gated = gated * token_mask[:, :, None]
         matrix = band_matrix(self._kernels(gated), left=self.left)
-        values = gated.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, D / H)
-        mixed = torch.matmul(matrix.to(values.dtype), values).transpose(1, 2).flatten(2)
+        mixed = merge_heads(torch.matmul(matrix, split_heads(gated, self.num_heads)))
         projected: Tensor = self.out_proj(mixed)
         return projected
 
@@ -94,6 +94,5 @@ class Convolution(nn.Module):
         """One token ``x`` (B, 1, D); returns the output (B, 1, D) and the shifted window."""
         gated = self._gate(x)
         window = torch.cat([state["conv"], gated], dim=1)  # (B, K, D)
-        values = window.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, K, D / H)
-        mixed = torch.matmul(self._kernels(gated), values).transpose(1, 2).flatten(2)
+        mixed = merge_heads(torch.matmul(self._kernels(gated), split_heads(window, self.num_heads)))
         return self.out_proj(mixed), {"conv": window[:, 1:]}

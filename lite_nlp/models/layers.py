@@ -48,7 +48,7 @@ class TokenMixer(nn.Module):
 
     def forward(self, x: Tensor, attention_mask: Tensor, token_mask: Tensor | None) -> Tensor:
         """Mix ``x`` (B, T, D); the masks are those of the two branches' ``forward``."""
-        left, right = x.split(self.widths, dim=-1)
+        left, right = torch.split(x, self.widths, dim=-1)
         parts = []
         if self.attention is not None:
             parts.append(self.attention(left, attention_mask))
@@ -67,8 +67,9 @@ class TokenMixer(nn.Module):
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output and the branches' new caches."""
-        left, right = x.split(self.widths, dim=-1)
-        parts, new_state = [], {}
+        left, right = torch.split(x, self.widths, dim=-1)
+        parts: list[Tensor] = []
+        new_state: dict[str, Tensor] = {}
         if self.attention is not None:
             part, changed = self.attention.step(left, state, position)
             parts.append(part)
