@@ -1,6 +1,7 @@
 """``lite-nlp data``: corpora to data directories."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -12,16 +13,25 @@ from rich.table import Table
 from typer.core import TyperCommand
 
 from lite_nlp.cli.console import err, out, print_json, progress_bar
+from lite_nlp.files import check_output
 
 if TYPE_CHECKING:
     from lite_nlp.data.corpus import DataInfo
+    from lite_nlp.data.holdout import SplitName
     from lite_nlp.data.prepare import Corpus, OnProgress
+    from lite_nlp.data.readers import PairSource
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Prepare corpora for training and evaluation.", no_args_is_help=True)
 
 _PAIR_OPTIONS: Final = ("--train", "--valid", "--test")
+
+#: Listed here too, since what knows them takes long to import.
+_CORPORA: Final = ("multi30k", "tatoeba", "iwslt14", "wmt14-en-de", "wmt14-en-fr", "shakespeare")
+
+#: Source and target files by split.
+_Files = Mapping[str, list[tuple[Path, Path]]]
 
 
 class Normalization(StrEnum):
@@ -54,7 +64,7 @@ def _one_value_each(args: Sequence[str]) -> Iterator[str]:
             yield from (src, arg, tgt)
 
 
-def _files(option: str, paths: list[Path] | None) -> list[tuple[Path, Path]]:
+def _pairs(option: str, paths: list[Path] | None) -> list[tuple[Path, Path]]:
     paths = paths or []
     if len(paths) % 2:
         raise typer.BadParameter(f"{option} requires two files, SRC and TGT.")
@@ -84,6 +94,15 @@ def prepare(
     vocab_size: Annotated[int, typer.Option(help="Tokens of the joint vocabulary.")] = 8000,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text.")] = False,
     normalization: Annotated[Normalization, typer.Option(help="Unicode normalization.")] = Normalization.NONE,
+    corpus: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A published corpus: " + ", ".join(_CORPORA) + ".")
+    ] = None,
+    from_dir: Annotated[
+        Path | None, typer.Option("--from", metavar="DIR", help="Read the corpus from this copy, without a download.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep downloads here.", envvar="LITE_NLP_CACHE")
+    ] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Use this tokenizer.json instead of training one.")
     ] = None,
@@ -100,19 +119,26 @@ def prepare(
     from lite_nlp.data.prepare import PrepareOptions, prepare_data
     from lite_nlp.data.tokenizer import Tokenizer
 
-    if bool(train) + bool(tsv) != 1:
-        raise typer.BadParameter("exactly one of --train and --tsv is required.")
-    corpus = _corpus_of_files(_files("--train", train), _files("--valid", valid), _files("--test", test), tsv or [])
-    options = PrepareOptions(
-        src_lang=src_lang or "src",
-        tgt_lang=tgt_lang or "tgt",
-        vocab_size=vocab_size,
-        lowercase=lowercase,
-        normalization=normalization.value,
-        tokenizer=None if tokenizer is None else Tokenizer.load(tokenizer),
-    )
+    files = {name: _pairs(f"--{name}", paths) for name, paths in (("train", train), ("valid", valid), ("test", test))}
+    held_out = {"valid": valid_pairs, "test": test_pairs}
+    _check_usage(files, held_out, tsv=tsv, corpus=corpus, from_dir=from_dir)
+    check_output(out_dir, force=force)
+    known = None if tokenizer is None else Tokenizer.load(tokenizer)
     with _progress() as on_progress:
-        info = prepare_data(out_dir, corpus, options=options, force=force, on_progress=on_progress)
+        if corpus is None:
+            text = _corpus_of_files(files, held_out, tsv or [])
+            languages = _languages_of_files(files["train"], src_lang, tgt_lang)
+        else:
+            text, languages = _published_corpus(corpus, from_dir, cache, (src_lang, tgt_lang), on_progress)
+        options = PrepareOptions(
+            src_lang=languages[0],
+            tgt_lang=languages[1],
+            vocab_size=vocab_size,
+            lowercase=lowercase,
+            normalization=normalization.value,
+            tokenizer=known,
+        )
+        info = prepare_data(out_dir, text, options=options, force=force, on_progress=on_progress)
     _warn(info)
     if json:
         print_json({"data": str(out_dir), **info.model_dump(exclude={"schema_version"})})
@@ -120,17 +146,64 @@ def prepare(
         _print_table(out_dir, info)
 
 
-def _corpus_of_files(
-    train: list[tuple[Path, Path]], valid: list[tuple[Path, Path]], test: list[tuple[Path, Path]], tsv: list[Path]
-) -> "Corpus":
-    from lite_nlp.data.prepare import Corpus
-    from lite_nlp.data.readers import PairSource, TextFiles, TsvFile
+def _check_usage(
+    files: _Files, held_out: Mapping[str, int | None], *, tsv: Any, corpus: str | None, from_dir: Path | None
+) -> None:
+    if bool(files["train"]) + bool(tsv) + (corpus is not None) != 1:
+        raise typer.BadParameter("exactly one of --train, --tsv and --corpus is required.")
+    if corpus is not None and corpus not in _CORPORA:
+        raise typer.BadParameter(f"--corpus: expected one of {', '.join(_CORPORA)}, found {corpus}.")
+    if corpus is None and from_dir is not None:
+        raise typer.BadParameter("--from needs --corpus.")
+    for name in ("valid", "test"):
+        if corpus is not None and (files[name] or held_out[name] is not None):
+            raise typer.BadParameter(f"--{name} and --{name}-pairs do not go with --corpus, which has its own splits.")
+        if files[name] and held_out[name] is not None:
+            raise typer.BadParameter(f"--{name} and --{name}-pairs exclude each other.")
 
-    splits: dict[str, list[PairSource]] = {"train": [*map(TsvFile, tsv), *(TextFiles(*files) for files in train)]}
-    for name, files in (("valid", valid), ("test", test)):
-        if files:
-            splits[name] = [TextFiles(*pair) for pair in files]
-    return Corpus(splits=splits)
+
+def _corpus_of_files(files: _Files, held_out: Mapping[str, int | None], tsv: list[Path]) -> "Corpus":
+    from lite_nlp.data.holdout import HoldOut
+    from lite_nlp.data.prepare import Corpus
+    from lite_nlp.data.readers import TextFiles, TsvFile
+
+    splits: dict[SplitName, list[PairSource]] = {"train": [*map(TsvFile, tsv)]}
+    names: tuple[SplitName, ...] = ("train", "valid", "test")
+    for name in names:
+        splits.setdefault(name, []).extend(TextFiles(*pair) for pair in files[name])
+    # Who brings a split of their own wants no other, unless they say how many pairs.
+    default = 0 if splits["valid"] or splits["test"] else None
+    rule = HoldOut(
+        valid_pairs=default if held_out["valid"] is None else held_out["valid"],
+        test_pairs=default if held_out["test"] is None else held_out["test"],
+    )
+    return Corpus(splits={name: given for name, given in splits.items() if given}, rule=rule if rule.splits else None)
+
+
+def _languages_of_files(train: list[tuple[Path, Path]], src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
+    """Languages asked for, else the endings of the file names, else ``src`` and ``tgt``."""
+    ends = [path.name.removesuffix(".gz").rpartition(".")[2] for path in (train[0] if train else ())]
+    if len(set(ends)) != 2 or not all(re.fullmatch("[a-z]{2,3}", end) for end in ends):
+        ends = ["src", "tgt"]
+    return src_lang or ends[0], tgt_lang or ends[1]
+
+
+def _published_corpus(
+    name: str,
+    from_dir: Path | None,
+    cache: Path | None,
+    asked: tuple[str | None, str | None],
+    on_progress: "OnProgress",
+) -> tuple["Corpus", tuple[str, str]]:
+    from lite_nlp.data.download import default_cache
+    from lite_nlp.data.named import CORPORA, corpus_languages, download_corpus, local_corpus
+
+    corpus = CORPORA[name]
+    languages = corpus_languages(corpus, *asked)
+    if from_dir is not None:
+        return local_corpus(corpus, from_dir, languages), languages
+    err.print(f"{corpus.name}: {corpus.about}", markup=False, soft_wrap=True)
+    return download_corpus(corpus, cache or default_cache(), languages, on_progress=on_progress), languages
 
 
 @contextmanager

@@ -45,7 +45,7 @@ class Corpus:
         rule: How to take other splits out of ``train``; None to take none.
     """
 
-    splits: Mapping[str, Sequence[PairSource]]
+    splits: Mapping[SplitName, Sequence[PairSource]]
     rule: SplitRule | None = None
 
 

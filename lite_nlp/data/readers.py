@@ -26,6 +26,7 @@ __all__ = [
     "TextFiles",
     "TsvFile",
     "ignore_bad_line",
+    "open_text",
 ]
 
 Reason = Literal["missing_tab", "extra_tab", "empty_side", "invalid_utf8", "length_ratio", "too_long"]
@@ -177,7 +178,7 @@ def _lines(path: Path) -> Iterator[bytes | None]:
     """
     number = 0
     try:
-        with _open(path) as file:
+        with open_text(path) as file:
             while line := file.readline(_MAX_LINE_BYTES + 2):
                 number += 1
                 if len(line) > _MAX_LINE_BYTES and not line.endswith(b"\n"):
@@ -197,7 +198,8 @@ def _lines(path: Path) -> Iterator[bytes | None]:
         raise DataError(f"{path}: expected lines of text, found an empty file")
 
 
-def _open(path: Path) -> io.BufferedIOBase:
+def open_text(path: Path) -> io.BufferedIOBase:
+    """Open a file for reading bytes, through gzip where it begins like a gzip file, whatever its name."""
     with path.open("rb") as file:
         magic = file.read(len(_GZIP_MAGIC))
     return gzip.open(path, "rb") if magic == _GZIP_MAGIC else path.open("rb")

@@ -165,9 +165,10 @@ class Tokenizer:
             DataError: If an id is outside the vocabulary.
         """
         kept = []
+        size = self.vocab_size
         for token in ids:
-            if not 0 <= token < self.vocab_size:
-                raise DataError(f"token id: expected 0 to {self.vocab_size - 1}, found {token}")
+            if not 0 <= token < size:
+                raise DataError(f"token id: expected 0 to {size - 1}, found {token}")
             if token not in self._specials:
                 kept.append(int(token))
         return self._inner.decode(kept, skip_special_tokens=False)
