@@ -69,28 +69,22 @@ class Container:
         return state | {alias: state[name] for alias, name in self.aliases.items()}
 
 
-def write_container(
-    path: Path,
+def container_bytes(
     *,
     tensors: Mapping[str, EncodedTensor],
     files: Mapping[str, bytes],
     metadata: Mapping[str, Any],
     aliases: Mapping[str, str] | None = None,
-) -> int:
-    """Write a container atomically; equal input gives equal bytes.
+) -> bytes:
+    """The bytes of a container; equal input gives equal bytes.
 
     Args:
-        path: The file to write, replaced if it exists.
         tensors: Encoded tensors by name.
         files: Small files to embed, by plain file name.
         metadata: JSON object; keys are sorted.
         aliases: Further names of tensors.
 
-    Returns:
-        The size of the file in bytes.
-
     Raises:
-        OutputError: If the system refuses the write.
         ValueError: If a file name is no plain file name, or an alias names no tensor.
     """
     aliases = dict(aliases or {})
@@ -117,8 +111,28 @@ def write_container(
     total = _PREAMBLE.size + _CRC.size + len(body) + _DIGEST_BYTES
     preamble = _PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(stored_header), len(raw), zlib.crc32(stored_header), total)
     content = preamble + _CRC.pack(zlib.crc32(preamble)) + body
-    write_bytes(path, content + hashlib.sha256(content).digest())
-    return total
+    return content + hashlib.sha256(content).digest()
+
+
+def write_container(
+    path: Path,
+    *,
+    tensors: Mapping[str, EncodedTensor],
+    files: Mapping[str, bytes],
+    metadata: Mapping[str, Any],
+    aliases: Mapping[str, str] | None = None,
+) -> int:
+    """Write a container atomically, replacing ``path``; arguments and errors as for ``container_bytes``.
+
+    Returns:
+        The size of the file in bytes.
+
+    Raises:
+        OutputError: If the system refuses the write.
+    """
+    content = container_bytes(tensors=tensors, files=files, metadata=metadata, aliases=aliases)
+    write_bytes(path, content)
+    return len(content)
 
 
 def _section_entry(stored: bytes) -> dict[str, int]:

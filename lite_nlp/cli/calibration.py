@@ -1,0 +1,195 @@
+"""The text that compression is calibrated, fine-tuned and judged on, and the losses on it. Needs torch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.data.batches import Batch, collate, make_batches
+from lite_nlp.data.corpus import open_data
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import PAD_ID
+from lite_nlp.errors import DataError
+
+__all__ = ["Calibration", "data_calibration", "distillation_loss", "everyday_calibration", "mean_loss"]
+
+#: Sentence pairs for the sensitivity scan, which evaluates hundreds of times, and for BLEU.
+_SCAN_PAIRS: Final = 64
+_SCORE_PAIRS: Final = 500
+#: Training pairs drawn for fine-tuning, and their longest side in tokens.
+_TUNING_PAIRS: Final = 50_000
+_TUNING_TOKENS: Final = 128
+_BATCH_TOKENS: Final = 2048
+
+
+class _Rows(Protocol):
+    """Token rows by number: a data split, or rows in memory."""
+
+    @property
+    def src_lengths(self) -> npt.NDArray[np.int32]: ...
+
+    @property
+    def tgt_lengths(self) -> npt.NDArray[np.int32]: ...
+
+    def tokens(
+        self, indices: npt.NDArray[np.int64]
+    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Text to compress by.
+
+    Attributes:
+        scan: Batches whose loss guides pruning; never fine-tuned on.
+        tuning: Makes an endless iterator of batches to fine-tune on.
+        sources: Sentences to translate for the ledger; never fine-tuned on, and none of them in ``scan``.
+        references: Their translations.
+        name: What the text is, for people.
+        label_weight: Weight of the reference translations, against the uncompressed model's own predictions, in
+            fine-tuning: 0 where there are too few to learn from.
+        tuning_steps: Fine-tuning steps that suit the amount of text.
+    """
+
+    scan: list[Batch]
+    tuning: Callable[[], Iterator[Batch]]
+    sources: list[str]
+    references: list[str]
+    name: str
+    label_weight: float
+    tuning_steps: int
+
+
+def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
+    """The everyday English-German pairs that come with the package: half to judge on, half to scan and tune on."""
+    text = files("lite_nlp").joinpath("assets", "everyday.en-de.tsv").read_text(encoding="utf-8")
+    pairs = [line.split("\t") for line in text.splitlines() if line.strip()]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise DataError("everyday.en-de.tsv: expected two columns in every line")
+    judged, guiding = pairs[0::2], pairs[1::2]
+    rows = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
+    every = max(2, len(guiding) // _SCAN_PAIRS)
+    numbers = np.arange(len(guiding))
+    return Calibration(
+        scan=_batches(rows, numbers[numbers % every == 0]),
+        tuning=lambda: _endless(rows, numbers[numbers % every != 0]),
+        sources=[src for src, _ in judged],
+        references=[tgt for _, tgt in judged],
+        name=f"{len(judged)} everyday sentences",
+        label_weight=0.0,
+        tuning_steps=60,
+    )
+
+
+def data_calibration(path: Path, tokenizer: Tokenizer) -> Calibration:
+    """A data directory: the validation split to scan and judge on (evenly spaced pairs), the training split to tune on.
+
+    Raises:
+        DataError: If the directory is damaged, lacks a split, or was tokenized with another vocabulary.
+    """
+    data = open_data(path)
+    if data.tokenizer.to_json() != tokenizer.to_json():
+        raise DataError(f"{path}: expected data tokenized with the model's own tokenizer, found another one")
+    valid, train = data.split("valid"), data.split("train")
+    # Even rows guide, odd rows judge (a split of a single row does both).
+    guiding = _spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
+    judged = _spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
+    sources, references = valid.texts(judged)
+    short = np.flatnonzero(np.maximum(train.src_lengths, train.tgt_lengths) <= _TUNING_TOKENS)
+    drawn = np.random.default_rng(1).permutation(short)[:_TUNING_PAIRS]
+    return Calibration(
+        scan=_batches(valid, guiding),
+        tuning=lambda: _endless(train, drawn),
+        sources=sources,
+        references=references,
+        name=f"{len(judged)} sentences of {path} valid",
+        label_weight=0.5,
+        tuning_steps=300,
+    )
+
+
+def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
+    """Negative log-likelihood of the references in nats per token, the end mark counted."""
+    total, tokens = 0.0, 0
+    with torch.inference_mode():
+        for batch in batches:
+            log_probs, labels = _log_probs(model, batch)
+            total -= float(log_probs.gather(1, labels[:, None]).sum())
+            tokens += len(labels)
+    return total / tokens
+
+
+def distillation_loss(teacher: nn.Module, label_weight: float) -> Callable[[nn.Module, Batch], Tensor]:
+    """Cross entropy against what the uncompressed model predicts, in part against the references (nats per token).
+
+    Args:
+        teacher: The uncompressed model, in evaluation mode; it is not changed.
+        label_weight: Part of the references, 0 to 1.
+    """
+
+    def loss(model: nn.Module, batch: Batch) -> Tensor:
+        log_probs, labels = _log_probs(model, batch)
+        with torch.no_grad():
+            wanted = _log_probs(teacher, batch)[0].exp()
+        imitation = -(wanted * log_probs).sum(dim=-1).mean()
+        if not label_weight:
+            return imitation
+        return (1 - label_weight) * imitation + label_weight * F.nll_loss(log_probs, labels)
+
+    return loss
+
+
+def _log_probs(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Log probabilities (N, V) and labels (N,) of the tokens of a batch that are not padding."""
+    logits = model(*(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)))
+    labels = torch.from_numpy(batch.labels)
+    real = labels != PAD_ID
+    return F.log_softmax(logits[real], dim=-1), labels[real]
+
+
+class _MemoryRows:
+    """Token rows in memory, read like those of a split."""
+
+    def __init__(self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
+        self._src = [np.array(row, dtype=np.int32) for row in src]
+        self._tgt = [np.array(row, dtype=np.int32) for row in tgt]
+        self.src_lengths = np.array([len(row) for row in src], dtype=np.int32)
+        self.tgt_lengths = np.array([len(row) for row in tgt], dtype=np.int32)
+
+    def tokens(self, indices: npt.NDArray[np.int64]) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
+        return [self._src[index] for index in indices], [self._tgt[index] for index in indices]
+
+
+def _spaced(numbers: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
+    """At most so many of the numbers, evenly spaced."""
+    return numbers[np.linspace(0, len(numbers) - 1, min(most, len(numbers))).astype(np.int64)]
+
+
+def _batches(rows: _Rows, numbers: npt.NDArray[np.int64]) -> list[Batch]:
+    return [collate(*rows.tokens(numbers[batch])) for batch in _cut(rows, numbers, 0, shuffle=False)]
+
+
+def _endless(rows: _Rows, numbers: npt.NDArray[np.int64]) -> Iterator[Batch]:
+    """Epoch after epoch, each in its own order; the same at every call."""
+    for epoch in count():
+        for batch in _cut(rows, numbers, epoch, shuffle=True):
+            yield collate(*rows.tokens(numbers[batch]))
+
+
+def _cut(rows: _Rows, numbers: npt.NDArray[np.int64], epoch: int, *, shuffle: bool) -> list[npt.NDArray[np.int64]]:
+    return make_batches(
+        rows.src_lengths[numbers],
+        rows.tgt_lengths[numbers],
+        batch_tokens=_BATCH_TOKENS,
+        seed=1,
+        epoch=epoch,
+        shuffle=shuffle,
+    )

@@ -1,0 +1,248 @@
+"""``lite-nlp compress``: sensitivity, pruning, k-means, entropy coding; the ledger."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import Progress, TaskID
+from rich.table import Table
+
+from lite_nlp.cli.console import out, print_json, progress_bar
+from lite_nlp.cli.quantities import parse_size
+from lite_nlp.cli.translator_source import ModelArgument, ThreadsOption
+from lite_nlp.files import atomic_directory, check_output
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from compress.ledger import StageRow, Task
+    from compress.pipeline import Finetuning
+    from lite_nlp.cli.calibration import Calibration
+    from lite_nlp.cli.model_source import LoadedModel
+    from lite_nlp.models.transformer import EncoderDecoder
+
+__all__ = ["compress"]
+
+
+def compress(
+    out_directory: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Directory for the files; model.lnlp is the one to keep.")
+    ],
+    model: ModelArgument = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="Data directory to calibrate on (valid) and fine-tune on (train); else the package's own sentences.",
+        ),
+    ] = None,
+    target_size: Annotated[
+        str | None, typer.Option("--target-size", metavar="SIZE", help="Largest final file, such as 570KB or 4MB.")
+    ] = None,
+    target_ratio: Annotated[
+        float | None, typer.Option("--target-ratio", help="Smallest ratio of the fp32 file to the final one.")
+    ] = None,
+    max_loss: Annotated[
+        float | None, typer.Option("--max-loss", metavar="BLEU", min=0.0, help="Largest loss of BLEU allowed.")
+    ] = None,
+    no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Leave out the fine-tuning.")] = False,
+    finetune_steps: Annotated[
+        int | None, typer.Option("--finetune-steps", min=1, help="Steps of fine-tuning after pruning.")
+    ] = None,
+    structured_ffn: Annotated[
+        float | None,
+        typer.Option(
+            "--structured-ffn", metavar="FRACTION", help="Remove this part of the feed-forward channels first."
+        ),
+    ] = None,
+    threads: ThreadsOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make a model smaller, stage by stage; every figure is measured on the file that the stage wrote."""
+    if target_ratio is not None and target_ratio <= 1:
+        raise typer.BadParameter(f"--target-ratio: expected more than 1, found {target_ratio}")
+    if structured_ffn is not None and not 0 < structured_ffn < 1:
+        raise typer.BadParameter(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
+    if no_finetune and finetune_steps is not None:
+        raise typer.BadParameter("--no-finetune and --finetune-steps: expected one of them")
+    target_bytes = None if target_size is None else parse_size(target_size)
+    check_output(out_directory, force=force)
+
+    import torch
+
+    from compress.pipeline import CompressionOptions, compress_model
+    from lite_nlp.cli.calibration import data_calibration, everyday_calibration
+    from lite_nlp.cli.model_source import load_model
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    loaded = load_model(model)
+    calibration = everyday_calibration(loaded.tokenizer) if data is None else data_calibration(data, loaded.tokenizer)
+    options = CompressionOptions(target_bytes=target_bytes, target_ratio=target_ratio, max_loss=max_loss)
+    with atomic_directory(out_directory, force=force) as directory, _reporting() as report:
+        rows = compress_model(
+            loaded.model,
+            out=directory,
+            task=_task(loaded, calibration, report),
+            options=options,
+            shrink=None if structured_ffn is None else lambda module: _shrink(loaded, module, structured_ffn),
+            finetuning=None if no_finetune else _finetuning(loaded, calibration, finetune_steps),
+            progress=report,
+        )
+    if as_json:
+        print_json({"model": loaded.name, "text": calibration.name, "stages": [row.as_dict() for row in rows]})
+    else:
+        _print_ledger(loaded.name, calibration, out_directory, rows)
+
+
+class _Report:
+    """Shows the task under way as a progress bar; finished ones stay above it."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task: TaskID | None = None
+
+    def start(self, task: str, total: int | None) -> None:
+        self.finish()
+        self._task = self._progress.add_task(task, total=total)
+
+    def advance(self) -> None:
+        if self._task is not None:
+            self._progress.advance(self._task)
+
+    def finish(self) -> None:
+        if self._task is not None:
+            done = self._progress.tasks[self._task].completed
+            self._progress.update(self._task, total=max(done, 1), completed=max(done, 1))
+
+
+@contextmanager
+def _reporting() -> Iterator[_Report]:
+    with progress_bar() as progress:
+        report = _Report(progress)
+        yield report
+        report.finish()
+
+
+def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report) -> "Task":
+    """Everything that compression has to know about translation."""
+    from compress.ledger import Task
+    from lite_nlp.budget.formulas import count_model
+    from lite_nlp.cli.calibration import mean_loss
+    from lite_nlp.cli.model_source import load_model
+
+    def embedded_files(model: Any) -> dict[str, bytes]:
+        return _embedded_files(loaded, model)
+
+    def score(model: Any) -> dict[str, float]:
+        return _score(loaded, model, calibration, report) | {"loss": round(mean_loss(model, calibration.scan), 4)}
+
+    def count_macs(model: Any) -> int:
+        return count_model(model.config).macs_paper
+
+    return Task(
+        name=loaded.name,
+        files=embedded_files,
+        load=lambda path: load_model(str(path)).model,
+        score=score,
+        evaluate=lambda model: mean_loss(model, calibration.scan),
+        count_macs=count_macs,
+    )
+
+
+def _embedded_files(loaded: "LoadedModel", model: "EncoderDecoder") -> dict[str, bytes]:
+    from lite_nlp.models.config import dump_config
+
+    config = loaded.config.model_copy(update={"model": model.config})
+    # Scores that came with the model are those from before compression, and must not pass for the file's own.
+    metrics = loaded.metrics if "uncompressed" in loaded.metrics else {"uncompressed": loaded.metrics}
+    return {
+        "config.toml": dump_config(config).encode("utf-8"),
+        "metrics.json": json.dumps(metrics, ensure_ascii=False).encode("utf-8"),
+        "tokenizer.json": loaded.tokenizer.to_json(),
+    }
+
+
+def _score(
+    loaded: "LoadedModel", model: "EncoderDecoder", calibration: "Calibration", report: _Report
+) -> dict[str, float]:
+    """BLEU and chrF of greedy translations."""
+    from lite_nlp.decoding.search import SearchOptions
+    from lite_nlp.decoding.translate import Translator
+    from lite_nlp.evaluation.translation import score_translations
+    from lite_nlp.models.step_model import TorchStepModel
+
+    positions = loaded.config.model.max_positions
+    translator = Translator(
+        tokenizer=loaded.tokenizer,
+        model=TorchStepModel(model),
+        options=SearchOptions(max_steps=positions),
+        max_source_tokens=positions - 1,
+        warn=lambda _: None,
+    )
+    report.start(f"translating {calibration.name}", len(calibration.sources))
+    translations = []
+    for line in translator.translate_lines(calibration.sources, batch_size=64):
+        translations.append(line)
+        report.advance()
+    scores = score_translations(translations, calibration.references, bootstrap=0)
+    return {"bleu": round(scores.bleu, 2), "chrf": round(scores.chrf, 2)}
+
+
+def _finetuning(loaded: "LoadedModel", calibration: "Calibration", steps: int | None) -> "Finetuning":
+    import copy
+
+    from compress.finetune import FinetuneOptions
+    from compress.pipeline import Finetuning
+    from lite_nlp.cli.calibration import distillation_loss
+
+    steps = steps or calibration.tuning_steps
+    return Finetuning(
+        batches=calibration.tuning,
+        loss=distillation_loss(copy.deepcopy(loaded.model), calibration.label_weight),
+        pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
+        shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
+    )
+
+
+def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "EncoderDecoder":
+    """The model without its least important feed-forward channels, rebuilt from the smaller config."""
+    import torch
+
+    from compress.structured import prune_channels
+    from lite_nlp.models.directory import model_from_state
+
+    tokens = torch.full((1, 4), 3)
+    width = prune_channels(
+        model,
+        (tokens, torch.ones_like(tokens, dtype=torch.bool), tokens),
+        layers=[name for name, _ in model.named_modules() if name.endswith("ffn.up_proj")],
+        fraction=fraction,
+    )
+    smaller = loaded.config.model.model_copy(update={"ffn_dim": width})
+    return model_from_state(loaded.config.model_copy(update={"model": smaller}), model.state_dict(), source=loaded.name)
+
+
+def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: Sequence["StageRow"]) -> None:
+    table = Table(title=f"{name}, BLEU on {calibration.name}")
+    table.add_column("stage")
+    for heading in ("bytes", "ratio", "sparsity", "bits/weight", "Mult-Adds", "BLEU", "seconds"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row.stage,
+            f"{row.size_bytes:,}",
+            f"{row.ratio:.2f}x",
+            f"{row.sparsity:.1%}",
+            f"{row.bits_per_weight:.2f}",
+            f"{row.macs / 1e6:.1f}M",
+            f"{row.scores['bleu']:.2f}",
+            f"{row.seconds:.1f}",
+        )
+    out.print(table)
+    out.print(str(directory / rows[-1].file), markup=False, soft_wrap=True)
