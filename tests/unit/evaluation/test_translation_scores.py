@@ -38,6 +38,23 @@ def test_interval_holds_the_score_and_is_reproducible():
     assert 0 < scores.bleu_low < scores.bleu < scores.bleu_high < 100
     assert 0 < scores.chrf_low < scores.chrf < scores.chrf_high < 100
     assert score_translations(HYPOTHESES * 20, REFERENCES * 20) == scores
+    assert score_translations(HYPOTHESES * 20, REFERENCES * 20, seed=1).bleu_low != scores.bleu_low
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf"])
+def test_interval_is_as_wide_as_sacrebleus_own(metric):
+    hypotheses, references = HYPOTHESES * 20, REFERENCES * 20
+    own = {"bleu": sacrebleu.BLEU(), "chrf": sacrebleu.CHRF()}[metric]
+    report = own.corpus_score(hypotheses, [references], n_bootstrap=1000)
+    theirs = json.loads(report.format(width=6, signature=str(own.get_signature()), is_json=True))["confidence_var"]
+    ours = score_translations(hypotheses, references).as_dict()
+    assert (ours[f"{metric}_high"] - ours[f"{metric}_low"]) / 2 == pytest.approx(theirs, abs=1e-3)
+    assert ours[f"{metric}_signature"] == str(own.get_signature())
+
+
+def test_resamples_without_any_match():
+    scores = score_translations(["qqq", "www"], ["xyz", "www"])
+    assert (scores.chrf_low, scores.chrf_high) == (0, pytest.approx(100))
 
 
 def test_perfect_translations_have_no_spread():

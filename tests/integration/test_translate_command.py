@@ -1,0 +1,214 @@
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lite_nlp.cli.main import main
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import Config, ModelConfig
+from lite_nlp.models.directory import save_model_directory
+
+LINES = [
+    "A boy runs over the bridge.",
+    "",
+    "Is it raining?",
+    "   ",
+    "The old man with the grey hat is waiting for the bus in front of the town hall.",
+    "Yes.",
+]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A model directory with random weights."""
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = Tokenizer.train(LINES * 3, vocab_size=320)
+    config = Config(
+        name="tiny",
+        model=ModelConfig(
+            family="lite-transformer",
+            src_vocab_size=tokenizer.vocab_size,
+            tgt_vocab_size=tokenizer.vocab_size,
+            embed_dim=16,
+            ffn_dim=16,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            kernel_sizes=(3,),
+            decoder_kernel_sizes=(3,),
+            conv_num_heads=2,
+        ),
+    )
+    torch.manual_seed(1)
+    state = build_model(config.model).state_dict()
+    save_model_directory(path, config=config, state=state, tokenizer_json=tokenizer.to_json(), metrics={})
+    return str(path)
+
+
+class Command:
+    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capfd, self._monkeypatch = capfd, monkeypatch
+
+    def __call__(self, *words: str, stdin: bytes = b"") -> tuple[int, str, str]:
+        """Exit code, stdout and stderr of ``lite-nlp translate``, run in this process."""
+        self._monkeypatch.setattr(sys, "argv", ["lite-nlp", "translate", *words])
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = self._capfd.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+
+@pytest.fixture
+def translate(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    monkeypatch.setenv("COLUMNS", "200")
+    return Command(capfd, monkeypatch)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "source.txt"
+    path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return path
+
+
+def test_text_file_and_standard_input_give_the_same(translate: Command, model: str, text: Path, tmp_path: Path) -> None:
+    code, from_file, _ = translate(model, "--input", str(text))
+    assert code == 0
+    lines = from_file.removesuffix("\n").split("\n")
+    assert [bool(line) for line in lines] == [bool(line.strip()) for line in LINES]
+
+    assert translate(model, stdin=text.read_bytes())[:2] == (0, from_file)
+    assert translate(model, "--text", LINES[2])[:2] == (0, lines[2] + "\n")
+    windows = "\r\n".join(LINES).encode()
+    assert translate(model, stdin=windows)[:2] == (0, from_file)
+
+    output = tmp_path / "target.txt"
+    assert translate(model, "--input", str(text), "--output", str(output))[:2] == (0, "")
+    assert output.read_text(encoding="utf-8") == from_file
+
+
+@pytest.mark.parametrize("beam", ["1", "3"])
+def test_batch_and_threads_change_nothing(translate: Command, model: str, text: Path, beam: str) -> None:
+    words = [model, "--input", str(text), "--beam", beam]
+    assert translate(*words, "--batch", "1")[:2] == translate(*words, "--batch", "5", "--threads", "1")[:2]
+
+
+def test_n_gram_blocking(translate: Command, model: str) -> None:
+    code, blocked, _ = translate(model, "--no-repeat-ngram", "1", "--text", LINES[4])
+    assert code == 0
+    assert blocked != translate(model, "--text", LINES[4])[1]
+
+
+def test_an_empty_input_gives_nothing(translate: Command, model: str) -> None:
+    assert translate(model) == (0, "", "")
+
+
+def test_long_lines_and_foreign_letters_are_reported(translate: Command, model: str) -> None:
+    long_line = "The old man is waiting for the bus and " * 25
+    code, out, err = translate(model, stdin=f"Yes.\nこれは\n{long_line}".encode())
+    assert code == 0
+    assert out.count("\n") == 3
+    assert "warning: line 2: 100% of its letters are unknown" in err
+    assert "warning: line 3: cut into " in err
+
+
+def test_invalid_utf8_leaves_no_output(translate: Command, model: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"good\nb\xe4d\n")
+    code, out, err = translate(model, "--input", str(bad), "--output", str(tmp_path / "out.txt"))
+    assert (code, out) == (1, "")
+    assert f"error: {bad}: line 2: expected UTF-8, found byte 0xe4 at byte 2 of the line" in err
+    assert os.listdir(tmp_path) == ["bad.txt"]
+
+    code, out, err = translate(model, stdin=b"Yes.\nb\xe4d\n")
+    assert (code, out.count("\n")) == (1, 1)
+    assert "error: standard input: line 2: expected UTF-8" in err
+
+    code, _, err = translate(model, "--text", os.fsdecode(b"b\xe4d"))
+    assert code == 1
+    assert "error: --text: line 1: expected UTF-8" in err
+
+
+def test_output_is_not_overwritten_without_force(translate: Command, model: str, tmp_path: Path) -> None:
+    output = tmp_path / "out.txt"
+    output.write_text("kept")
+    code, _, err = translate(model, "--text", "Yes.", "--output", str(output))
+    assert code == 1
+    assert "output exists already" in err
+    assert output.read_text() == "kept"
+    assert translate(model, "--text", "Yes.", "--output", str(output), "--force")[0] == 0
+    assert output.read_text() != "kept"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--runtime", "tflite"], "'tflite' is not one of 'torch', 'onnx', 'executorch'"),
+        (["--text", "a", "--input", "b"], "expected one of them"),
+        (["--beam", "0"], "--beam"),
+        (["--length-penalty", "-1"], "--length-penalty"),
+    ],
+)
+def test_wrong_usage(translate: Command, model: str, words: list[str], message: str) -> None:
+    code, out, err = translate(model, *words)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_a_runtime_that_does_not_fit_the_model(translate: Command, model: str, tmp_path: Path) -> None:
+    code, _, err = translate(model, "--runtime", "onnx")
+    assert code == 1
+    assert "--runtime onnx needs a bundle .zip made by `lite-nlp export`, found a model directory" in err
+
+    bundle = tmp_path / "some.zip"
+    with zipfile.ZipFile(bundle, "w"):
+        pass
+    code, _, err = translate(str(bundle), "--runtime", "torch")
+    assert code == 1
+    assert "expected --runtime onnx or executorch" in err
+
+
+def test_without_torch_a_model_directory_is_refused(
+    translate: Command, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    code, _, err = translate(model, "--text", "Yes.")
+    assert code == 1
+    assert "running it needs torch, which is not installed; expected the extra lite-nlp[train]" in err
+
+
+def test_missing_model_and_missing_input(translate: Command, model: str, tmp_path: Path) -> None:
+    code, _, err = translate(str(tmp_path / "nothing"))
+    assert code == 1
+    assert "nothing: expected a model directory" in err
+    code, _, err = translate(model, "--input", str(tmp_path / "nothing.txt"))
+    assert code == 1
+    assert "nothing.txt: expected a readable text file" in err
+
+
+def test_a_line_is_translated_before_the_next_is_typed(model: str) -> None:
+    environment: dict[str, Any] = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from lite_nlp.cli.main import main; main()", "translate", model],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        for line in ("Yes.", "Is it raining?"):
+            process.stdin.write(f"{line}\n".encode())
+            process.stdin.flush()
+            # Blocks forever if the command waits for more input.
+            assert process.stdout.readline().strip()
+        process.stdin.close()
+        assert process.stdout.read() == b""
+    assert process.returncode == 0
