@@ -7,7 +7,14 @@ from typing import Annotated
 import typer
 
 from lite_nlp import __version__
+from lite_nlp.cli.budget import budget
 from lite_nlp.cli.console import err
+from lite_nlp.cli.data import app as data
+from lite_nlp.cli.evaluate import evaluate
+from lite_nlp.cli.models import models
+from lite_nlp.cli.presets import presets
+from lite_nlp.cli.train import train
+from lite_nlp.cli.translate import translate
 from lite_nlp.errors import LiteNlpError
 
 __all__ = ["app", "main"]
@@ -19,6 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+for command in (presets, models, budget, train, evaluate, translate):
+    app.command()(command)
+app.add_typer(data, name="data")
 
 
 def _print_version(value: bool) -> None:

@@ -1,5 +1,8 @@
 """The encoder-decoder: teacher-forced for training, step by step with caches for decoding."""
 
+from collections.abc import Iterator
+from typing import cast
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -48,6 +51,9 @@ class EncoderDecoder(nn.Module):
         """The output projection (V, D), whichever module owns it."""
         return self.tgt_table if self.own_output is None else self.own_output.weight
 
+    def _decoder_layers(self) -> Iterator[DecoderLayer]:
+        return (cast(DecoderLayer, layer) for layer in self.decoder)
+
     def _embed(self, tokens: Tensor, table: Tensor, positions: Tensor) -> Tensor:
         embedded = F.embedding(tokens, table) * self.embed_scale + positions
         return F.dropout(embedded, self.config.dropout, self.training)
@@ -91,7 +97,7 @@ class EncoderDecoder(nn.Module):
             ``cross_value`` (B, H, S, head_dim), where the layer has them. Keyed by layer position.
         """
         state = {"position": torch.zeros_like(src_mask[:, 0], dtype=torch.int64), "src_mask": src_mask}
-        for index, layer in enumerate(self.decoder):
+        for index, layer in enumerate(self._decoder_layers()):
             for name, value in layer.init_state(memory, capacity).items():
                 state[f"layers.{index}.{name}"] = value
         return state
@@ -109,7 +115,7 @@ class EncoderDecoder(nn.Module):
         position, src_mask = state["position"], state["src_mask"]
         x = self._embed(tokens[:, None], self.tgt_table, self.positions.at(position)[:, None, :])
         new_state = {"position": position + 1, "src_mask": src_mask}
-        for index, layer in enumerate(self.decoder):
+        for index, layer in enumerate(self._decoder_layers()):
             prefix = f"layers.{index}."
             own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
             x, changed = layer.step(x, own, position, src_mask)
