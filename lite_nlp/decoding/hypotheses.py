@@ -125,7 +125,9 @@ def _log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     largest = logits.max(axis=1)
     if not np.isfinite(largest).all():
         raise ModelError("model: expected finite logits at every step, found NaN or infinity; its weights are damaged")
-    normalizer: NDArray[np.float64] = largest + np.log(np.exp(logits - largest[:, None]).sum(axis=1, dtype=np.float64))
+    shifted = logits - largest[:, None]
+    np.exp(shifted, out=shifted)
+    normalizer: NDArray[np.float64] = largest + np.log(shifted.sum(axis=1, dtype=np.float64))
     return normalizer
 
 
