@@ -170,7 +170,7 @@ def _corpus_of_files(files: _Files, held_out: Mapping[str, int | None], tsv: lis
     splits: dict[SplitName, list[PairSource]] = {"train": [*map(TsvFile, tsv)]}
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     for name in names:
-        splits.setdefault(name, []).extend(TextFiles(*pair) for pair in files[name])
+        splits.setdefault(name, []).extend(TextFiles(*pair, check_ratio=name == "train") for pair in files[name])
     # Who brings a split of their own wants no other, unless they say how many pairs.
     default = 0 if splits["valid"] or splits["test"] else None
     rule = HoldOut(

@@ -94,7 +94,7 @@ def local_corpus(corpus: NamedCorpus, directory: Path, languages: tuple[str, str
                 missing.append(f"{stem}.{language}[.gz]")
             else:
                 found.append(path)
-        files[split] = [TextFiles(*found)] if len(found) == len(languages) else []
+        files[split] = [TextFiles(*found, check_ratio=split == "train")] if len(found) == len(languages) else []
     if missing:
         raise DataError(f"{directory}: expected a copy of {corpus.name}, found no {', '.join(missing)}")
     return Corpus(splits=files)
@@ -122,7 +122,7 @@ def download_corpus(
                 splits[split].append(TsvFile(path, columns=part.columns, swap=languages != corpus.languages))
             else:
                 src, tgt = (_plain(part[language], texts) for language in languages)
-                splits[split].append(TextFiles(src, tgt))
+                splits[split].append(TextFiles(src, tgt, check_ratio=split == "train"))
     return Corpus(splits=splits, rule=corpus.rule)
 
 

@@ -76,10 +76,17 @@ class PairSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TextFiles:
-    """Two text files, plain or gzip, whose lines belong together by number."""
+    """Two text files, plain or gzip, whose lines belong together by number.
+
+    Attributes:
+        src: The source text.
+        tgt: The target text.
+        check_ratio: Whether to skip absurd length ratios; not for published test sets, whose scores are compared.
+    """
 
     src: Path
     tgt: Path
+    check_ratio: bool = True
 
     @property
     def name(self) -> str:
@@ -94,7 +101,7 @@ class TextFiles:
             # Only a line beyond the end of its file has a newline in it: readers take it off the others.
             if src == b"\n" or tgt == b"\n":
                 break
-            usable = _examine([src, tgt])
+            usable = _examine([src, tgt], check_ratio=self.check_ratio)
             if isinstance(usable, str):
                 on_bad(BadLine(str(self.src), number, usable))
             else:
@@ -149,10 +156,10 @@ def _examine_columns(line: bytes | None, columns: int) -> tuple[str, str] | Reas
         return "missing_tab"
     if len(sides) > columns:
         return "extra_tab"
-    return _examine([sides[0], sides[1]])
+    return _examine([sides[0], sides[1]], check_ratio=True)
 
 
-def _examine(sides: list[bytes | None]) -> tuple[str, str] | Reason:
+def _examine(sides: list[bytes | None], *, check_ratio: bool) -> tuple[str, str] | Reason:
     """The pair that the raw sides hold, or why they hold none; a side of None was too long to be read."""
     if None in sides:
         return "too_long"
@@ -165,7 +172,7 @@ def _examine(sides: list[bytes | None]) -> tuple[str, str] | Reason:
     shorter, longer = sorted((len(src), len(tgt)))
     if longer > MAX_CHARACTERS:
         return "too_long"
-    if longer > RATIO_FREE_CHARACTERS and longer > MAX_LENGTH_RATIO * shorter:
+    if check_ratio and longer > RATIO_FREE_CHARACTERS and longer > MAX_LENGTH_RATIO * shorter:
         return "length_ratio"
     return src, tgt
 

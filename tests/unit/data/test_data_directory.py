@@ -1,0 +1,222 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from lite_nlp.data.corpus import INFO_FILE, TOKENIZER_FILE, open_data
+from lite_nlp.data.holdout import HoldOut
+from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.splits import load_split, write_split
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.errors import DataError, OutputError
+
+#: More than one chunk of the writer and several of the file.
+NUM_PAIRS = 6_100
+OPTIONS = PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=320)
+
+
+class Given:
+    """A source of pairs in memory."""
+
+    name = "given"
+
+    def __init__(self, pairs):
+        self._pairs = pairs
+
+    def pairs(self, on_bad):
+        del on_bad
+        yield from self._pairs
+
+
+def numbered(n):
+    return [(f"number {i} of a row" + " more" * (i % 7), f"Nummer {i} der Reihe  ä") for i in range(n)]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory):
+    out = tmp_path_factory.mktemp("prepared") / "data"
+    corpus = Corpus(splits={"train": [Given(numbered(NUM_PAIRS))], "valid": [Given(numbered(5))]})
+    prepare_data(out, corpus, options=OPTIONS)
+    return out
+
+
+@pytest.fixture
+def copied(prepared, tmp_path):
+    shutil.copytree(prepared, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_everything_written_is_read_back(prepared):
+    data = open_data(prepared)
+    train = data.split("train")
+    pairs = numbered(NUM_PAIRS)
+    assert len(train) == data.info.splits["train"].pairs == NUM_PAIRS
+    assert train.texts() == ([src for src, _ in pairs], [tgt for _, tgt in pairs])
+    src, tgt = train.tokens(range(NUM_PAIRS))
+    for side, rows, lengths in ((0, src, train.src_lengths), (1, tgt, train.tgt_lengths)):
+        assert lengths.dtype == np.int32
+        assert lengths.tolist() == [len(row) for row in rows]
+        for row in range(0, NUM_PAIRS, 97):
+            assert rows[row].dtype == np.int32
+            assert data.tokenizer.decode(rows[row].tolist()) == pairs[row][side]
+    assert data.info.splits["train"].src_tokens == train.src_lengths.sum()
+    assert data.info.splits["train"].tgt_tokens == train.tgt_lengths.sum()
+    assert (data.info.src_lang, data.info.tgt_lang) == ("en", "de")
+
+
+def test_rows_come_in_the_order_asked_for(prepared):
+    train = open_data(prepared).split("train")
+    rows = [NUM_PAIRS - 1, 0, 4_999, 5_000, 0]
+    src, tgt = train.texts(np.array(rows))
+    assert src == [numbered(NUM_PAIRS)[row][0] for row in rows]
+    assert tgt == [numbered(NUM_PAIRS)[row][1] for row in rows]
+    everything, _ = train.tokens(range(NUM_PAIRS))
+    some, _ = train.tokens(rows)
+    assert [row.tolist() for row in some] == [everything[row].tolist() for row in rows]
+    assert train.tokens([]) == ([], [])
+
+
+@pytest.mark.parametrize("row", [-1, NUM_PAIRS])
+def test_rows_outside_are_refused(prepared, row):
+    with pytest.raises(DataError, match=f"train: expected row numbers 0 to {NUM_PAIRS - 1}"):
+        open_data(prepared).split("train").tokens([0, row])
+
+
+def test_tokens_are_views_of_the_file(prepared):
+    src, _ = open_data(prepared).split("train").tokens([3])
+    assert not src[0].flags.writeable
+
+
+def test_same_corpus_same_directory(prepared, tmp_path):
+    corpus = Corpus(splits={"train": [Given(numbered(NUM_PAIRS))], "valid": [Given(numbered(5))]})
+    prepare_data(tmp_path / "again", corpus, options=OPTIONS)
+    for file in (INFO_FILE, TOKENIZER_FILE):
+        assert (tmp_path / "again" / file).read_bytes() == (prepared / file).read_bytes()
+
+
+def test_tokenizer_can_be_shared(prepared, tmp_path):
+    tokenizer = Tokenizer.load(prepared / TOKENIZER_FILE)
+    options = PrepareOptions(src_lang="en", tgt_lang="de", tokenizer=tokenizer)
+    info = prepare_data(tmp_path / "other", Corpus(splits={"train": [Given(numbered(3))]}), options=options)
+    assert info.tokenizer == open_data(prepared).info.tokenizer
+    assert open_data(tmp_path / "other").tokenizer.sha256 == tokenizer.sha256
+
+
+def test_held_out_splits_are_written_and_counted(tmp_path):
+    pairs = [(f"source {i}", f"target {i}") for i in range(100)] + [("Source 7!", "something else")]
+    corpus = Corpus(splits={"train": [Given(pairs)]}, rule=HoldOut(valid_pairs=60, test_pairs=30))
+    info = prepare_data(tmp_path / "out", corpus, options=OPTIONS)
+    data = open_data(tmp_path / "out")
+    texts = {name: set(data.split(name).texts()[0]) for name in ("train", "valid", "test")}
+    assert [len(texts[name]) for name in ("valid", "test")] == [60, 30]
+    assert info.splits["train"].pairs + info.splits["train"].overlapping == 11
+    assert not texts["train"] & (texts["valid"] | texts["test"])
+
+
+def test_progress_ends_at_the_number_of_pairs(tmp_path):
+    seen = {}
+    prepare_data(
+        tmp_path / "out",
+        Corpus(splits={"train": [Given(numbered(1500))]}),
+        options=OPTIONS,
+        on_progress=lambda stage, done, total: seen.update({stage: (done, total)}),
+    )
+    assert seen == {"vocabulary": (1500, 1500), "train": (1500, 1500)}
+
+
+def test_no_pairs_leave_nothing_behind(tmp_path):
+    with pytest.raises(DataError, match="train: expected sentence pairs, found none"):
+        prepare_data(tmp_path / "out", Corpus(splits={"train": [Given([])]}), options=OPTIONS)
+    corpus = Corpus(splits={"train": [Given(numbered(3))], "valid": [Given([])]})
+    with pytest.raises(DataError, match="valid: expected sentence pairs, found none"):
+        prepare_data(tmp_path / "out", corpus, options=OPTIONS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_interruption_leaves_nothing_behind(tmp_path):
+    class Interrupted(Given):
+        def pairs(self, on_bad):
+            yield from super().pairs(on_bad)
+            raise KeyboardInterrupt
+
+    tokenizer = Tokenizer.train(["text"], vocab_size=300)
+    options = PrepareOptions(src_lang="en", tgt_lang="de", tokenizer=tokenizer)
+    with pytest.raises(KeyboardInterrupt):
+        prepare_data(tmp_path / "out", Corpus(splits={"train": [Interrupted(numbered(10))]}), options=options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_existing_directory_is_kept_without_force(prepared):
+    with pytest.raises(OutputError, match="output exists already"):
+        prepare_data(prepared, Corpus(splits={"train": [Given(numbered(3))]}), options=OPTIONS)
+    assert len(open_data(prepared).split("train")) == NUM_PAIRS
+
+
+def test_force_replaces(copied):
+    prepare_data(copied, Corpus(splits={"train": [Given(numbered(3))]}), options=OPTIONS, force=True)
+    assert len(open_data(copied).split("train")) == 3
+    assert [path.name for path in copied.parent.iterdir()] == ["copy"]
+
+
+def test_unknown_split_lists_those_there_are(prepared):
+    with pytest.raises(DataError, match="expected a split of train, valid, found test"):
+        open_data(prepared).split("test")
+
+
+def test_no_data_directory_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"expected a data directory with data\.json, found none: No such file"):
+        open_data(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"schema_version": 1'])
+def test_damaged_facts_are_refused(copied, content):
+    (copied / INFO_FILE).write_bytes(content)
+    with pytest.raises(DataError, match=r"data\.json: expected the facts of a data directory, found"):
+        open_data(copied)
+
+
+def test_unknown_version_is_refused(copied):
+    facts = json.loads((copied / INFO_FILE).read_text())
+    (copied / INFO_FILE).write_text(json.dumps({**facts, "schema_version": 2}))
+    with pytest.raises(DataError, match="schema_version"):
+        open_data(copied)
+
+
+def test_another_tokenizer_is_refused(copied):
+    (copied / TOKENIZER_FILE).write_bytes(Tokenizer.train(["other"], vocab_size=300).to_json())
+    with pytest.raises(DataError, match=r"tokenizer\.json: expected SHA-256"):
+        _ = open_data(copied).tokenizer
+
+
+def arrow_file(directory):
+    return next(directory.glob("*.arrow"))
+
+
+def truncate(split):
+    file = arrow_file(split)
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def empty(split):
+    arrow_file(split).write_bytes(b"")
+
+
+def overwrite(split):
+    arrow_file(split).write_bytes(b"no Arrow file at all" * 100)
+
+
+@pytest.mark.parametrize("harm", [truncate, empty, overwrite, lambda split: arrow_file(split).unlink(), shutil.rmtree])
+def test_damaged_splits_are_refused(copied, harm):
+    harm(copied / "train")
+    with pytest.raises(DataError, match=r"train: expected"):
+        open_data(copied).split("train")
+
+
+def test_a_split_of_another_directory_is_refused(copied, tmp_path):
+    tokenizer = Tokenizer.load(copied / TOKENIZER_FILE)
+    shutil.rmtree(copied / "valid")
+    assert write_split(copied / "valid", numbered(4), tokenizer)[0] == 4
+    assert len(load_split(copied / "valid", "valid")) == 4
+    with pytest.raises(DataError, match="valid: expected 5 pairs, found 4"):
+        open_data(copied).split("valid")

@@ -1,0 +1,79 @@
+import random
+
+import pytest
+
+from lite_nlp.data.holdout import EveryNth, HoldOut, sentence_key
+from lite_nlp.errors import DataError
+
+
+def corpus(seed, rows=600, distinct=250):
+    rng = random.Random(seed)
+    words = [f"word{i}" for i in range(distinct)]
+    return [(rng.choice(words), rng.choice(words).upper()) for _ in range(rows)]
+
+
+def divide(rule, pairs):
+    assignment = rule.fit(iter(pairs))
+    splits = {"train": [], "valid": [], "test": [], None: []}
+    for index, pair in enumerate(pairs):
+        splits[assignment.split_of(index, *pair)].append(pair)
+    return splits
+
+
+def test_key_ignores_case_spaces_and_punctuation():
+    assert sentence_key("Don't go!") == sentence_key("dont GO")
+    assert sentence_key("Straße") == sentence_key("STRASSE")
+    assert sentence_key("one") != sentence_key("two")
+    assert sentence_key("!?") != sentence_key("...")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_sentence_of_one_split_is_in_another(seed):
+    pairs = corpus(seed)
+    splits = divide(HoldOut(valid_pairs=20, test_pairs=15), pairs)
+    assert (len(splits["valid"]), len(splits["test"])) == (20, 15)
+    assert sum(map(len, splits.values())) == len(pairs)
+    for side in (0, 1):
+        keys = [{sentence_key(pair[side]) for pair in splits[name]} for name in ("train", "valid", "test")]
+        assert not keys[0] & keys[1]
+        assert not keys[0] & keys[2]
+        assert not keys[1] & keys[2]
+    assert splits["train"]
+
+
+def test_choice_does_not_depend_on_the_order_of_the_sentences():
+    pairs = [(f"source {i}", f"target {i}") for i in range(300)]
+    shuffled = random.Random(1).sample(pairs, len(pairs))
+    rule = HoldOut(valid_pairs=10, test_pairs=10)
+    assert sorted(divide(rule, pairs)["valid"]) == sorted(divide(rule, shuffled)["valid"])
+
+
+def test_default_is_a_twentieth_at_most_two_thousand():
+    for rows, expected in ((300, 15), (40, 2), (10, 1), (41_000, 2000)):
+        splits = divide(HoldOut(), [(f"source {i}", f"target {i}") for i in range(rows)])
+        assert (len(splits["valid"]), len(splits["test"])) == (expected, expected)
+
+
+def test_zero_pairs_take_out_no_split():
+    assert HoldOut(valid_pairs=0, test_pairs=5).splits == ("test",)
+    assert HoldOut(valid_pairs=0, test_pairs=0).splits == ()
+    splits = divide(HoldOut(valid_pairs=0, test_pairs=5), [(f"s {i}", f"t {i}") for i in range(50)])
+    assert (len(splits["train"]), len(splits["valid"]), len(splits["test"])) == (45, 0, 5)
+
+
+@pytest.mark.parametrize("rows", [1, 2])
+def test_too_small_a_corpus_is_refused(rows):
+    with pytest.raises(DataError, match=f"expected more than 2 different pairs, .* found {rows}"):
+        divide(HoldOut(), [(f"s {i}", f"t {i}") for i in range(rows)])
+
+
+def test_repeated_sentences_do_not_count_twice():
+    with pytest.raises(DataError, match="expected more than 10 different pairs"):
+        divide(HoldOut(valid_pairs=5, test_pairs=5), [("same", "gleich")] * 100)
+
+
+def test_every_nth_pair_validates():
+    splits = divide(EveryNth(4), [(f"s {i}", f"t {i}") for i in range(1, 10)])
+    assert [src for src, _ in splits["valid"]] == ["s 4", "s 8"]
+    assert len(splits["train"]) == 7
+    assert EveryNth(4).splits == ("valid",)
