@@ -1,0 +1,72 @@
+"""The rules for every command: streams, exit codes, no traceback, light imports."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = ["presets", "models", "budget", "data", "train", "evaluate", "translate", "compress", "export"]
+
+
+def _run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from lite_nlp.cli.main import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_help_names_every_command() -> None:
+    done = _run("--help")
+    assert done.returncode == 0
+    for command in COMMANDS:
+        assert f" {command} " in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    done = _run(command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage" in done.stdout
+
+
+def test_a_failure_is_one_message_on_stderr_and_code_1() -> None:
+    done = _run("translate", "no-such-model", "--text", "hello")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: no-such-model: expected a model directory")
+    assert "Traceback" not in done.stderr
+
+
+def test_debug_shows_the_traceback_wherever_it_stands() -> None:
+    for arguments in (("--debug", "budget", "no-such-preset"), ("budget", "no-such-preset", "--debug")):
+        done = _run(*arguments)
+        assert done.returncode == 1
+        assert "Traceback" in done.stderr
+
+
+def test_wrong_usage_is_code_2() -> None:
+    for arguments in (("no-such-command",), ("budget", "--no-such-option"), ("train",)):
+        done = _run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "Traceback" not in done.stderr
+
+
+def test_version() -> None:
+    import lite_nlp
+
+    assert _run("--version").stdout == f"{lite_nlp.__version__}\n"
+
+
+def test_models_as_json_are_one_object() -> None:
+    done = _run("models", "--json")
+    content = json.loads(done.stdout)
+    assert content["schema_version"] == 1
+    [model] = [model for model in content["models"] if model["default"]]
+    assert Path(model["path"]).stat().st_size == model["size_bytes"] <= 4_000_000
+    assert model["scores"]["tatoeba test"]["bleu"] >= 25
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    program = "import sys, lite_nlp.cli.main; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = {"torch", "datasets", "pyarrow", "onnxruntime", "executorch", "sacrebleu", "accelerate", "tokenizers"}
+    assert not heavy & set(done.stdout.split())
