@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lite_nlp.cli.console import err
-from lite_nlp.cli.model_source import Source, load_model, read_config, resolve_source
+from lite_nlp.cli.model_source import Source, load_model, resolve_source
 from lite_nlp.errors import RuntimeUnavailableError
 
 if TYPE_CHECKING:
@@ -77,6 +77,16 @@ class OpenedTranslator:
     runtime: Runtime
 
 
+@dataclass(frozen=True)
+class _Engine:
+    """A loaded model and what it can take: source tokens, the end mark included, and decoder steps."""
+
+    tokenizer: "TextCodec"
+    model: "StepModel"
+    max_source_tokens: int
+    max_steps: int
+
+
 def open_translator(
     source: str | None, *, runtime: Runtime | None, threads: int | None, options: "SearchOptions"
 ) -> OpenedTranslator:
@@ -86,7 +96,7 @@ def open_translator(
         source: The MODEL argument; None is the default shipped model.
         runtime: None picks onnx for a bundle and torch for anything else.
         threads: Threads of the runtime; None is one per core that this process may use.
-        options: How to search; its steps are bounded by the positions that the model has.
+        options: How to search; the steps are bounded further by what the model or bundle can take.
 
     Raises:
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
@@ -97,17 +107,14 @@ def open_translator(
     resolved = resolve_source(source)
     chosen = runtime or (Runtime.ONNX if resolved.kind == "bundle" else Runtime.TORCH)
     count = threads or _usable_cores()
-    tokenizer, model = (
-        _open_torch(source, resolved, count) if chosen is Runtime.TORCH else _open_bundle(resolved, chosen, count)
-    )
-    positions = read_config(resolved).model.max_positions
-    bound = positions if options.max_steps is None else min(positions, options.max_steps)
+    engine = _open_torch(source, resolved, count) if chosen is Runtime.TORCH else _open_bundle(resolved, chosen, count)
+    steps = engine.max_steps if options.max_steps is None else min(engine.max_steps, options.max_steps)
     translator = Translator(
-        tokenizer=tokenizer,
-        model=model,
-        options=replace(options, max_steps=bound),
-        # The end mark takes a position too.
-        max_source_tokens=min(_MAX_SOURCE_TOKENS, positions - 1),
+        tokenizer=engine.tokenizer,
+        model=engine.model,
+        options=replace(options, max_steps=steps),
+        # The end mark takes a place too.
+        max_source_tokens=min(_MAX_SOURCE_TOKENS, engine.max_source_tokens - 1),
         warn=warn,
     )
     return OpenedTranslator(translator, resolved.name, chosen)
@@ -118,7 +125,7 @@ def warn(message: str) -> None:
     err.print(f"warning: {message}", markup=False, soft_wrap=True)
 
 
-def _open_torch(source: str | None, resolved: Source, threads: int) -> tuple["TextCodec", "StepModel"]:
+def _open_torch(source: str | None, resolved: Source, threads: int) -> _Engine:
     if resolved.kind == "bundle":
         raise RuntimeUnavailableError(
             f"{resolved.path}: --runtime torch needs a model directory, a .lnlp file or a shipped model, found an "
@@ -135,22 +142,23 @@ def _open_torch(source: str | None, resolved: Source, threads: int) -> tuple["Te
 
     torch.set_num_threads(threads)
     loaded = load_model(source)
-    return loaded.tokenizer, TorchStepModel(loaded.model)
+    positions = loaded.config.model.max_positions
+    return _Engine(loaded.tokenizer, TorchStepModel(loaded.model), positions, positions)
 
 
-def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> tuple["TextCodec", "StepModel"]:
+def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> _Engine:
     if resolved.kind != "bundle":
         raise RuntimeUnavailableError(
             f"{resolved.path}: --runtime {runtime} needs a bundle .zip made by `lite-nlp export`, found a model "
             f"{resolved.kind}"
         )
-    from export.runtime.engines import create_engine
-
     from export.runtime import open_bundle
+    from export.runtime.engines import create_engine
     from lite_nlp.data.tokenizer import Tokenizer
 
     bundle = open_bundle(resolved.path)
-    return Tokenizer.from_json(bundle.tokenizer_json), create_engine(bundle, runtime=str(runtime), threads=threads)
+    engine = create_engine(bundle, runtime=str(runtime), threads=threads)
+    return _Engine(Tokenizer.from_json(bundle.tokenizer_json), engine, engine.max_source_tokens, engine.max_steps)
 
 
 def _usable_cores() -> int:
