@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from lite_nlp.data.prepare import Corpus, OnProgress
     from lite_nlp.data.readers import PairSource
 
-__all__ = ["app"]
+__all__ = ["PUBLISHED", "app"]
 
 app = typer.Typer(help="Prepare corpora for training and evaluation.", no_args_is_help=True)
 
 _PAIR_OPTIONS: Final = ("--train", "--valid", "--test")
 
-#: Listed here too, since what knows them takes long to import.
-_CORPORA: Final = ("multi30k", "tatoeba", "iwslt14", "wmt14-en-de", "wmt14-en-fr", "shakespeare")
+#: Names of the published corpora; listed here, since what knows them takes long to import.
+PUBLISHED: Final = ("multi30k", "tatoeba", "iwslt14", "wmt14-en-de", "wmt14-en-fr", "shakespeare")
 
 #: Source and target files by split.
 _Files = Mapping[str, list[tuple[Path, Path]]]
@@ -95,7 +95,7 @@ def prepare(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text.")] = False,
     normalization: Annotated[Normalization, typer.Option(help="Unicode normalization.")] = Normalization.NONE,
     corpus: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A published corpus: " + ", ".join(_CORPORA) + ".")
+        str | None, typer.Option(metavar="NAME", help="A published corpus: " + ", ".join(PUBLISHED) + ".")
     ] = None,
     from_dir: Annotated[
         Path | None, typer.Option("--from", metavar="DIR", help="Read the corpus from this copy, without a download.")
@@ -151,8 +151,8 @@ def _check_usage(
 ) -> None:
     if bool(files["train"]) + bool(tsv) + (corpus is not None) != 1:
         raise typer.BadParameter("exactly one of --train, --tsv and --corpus is required.")
-    if corpus is not None and corpus not in _CORPORA:
-        raise typer.BadParameter(f"--corpus: expected one of {', '.join(_CORPORA)}, found {corpus}.")
+    if corpus is not None and corpus not in PUBLISHED:
+        raise typer.BadParameter(f"--corpus: expected one of {', '.join(PUBLISHED)}, found {corpus}.")
     if corpus is None and from_dir is not None:
         raise typer.BadParameter("--from needs --corpus.")
     for name in ("valid", "test"):

@@ -4,13 +4,14 @@ import gzip
 import hashlib
 import http.client
 import os
+import shutil
 import tarfile
 import time
 import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from urllib.parse import urlsplit
 
 from lite_nlp import __version__
 from lite_nlp.errors import DataError, OutputError
-from lite_nlp.files import atomic_file
+from lite_nlp.files import atomic_directory
 
 __all__ = ["Archive", "default_cache", "extract", "fetch"]
 
@@ -172,13 +173,13 @@ def _check(archive: Archive, path: Path) -> None:
         raise DataError(f"{archive.url}: {found}; the download is damaged or the file has changed")
 
 
-def extract(archive: Path, members: Iterable[str], out: Path) -> list[Path]:
+def extract(archive: Path, members: Sequence[str], out: Path) -> list[Path]:
     """Take single files out of a tar or zip archive, whatever else is in it.
 
     Args:
         archive: The archive.
         members: Paths of the files in it.
-        out: Directory for them; a file in it already is not extracted again.
+        out: Directory for them, made whole or not at all; if it holds them already, the archive is not read.
 
     Returns:
         The extracted files, in the order of ``members``.
@@ -187,23 +188,25 @@ def extract(archive: Path, members: Iterable[str], out: Path) -> list[Path]:
         DataError: If the archive is damaged or lacks a member.
         OutputError: If ``out`` cannot be written.
     """
-    wanted = {member: out / member.replace("/", "_") for member in members}
-    missing = {member for member, path in wanted.items() if not path.is_file()}
-    if missing:
-        try:
-            for member, file in _contents(archive):
-                if member in missing:
-                    with atomic_file(wanted[member]) as partial, partial.open("wb") as copy:
-                        for block in _blocks(file):
-                            copy.write(block)
-                    missing.remove(member)
-                if not missing:
-                    break
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-            raise DataError(f"{archive}: expected a whole archive, found a damaged one: {error}") from error
+    names = {member: member.replace("/", "_") for member in members}
+    if not all((out / name).is_file() for name in names.values()):
+        with atomic_directory(out, force=True) as partial:
+            _extract(archive, {member: partial / name for member, name in names.items()})
+    return [out / name for name in names.values()]
+
+
+def _extract(archive: Path, wanted: Mapping[str, Path]) -> None:
+    missing = set(wanted)
+    try:
+        for member, file in _contents(archive):
+            if member in missing:
+                with wanted[member].open("wb") as copy:
+                    shutil.copyfileobj(file, copy, _BLOCK_BYTES)
+                missing.remove(member)
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{archive}: expected a whole archive, found a damaged one: {error}") from error
     if missing:
         raise DataError(f"{archive}: expected it to hold {', '.join(sorted(missing))}, found no such file")
-    return list(wanted.values())
 
 
 def _contents(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
@@ -219,15 +222,9 @@ def _contents(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:
             content = tar.extractfile(member) if member.isreg() else None
             if content is not None:
                 yield member.name.removeprefix("./"), content
-
-
-def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    try:
-        while block := file.read(_BLOCK_BYTES):
-            yield block
-    except gzip.BadGzipFile as error:
-        # Itself an OSError, it would pass for a failure to write.
-        raise tarfile.ReadError(str(error)) from error
+        # The checksum of a compressed tar is at its very end, behind the last file.
+        while tar.fileobj is not None and tar.fileobj.read(_BLOCK_BYTES):
+            pass
 
 
 @contextmanager

@@ -81,23 +81,23 @@ def local_corpus(corpus: NamedCorpus, directory: Path, languages: tuple[str, str
     Raises:
         DataError: If a file is missing.
     """
-    files: dict[SplitName, list[PairSource]] = {}
-    missing = []
+    splits: dict[SplitName, list[PairSource]] = {}
+    missing: list[str] = []
     for split, stem in corpus.stems.items():
-        found = []
-        for language in languages:
-            path = next(
-                (p for p in (directory / f"{stem}.{language}.gz", directory / f"{stem}.{language}") if p.is_file()),
-                None,
-            )
-            if path is None:
-                missing.append(f"{stem}.{language}[.gz]")
-            else:
-                found.append(path)
-        files[split] = [TextFiles(*found, check_ratio=split == "train")] if len(found) == len(languages) else []
+        src, tgt = (_local_file(directory, f"{stem}.{language}", missing) for language in languages)
+        splits[split] = [TextFiles(src, tgt, check_ratio=split == "train")]
     if missing:
         raise DataError(f"{directory}: expected a copy of {corpus.name}, found no {', '.join(missing)}")
-    return Corpus(splits=files)
+    return Corpus(splits=splits)
+
+
+def _local_file(directory: Path, name: str, missing: list[str]) -> Path:
+    path = directory / f"{name}.gz"
+    if not path.is_file():
+        path = directory / name
+    if not path.is_file():
+        missing.append(f"{name}[.gz]")
+    return path
 
 
 def download_corpus(
@@ -147,7 +147,7 @@ def _extract_all(
     texts: dict[tuple[Archive, str | None], Path] = {}
     for archive, path in paths.items():
         names = [member for of, member in _members(corpus) if of == archive and member is not None]
-        for name, extracted in zip(names, extract(path, names, out) if names else [], strict=True):
+        for name, extracted in zip(names, extract(path, names, out / path.name) if names else [], strict=True):
             texts[archive, name] = extracted
         texts[archive, None] = path
     return texts

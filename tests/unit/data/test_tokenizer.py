@@ -36,7 +36,7 @@ HARD_LINES = [
     "\ufeffmark",
     "\u2028\u2029\u00a0\u3000",
     "Привет, мир",
-    "𝔘𝔫𝔦𝔠𝔬𝔡𝔢 \U0010ffff",
+    "\U0001d518\U0001d52b \U0010ffff",
     "don't we'll I'm 'tis",
     "ﬁ Å Å ё",
     "Ġ is the space of the alphabet, Ċ the newline",
