@@ -1,0 +1,41 @@
+"""Warnings that the exporting libraries raise about their own insides, kept from the user.
+
+Each is named exactly: a warning that is new, or about our own graphs, still comes through.
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+__all__ = ["quiet_libraries"]
+
+_WARNINGS: Final = (
+    # torch's own modules call interfaces that torch has deprecated.
+    (r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning),
+    (r"`torch\.jit\.\w+` is deprecated", DeprecationWarning),
+    # executorch reads its resources with functions that importlib has deprecated, and calls itself experimental.
+    (r"(read|open)_text is deprecated", DeprecationWarning),
+    (r"This API is experimental and subject to change", Warning),
+)
+
+#: Loggers that report what we have no use for, such as that torchvision is missing.
+_LOGGERS: Final = ("torch.onnx._internal.exporter._registration", "torch.utils._pytree")
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Silence the known warnings and log lines within the block."""
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        for message, category in _WARNINGS:
+            warnings.filterwarnings("ignore", message=message, category=category)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

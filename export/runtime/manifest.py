@@ -1,0 +1,241 @@
+"""``manifest.json``: what a bundle holds, how its graphs are called, and where it came from. Imports no torch.
+
+Read and written through one validated model, so that a bundle which this module accepts can be run without further
+checks of its structure.
+"""
+
+import json
+from typing import Any, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from lite_nlp.errors import BundleError
+
+__all__ = [
+    "CONFIG_FILE",
+    "EXECUTORCH_FILE",
+    "MANIFEST_FILE",
+    "ONNX_DECODE_STEP_FILE",
+    "ONNX_ENCODE_FILE",
+    "ONNX_WEIGHTS_FILE",
+    "SCHEMA_VERSION",
+    "TOKENIZER_FILE",
+    "Bounds",
+    "ExecuTorchEntry",
+    "FileEntry",
+    "Languages",
+    "Manifest",
+    "OnnxEntry",
+    "StateTensor",
+    "Vocabulary",
+    "parse_manifest",
+]
+
+SCHEMA_VERSION: Final = 1
+
+MANIFEST_FILE: Final = "manifest.json"
+TOKENIZER_FILE: Final = "tokenizer.json"
+CONFIG_FILE: Final = "config.toml"
+ONNX_ENCODE_FILE: Final = "encode.onnx"
+ONNX_DECODE_STEP_FILE: Final = "decode_step.onnx"
+ONNX_WEIGHTS_FILE: Final = "weights.bin"
+EXECUTORCH_FILE: Final = "model.pte"
+
+#: Symbols that stand for a size in a state tensor's shape.
+Symbol = Literal["batch", "source", "capacity"]
+
+
+class _Section(BaseModel):
+    """Unknown keys are ignored: a bundle with the same schema version may say more than this reader knows."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class FileEntry(_Section):
+    """Size and hash of a member of the bundle."""
+
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    size_bytes: int = Field(ge=0)
+
+
+class Languages(_Section):
+    """Source and target language, as ISO 639 codes or whatever the data was labelled with."""
+
+    src: str
+    tgt: str
+
+
+class Vocabulary(_Section):
+    """Sizes of the vocabularies and ids of the special tokens."""
+
+    src_size: int = Field(ge=1)
+    tgt_size: int = Field(ge=1)
+    pad_id: int = PAD_ID
+    bos_id: int = BOS_ID
+    eos_id: int = EOS_ID
+
+
+class Bounds(_Section):
+    """Largest sizes that the graphs accept.
+
+    Attributes:
+        source: Source tokens of a sentence, end mark included.
+        capacity: Decoder steps, which is the size of the caches.
+        executorch_batch: Rows of one call of the ExecuTorch methods; the engine splits larger batches. ONNX has no
+            such bound.
+    """
+
+    source: int = Field(ge=1)
+    capacity: int = Field(ge=1)
+    executorch_batch: int = Field(ge=1)
+
+
+class StateTensor(_Section):
+    """One tensor of the decoder's state.
+
+    Attributes:
+        name: Its key; also the name of ``encode``'s output and of ``decode_step``'s input.
+        dtype: Element type.
+        shape: Sizes, where a string is the symbol of a size known at run time. The batch is first.
+        origin: Its value before the first step: all zeros, an output of ``encode``, or ``encode``'s input
+            ``src_mask``.
+        changes: Whether ``decode_step`` returns a new value; else the same tensor is passed at every step.
+    """
+
+    name: str
+    dtype: Literal["float32", "int64", "bool"]
+    shape: tuple[int | Symbol, ...]
+    origin: Literal["zeros", "encode", "src_mask"]
+    changes: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_to_tuple(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(values.get("shape"), list):
+            return {**values, "shape": tuple(values["shape"])}
+        return values
+
+
+class OnnxEntry(_Section):
+    """The ONNX graphs. Inputs and outputs are bound by name.
+
+    Attributes:
+        encode: File of the encoder: ``src_tokens``, ``src_mask`` to the state tensors of origin ``encode``.
+        decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
+        weights: File with the weights of both, their external data under this very name.
+        new_prefix: What precedes a changing state tensor's name among ``decode_step``'s outputs.
+    """
+
+    encode: str
+    decode_step: str
+    weights: str
+    new_prefix: str
+
+
+class ExecuTorchEntry(_Section):
+    """The ExecuTorch program, with methods ``encode`` and ``decode_step``.
+
+    Arguments and results are bound by position: those of ``encode`` are ``src_tokens``, ``src_mask`` and the state
+    tensors of origin ``encode``; those of ``decode_step`` are ``tokens`` and all state tensors, ``logits`` and the
+    changing state tensors; state tensors in the manifest's order.
+    """
+
+    program: str
+
+
+class Manifest(_Section):
+    """A bundle's table of contents.
+
+    Attributes:
+        schema_version: Of this layout.
+        name: Of the model.
+        versions: Name of a package or of ``opset`` to the version that made the bundle.
+        precision: Of the weights of the Linear layers.
+        languages: None if unknown.
+        vocabulary: Sizes and special ids.
+        bounds: Largest sizes.
+        state: The decoder's state tensors, in the order of ``decode_step``'s arguments.
+        onnx: None if the bundle has no ONNX graphs.
+        executorch: None if the bundle has no ExecuTorch program.
+        parity: Result of comparing each runtime with the model before export.
+        budget: Parameters and Mult-Adds, as ``lite-nlp budget --json`` gives them.
+        files: Every other member of the bundle.
+    """
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    name: str
+    versions: dict[str, str]
+    precision: Literal["fp32", "int8"]
+    languages: Languages | None = None
+    vocabulary: Vocabulary
+    bounds: Bounds
+    state: tuple[StateTensor, ...]
+    onnx: OnnxEntry | None = None
+    executorch: ExecuTorchEntry | None = None
+    parity: dict[str, Any] = Field(default_factory=dict)
+    budget: dict[str, Any] = Field(default_factory=dict)
+    files: dict[str, FileEntry]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_to_tuple(cls, values: Any) -> Any:
+        if isinstance(values, dict) and isinstance(values.get("state"), list):
+            return {**values, "state": tuple(values["state"])}
+        return values
+
+    @model_validator(mode="after")
+    def _members_listed(self) -> Self:
+        wanted = [TOKENIZER_FILE, CONFIG_FILE]
+        if self.onnx is not None:
+            wanted += [self.onnx.encode, self.onnx.decode_step, self.onnx.weights]
+        if self.executorch is not None:
+            wanted += [self.executorch.program]
+        missing = sorted(set(wanted) - set(self.files))
+        if missing:
+            raise ValueError(f"files: expected an entry for {', '.join(missing)}, found none")
+        return self
+
+    @property
+    def encoded(self) -> list[str]:
+        """Names of the state tensors that ``encode`` returns, in its order."""
+        return [tensor.name for tensor in self.state if tensor.origin == "encode"]
+
+    @property
+    def changing(self) -> list[str]:
+        """Names of the state tensors that ``decode_step`` returns, in its order."""
+        return [tensor.name for tensor in self.state if tensor.changes]
+
+    def to_json(self) -> bytes:
+        """The text of ``manifest.json``: the same manifest gives the same bytes."""
+        return (json.dumps(self.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n").encode("utf-8")
+
+
+def parse_manifest(content: bytes, *, source: str) -> Manifest:
+    """Read ``manifest.json``.
+
+    Args:
+        content: The file.
+        source: Stands for the bundle in messages.
+
+    Raises:
+        BundleError: If it is no manifest, or one of a newer schema.
+    """
+    try:
+        document = json.loads(content)
+    except ValueError as error:
+        raise BundleError(f"{source}: {MANIFEST_FILE}: expected JSON, found an error: {error}") from error
+    version = document.get("schema_version") if isinstance(document, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise BundleError(
+            f"{source}: {MANIFEST_FILE}: expected schema_version {SCHEMA_VERSION}, found {version}: the bundle was made "
+            "by a newer lite-nlp; upgrade this one"
+        )
+    try:
+        return Manifest.model_validate(document)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in problem['loc']) or 'manifest'}: {problem['msg']}"
+            for problem in error.errors()
+        )
+        raise BundleError(f"{source}: {MANIFEST_FILE}: expected a bundle's manifest, found: {problems}") from error

@@ -1,0 +1,204 @@
+"""A model as two traced graphs, ``encode`` and ``decode_step``, with the layout of the state between them.
+
+The layout is found by running the model at two sets of sizes, not by knowing its family: what is batch, source length
+or cache capacity is what differs accordingly.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from export.quiet import quiet_libraries
+from export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.errors import ModelError
+
+__all__ = ["DecodeStep", "Encode", "SteppedModel", "TracedModel", "describe_state", "trace_model"]
+
+#: Two sets of sizes, all different, to tell the symbols apart; the first also traces the graphs.
+_SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
+
+_DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool"}
+
+
+class SteppedModel(Protocol):
+    """What a model offers to be exported; every state tensor has the batch first."""
+
+    def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
+        """Encode sources, both (B, S), into (B, S, D)."""
+        ...
+
+    def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
+        """The state before the first target token, for at most ``capacity`` steps."""
+        ...
+
+    def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
+        ...
+
+
+class Encode(nn.Module):
+    """From source tokens and mask to the state tensors that depend on the source.
+
+    Args:
+        model: The model, a ``SteppedModel``.
+        names: The state tensors to return, in this order.
+    """
+
+    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = tuple(names)
+
+    def forward(self, src_tokens: Tensor, src_mask: Tensor) -> tuple[Tensor, ...]:
+        """Encode ``src_tokens`` (B, S) under ``src_mask`` (B, S)."""
+        model = cast(SteppedModel, self.model)
+        # The caches are made by the runtime; none of the returned tensors depends on the capacity.
+        state = model.init_state(model.encode(src_tokens, src_mask), src_mask, 1)
+        return tuple(state[name] for name in self.names)
+
+
+class DecodeStep(nn.Module):
+    """From one token per row and the state to logits and what has changed of the state.
+
+    Args:
+        model: The model, a ``SteppedModel``.
+        state: Layout of the state.
+    """
+
+    def __init__(self, model: nn.Module, state: Sequence[StateTensor]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = tuple(tensor.name for tensor in state)
+        self.changing = tuple(tensor.name for tensor in state if tensor.changes)
+
+    def forward(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Feed ``tokens`` (B,); returns logits (B, V) and the changing state tensors."""
+        model = cast(SteppedModel, self.model)
+        logits, new_state = model.decode_step(tokens, dict(zip(self.names, state, strict=True)))
+        return (logits, *(new_state[name] for name in self.changing))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedModel:
+    """The traced graphs of a model.
+
+    Attributes:
+        encode: Of ``Encode``.
+        decode_step: Of ``DecodeStep``.
+        state: Layout of the state.
+        bounds: Sizes for which the graphs are valid.
+        tgt_vocab_size: Width of the logits.
+    """
+
+    encode: ExportedProgram
+    decode_step: ExportedProgram
+    state: tuple[StateTensor, ...]
+    bounds: Bounds
+    tgt_vocab_size: int
+
+
+def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
+    """Trace ``model`` (in evaluation mode, on the CPU, fp32) with dynamic batch, source length and capacity.
+
+    Args:
+        model: A ``SteppedModel``.
+        bounds: Largest sizes; not beyond the model's own.
+
+    Raises:
+        ModelError: If the model breaks the protocol.
+    """
+    state = describe_state(model)
+    stepped = cast(SteppedModel, model)
+    dims = {
+        "batch": Dim("batch", min=1, max=bounds.executorch_batch),
+        "source": Dim("source", min=1, max=bounds.source),
+        "capacity": Dim("capacity", min=1, max=bounds.capacity),
+    }
+    rows = {0: dims["batch"]}
+    sources = {0: dims["batch"], 1: dims["source"]}
+    tensors = tuple(
+        {axis: dims[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor in state
+    )
+    with torch.no_grad(), quiet_libraries():
+        tokens, mask, example = _example(stepped, _SIZES[0])
+        logits, _ = stepped.decode_step(tokens[:, 0], example)
+        encode = torch.export.export(
+            Encode(model, [tensor.name for tensor in state if tensor.origin == "encode"]),
+            (tokens, mask),
+            dynamic_shapes=(sources, sources),
+        )
+        values = tuple(value.contiguous() for value in example.values())
+        decode_step = torch.export.export(
+            DecodeStep(model, state), (tokens[:, 0].contiguous(), values), dynamic_shapes=(rows, tensors)
+        )
+    return TracedModel(
+        encode=encode, decode_step=decode_step, state=state, bounds=bounds, tgt_vocab_size=logits.shape[-1]
+    )
+
+
+def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
+    """The layout of the model's state, found by running it.
+
+    Raises:
+        ModelError: If a tensor's type or shape is none that a bundle can describe, or its first value is neither
+            zero, nor ``src_mask``, nor computed from the source.
+    """
+    stepped = cast(SteppedModel, model)
+    with torch.no_grad():
+        runs = [_example(stepped, sizes) for sizes in _SIZES]
+        (tokens, mask, first), (_, _, second) = runs
+        _, new_state = stepped.decode_step(tokens[:, 0], first)
+        poisoned = stepped.init_state(stepped.encode(tokens, mask) * float("nan"), mask, _SIZES[0]["capacity"])
+    if list(new_state) != list(first):
+        raise ModelError(f"decode_step: expected the state {list(first)} back, found {list(new_state)}")
+    tensors = []
+    for name, value in first.items():
+        if value.dtype not in _DTYPES:
+            raise ModelError(f"state {name}: expected float32, int64 or bool, found {value.dtype}")
+        tensors.append(
+            StateTensor.model_validate(
+                {
+                    "name": name,
+                    "dtype": _DTYPES[value.dtype],
+                    "shape": _symbolic_shape(name, value, second[name]),
+                    "origin": _origin(name, value, poisoned[name], mask),
+                    "changes": new_state[name] is not value,
+                }
+            )
+        )
+    return tuple(tensors)
+
+
+def _example(model: SteppedModel, sizes: dict[str, int]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Source tokens, mask (with padding) and first state of the given sizes."""
+    # Ids 0 to 3 are in every vocabulary.
+    tokens = torch.arange(sizes["batch"] * sizes["source"]).reshape(sizes["batch"], sizes["source"]) % 4
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    mask[-1, -1] = False
+    return tokens, mask, model.init_state(model.encode(tokens, mask), mask, sizes["capacity"])
+
+
+def _symbolic_shape(name: str, first: Tensor, second: Tensor) -> tuple[int | str, ...]:
+    symbols = {(_SIZES[0][symbol], _SIZES[1][symbol]): symbol for symbol in _SIZES[0]}
+    shape: list[int | str] = []
+    for pair in zip(first.shape, second.shape, strict=True):
+        if pair[0] != pair[1] and pair not in symbols:
+            raise ModelError(f"state {name}: expected a size that is fixed, or batch, source or capacity, found {pair}")
+        shape.append(pair[0] if pair[0] == pair[1] else symbols[pair])
+    if not shape or shape[0] != "batch":
+        raise ModelError(f"state {name}: expected the batch as first dimension, found {shape}")
+    return tuple(shape)
+
+
+def _origin(name: str, value: Tensor, poisoned: Tensor, mask: Tensor) -> str:
+    if value is mask:
+        return "src_mask"
+    if value.is_floating_point() and bool(poisoned.isnan().any()):
+        return "encode"
+    if bool(value.any()):
+        raise ModelError(f"state {name}: expected zeros, src_mask or a function of the source, found other values")
+    return "zeros"
