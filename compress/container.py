@@ -267,7 +267,7 @@ class _Header:
         if len(names) != len(self.tensors) or len({entry["name"] for entry in self.files}) != len(self.files):
             raise ContainerError("header: expected every name once")
         for alias, name in self.aliases.items():
-            if name not in names or alias in names:
+            if not isinstance(name, str) or name not in names or alias in names:
                 raise ContainerError(f"header: alias {alias!r}: expected a new name for a tensor, found {name!r}")
 
 

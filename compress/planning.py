@@ -19,7 +19,9 @@ __all__ = ["CENTROID_LADDER", "Plan", "plan_for_size"]
 CENTROID_LADDER: Final = (256, 128, 64, 32, 16, 8)
 #: Sizes are planned this much below the target: fine-tuning moves them a little.
 _MARGIN: Final = 0.995
-_ROUNDS: Final = 4
+_ROUNDS: Final = 6
+#: A file so near the target needs no further search.
+_NEAR: Final = 0.98
 
 
 @dataclass(frozen=True)
@@ -101,16 +103,15 @@ def _smallest_sparsity(attempt: Callable[[Plan], _Trial], num_centroids: int, wa
     if sparse.size_bytes > wanted:
         return None, sparse.size_bytes
     low, high = dense, sparse
-    for _ in range(_ROUNDS):
-        # Size falls almost evenly with sparsity, so a straight line between the ends lands near the target.
-        share = (low.size_bytes - wanted) / (low.size_bytes - high.size_bytes)
+    for round_number in range(_ROUNDS):
         gap = high.plan.sparsity - low.plan.sparsity
-        if gap < 0.01:
+        if gap < 0.01 or high.size_bytes >= wanted * _NEAR:
             break
-        trial = attempt(Plan(low.plan.sparsity + gap * min(max(share, 0.02), 0.98), num_centroids))
+        # Size falls almost evenly with sparsity, so a straight line lands near the target; halving in turn with it
+        # bounds the search where it does not.
+        share = 0.5 if round_number % 2 else (low.size_bytes - wanted) / (low.size_bytes - high.size_bytes)
+        trial = attempt(Plan(low.plan.sparsity + gap * min(max(share, 0.05), 0.95), num_centroids))
         low, high = (low, trial) if trial.size_bytes <= wanted else (trial, high)
-        if wanted * 0.99 <= high.size_bytes:
-            break
     return high, sparse.size_bytes
 
 

@@ -1,0 +1,217 @@
+import errno
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compress.container import MAGIC, container_bytes, parse_container, read_container, write_container
+from compress.encoding import ClusteredTensor, EncodedTensor, encode_fp32, encode_kmeans_rans, encode_pruned
+from lite_nlp.errors import ContainerError, OutputError
+
+
+def _tensors() -> dict[str, EncodedTensor]:
+    rng = np.random.default_rng(0)
+    clusters = ClusteredTensor(np.linspace(-1, 1, 9, dtype=np.float32), rng.integers(0, 9, (6, 5)).astype(np.uint16))
+    return {
+        "bias": encode_fp32(np.array([0.5, -1.0], dtype=np.float32)),
+        "pruned": encode_pruned(np.array([[0, 0, 3], [0, 1, 0]], dtype=np.float32)),
+        **encode_kmeans_rans({"weight": clusters}),
+    }
+
+
+def _content() -> bytes:
+    return container_bytes(
+        tensors=_tensors(),
+        files={"config.toml": b"x = 1\n", "tokenizer.json": b"{}" * 100},
+        metadata={"kind": "model", "name": "tiny", "letters": "äöü"},
+        aliases={"output": "weight"},
+    )
+
+
+def _container_with(header: Any, body: bytes = b"", *, raw_size: int | None = None) -> bytes:
+    """A file whose checksums are all right, whatever its header says."""
+    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
+    stored = zlib.compress(raw)
+    total = 36 + len(stored) + len(body) + 32
+    preamble = MAGIC + b"".join(
+        number.to_bytes(4, "little")
+        for number in (1, len(stored), len(raw) if raw_size is None else raw_size, zlib.crc32(stored))
+    )
+    preamble += total.to_bytes(8, "little")
+    content = preamble + zlib.crc32(preamble).to_bytes(4, "little") + stored + body
+    return content + hashlib.sha256(content).digest()
+
+
+def _header(**changes: Any) -> dict[str, Any]:
+    return {"aliases": {}, "files": [], "metadata": {}, "tensors": [], **changes}
+
+
+def _tensor_entry(payload: bytes, **changes: Any) -> dict[str, Any]:
+    entry = {"name": "w", "shape": [1], "encoding": "fp32", "length": len(payload), "crc32": zlib.crc32(payload)}
+    return {**entry, **changes}
+
+
+def test_golden_layout() -> None:
+    content = container_bytes(tensors={"w": encode_fp32(np.array([1.0]))}, files={}, metadata={})
+    payload = bytes.fromhex("0000803f")
+    raw = (
+        b'{"aliases":{},"files":[],"metadata":{},"tensors":[{"crc32":%d,"encoding":"fp32","length":4,"name":"w",'
+        b'"shape":[1]}]}' % zlib.crc32(payload)
+    )
+    stored = zlib.compress(raw, 9)
+    preamble = bytes.fromhex("894c4e4c500d0a1a 01000000") + b"".join(
+        (
+            len(stored).to_bytes(4, "little"),
+            len(raw).to_bytes(4, "little"),
+            zlib.crc32(stored).to_bytes(4, "little"),
+            (36 + len(stored) + 4 + 32).to_bytes(8, "little"),
+        )
+    )
+    expected = preamble + zlib.crc32(preamble).to_bytes(4, "little") + stored + payload
+    assert content == expected + hashlib.sha256(expected).digest()
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "model.lnlp"
+    size = write_container(
+        path, tensors=_tensors(), files={"a.json": b"", "B-2": b"x" * 5000}, metadata={"n": 1}, aliases={"o": "weight"}
+    )
+    container = read_container(path)
+    assert size == path.stat().st_size
+    assert container.files == {"a.json": b"", "B-2": b"x" * 5000}
+    assert container.metadata == {"n": 1}
+    assert container.tensors == _tensors()
+    state = container.state_dict()
+    assert list(state) == ["bias", "pruned", "weight", "o"]
+    assert state["bias"].tolist() == [0.5, -1.0]
+    assert state["pruned"].tolist() == [[0, 0, 3], [0, 1, 0]]
+    assert state["o"] is state["weight"]
+
+
+def test_equal_content_gives_equal_bytes() -> None:
+    assert _content() == _content()
+
+
+def test_truncation_at_every_byte_is_noticed() -> None:
+    content = _content()
+    for end in range(len(content)):
+        with pytest.raises(ContainerError, match="truncated: expected"):
+            parse_container(content[:end])
+
+
+def test_every_flipped_bit_is_noticed() -> None:
+    content = _content()
+    for place in range(len(content)):
+        for bit in range(8):
+            altered = bytearray(content)
+            altered[place] ^= 1 << bit
+            with pytest.raises(ContainerError, match=r"^(not a container|newer format|altered|truncated)"):
+                parse_container(bytes(altered))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda content: b"PK\x03\x04" + content[4:], "not a container: expected the first bytes"),
+        (lambda content: content[:8] + b"\x02" + content[9:], "newer format: expected version 1 or older, found 2"),
+        (lambda content: content[:8] + b"\x00" + content[9:], "altered: the preamble fails its checksum"),
+        (lambda content: content + b"\n", r"altered: expected \d+ bytes, found \d+"),
+        (lambda content: content[:40] + b"\xff\xff" + content[42:], "altered: the header fails its checksum"),
+        (lambda content: content[:-40] + b"\xff\xfe\xfd" + content[-37:], "altered: 'weight' fails its checksum"),
+        (lambda content: content[:-1] + bytes([content[-1] ^ 1]), "altered: the file fails its SHA-256 checksum"),
+        (lambda _: b"", "truncated: expected at least 36 bytes, found 0"),
+    ],
+)
+def test_each_defect_has_one_message(change: Any, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.lnlp"
+    path.write_bytes(change(_content()))
+    with pytest.raises(ContainerError, match=f"model.lnlp: {message}"):
+        read_container(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (b"{", "header: expected JSON"),
+        (b"[" * 100_000, "header: expected JSON"),
+        (b"\xff", "header: expected JSON"),
+        ([], "expected an object with metadata"),
+        (_header(files=None), "expected an object with metadata"),
+        (_header(tensors=[{"name": "w"}]), "expected a tensor with name, length and crc32"),
+        (_header(tensors=["w"]), "expected a tensor with name, length and crc32"),
+        (_header(tensors=[_tensor_entry(b"", length=-1)]), "expected a tensor with name, length and crc32"),
+        (_header(tensors=[_tensor_entry(b"", shape=[-1])]), r"tensor 'w': expected a shape, found \[-1\]"),
+        (_header(tensors=[_tensor_entry(b"", shape=[True])]), "tensor 'w': expected a shape"),
+        (_header(tensors=[_tensor_entry(b"", shape=[1] * 9)]), "tensor 'w': expected a shape"),
+        (_header(tensors=[_tensor_entry(b"", encoding="zip")]), "expected an encoding among fp32, .* found 'zip'"),
+        (_header(tensors=[_tensor_entry(b"", shape=[1 << 40])]), "expected at most 268435456 weights"),
+        (_header(tensors=[_tensor_entry(b"", shape=[0, 1 << 62])]), "expected at most 268435456 weights"),
+        (_header(tensors=[_tensor_entry(b""), _tensor_entry(b"")]), "expected every name once"),
+        (_header(tensors=[_tensor_entry(b"", length=1 << 50)]), "altered: expected sections of"),
+        (_header(aliases={"a": "w"}), "alias 'a': expected a new name for a tensor, found 'w'"),
+        (_header(aliases={"a": []}, tensors=[_tensor_entry(b"")]), "alias 'a'"),
+        (_header(files=[{"name": "../x", "length": 0, "crc32": 0, "size": 0}]), "file '../x': expected a plain"),
+        (_header(files=[{"name": "x", "length": 0, "crc32": 0, "size": 1 << 40}]), "expected at most 67108864 bytes"),
+        (_header(files=[{"name": "x", "length": 0, "crc32": 0, "size": 5}]), "zlib stream of exactly 5 bytes"),
+    ],
+)
+def test_hostile_headers_are_refused(header: Any, message: str) -> None:
+    with pytest.raises(ContainerError, match=message):
+        parse_container(_container_with(header))
+
+
+def test_a_header_that_inflates_without_end_is_refused() -> None:
+    bomb = b"[" + b" " * 50_000_000 + b"]"
+    with pytest.raises(ContainerError, match="header: expected a zlib stream of exactly 100 bytes"):
+        parse_container(_container_with(bomb, raw_size=100))
+    with pytest.raises(ContainerError, match="header: expected at most 16777216 bytes"):
+        parse_container(_container_with(bomb))
+
+
+def test_a_shape_larger_than_its_payload_is_refused_before_anything_is_allocated() -> None:
+    payload = b"\0\0\x80\x3f"
+    for encoding in ("fp32", "fp16", "int64", "pruned", "kmeans", "kmeans+rans"):
+        entry = _tensor_entry(payload, shape=[1 << 27], encoding=encoding)
+        container = parse_container(_container_with(_header(tensors=[entry]), payload))
+        with pytest.raises(ContainerError, match="tensor 'w'"):
+            container.state_dict()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ContainerError, match=r"nowhere.lnlp: expected a compressed model file: No such file"):
+        read_container(tmp_path / "nowhere.lnlp")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "model.lnlp"
+    path.write_bytes(b"old")
+
+    def full(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:10])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        write_container(path, tensors=_tensors(), files={}, metadata={})
+    assert path.read_bytes() == b"old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.lnlp"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"files": {"a/b": b""}}, "file 'a/b': expected a plain file name"),
+        ({"files": {".hidden": b""}}, "file '.hidden'"),
+        ({"aliases": {"x": "nothing"}}, "alias 'x'"),
+        ({"aliases": {"bias": "weight"}}, "alias 'bias'"),
+        ({"metadata": {"x": float("nan")}}, "not JSON compliant"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        container_bytes(**{"tensors": _tensors(), "files": {}, "metadata": {}, **arguments})
