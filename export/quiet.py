@@ -16,7 +16,7 @@ _WARNINGS: Final = (
     (r"`isinstance\(treespec, LeafSpec\)` is deprecated", FutureWarning),
     (r"`torch\.jit\.\w+` is deprecated", DeprecationWarning),
     # executorch reads its resources with functions that importlib has deprecated, and calls itself experimental.
-    (r"(read|open)_text is deprecated", DeprecationWarning),
+    (r"(read|open)_(text|binary) is deprecated", DeprecationWarning),
     (r"This API is experimental and subject to change", Warning),
 )
 

@@ -1,0 +1,164 @@
+"""The traced graphs as one ExecuTorch program, the Linear layers lowered to XNNPACK.
+
+XNNPACK takes the Linear layers and what is attached to them; the rest runs on ExecuTorch's own kernels. A table that is
+both embedding and output projection stays with those kernels too: XNNPACK packs its own copy of a Linear's weights,
+which would store the largest tensor of the model twice.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from export.quiet import quiet_libraries
+from export.tracing import TracedModel
+from lite_nlp.errors import ModelError
+
+__all__ = ["export_executorch", "prepare_program"]
+
+_ATEN: Final = torch.ops.aten
+
+#: Score of a masked pair: its weight becomes exactly zero, without the infinities that can make nan.
+_MASKED: Final = -1e30
+
+
+def export_executorch(traced: TracedModel) -> bytes:
+    """Lower both graphs to one program with methods ``encode`` and ``decode_step``; returns the ``.pte`` file.
+
+    Raises:
+        ModelError: If the runtime has no kernel for an operator of the program.
+    """
+    with quiet_libraries(), torch.no_grad():
+        from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+        from executorch.exir.passes import MemoryPlanningPass
+
+        # An operator delegated alone costs more in the call than it saves; these form groups.
+        configs = [gemm_configs.LinearConfig, generic_node_configs.ReLUConfig, generic_node_configs.AddConfig]
+        edge = to_edge_transform_and_lower(
+            {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)},
+            partitioner=[XnnpackPartitioner(configs=configs)],
+            # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
+            compile_config=EdgeCompileConfig(_check_ir_validity=False),
+        )
+        # Arguments are used where the caller has them, instead of from planned memory of the largest size.
+        planning = MemoryPlanningPass(alloc_graph_input=False)
+        program = bytes(edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
+        _check_kernels(program)
+    return program
+
+
+def prepare_program(program: ExportedProgram) -> ExportedProgram:
+    """Rewrite what ExecuTorch 1.4 lowers wrongly or badly, keeping the values.
+
+    Attention becomes plain matrix products (its own rewriting guards against fully masked rows, which the models do not
+    have, with operators that XNNPACK does not take), splits become slices, and a transposition that only moves
+    dimensions of size 1 becomes a reshape (its strides otherwise contradict the runtime's idea of the layout).
+    """
+    rewritten = program.run_decompositions(
+        {
+            _ATEN.scaled_dot_product_attention.default: _attention,
+            _ATEN.split_with_sizes.default: _split_with_sizes,
+            _ATEN.split.Tensor: _split,
+            _ATEN.transpose.int: _transpose,
+            _ATEN.permute.default: _permute,
+        }
+    )
+    _keep_tied_table(rewritten)
+    return rewritten
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """Softmax attention of (B, H, T, D / H) over (B, H, S, D / H) under a boolean mask."""
+    if attn_mask is None or attn_mask.dtype != torch.bool or dropout_p or is_causal or enable_gqa:
+        return NotImplemented
+    rows, heads = query.shape[:2]
+    scaled = query * (query.shape[-1] ** -0.5 if scale is None else scale)
+    scores = torch.bmm(scaled.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)).unflatten(0, (rows, heads))
+    weights = torch.where(attn_mask, scores, _MASKED).softmax(dim=-1)
+    return torch.bmm(weights.flatten(0, 1), value.flatten(0, 1)).unflatten(0, (rows, heads))
+
+
+def _split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(x.narrow(dim, start, size))
+        start += size
+    return parts
+
+
+def _split(x: Tensor, size: int, dim: int = 0) -> Any:
+    length = x.shape[dim]
+    if not isinstance(length, int):
+        return NotImplemented
+    return _split_with_sizes(x, [min(size, length - start) for start in range(0, length, size)], dim)
+
+
+def _transpose(x: Tensor, first: int, second: int) -> Any:
+    order = list(range(x.dim()))
+    order[first], order[second] = order[second], order[first]
+    return _permute(x, order)
+
+
+def _permute(x: Tensor, order: Sequence[int]) -> Any:
+    axes = [axis % x.dim() for axis in order]
+    moved = [axis for axis in axes if not (isinstance(x.shape[axis], int) and x.shape[axis] == 1)]
+    if moved != sorted(moved):
+        return NotImplemented
+    return x.reshape([x.shape[axis] for axis in axes])
+
+
+def _keep_tied_table(program: ExportedProgram) -> None:
+    """Turn a Linear whose weights are also an embedding table into a product that is not delegated.
+
+    The product is taken as table x input, with the input transposed, so that the table is read where it lies.
+    """
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target is not _ATEN.linear.default or len(node.args) > 2:
+            continue
+        x, table = node.args
+        tied = any(user.target is _ATEN.embedding.default and user.args[0] is table for user in table.users)
+        if not tied or x.meta["val"].dim() != 2:
+            continue
+        with graph.inserting_before(node):
+            turned = _call(graph, _ATEN.permute.default, (x, [1, 0]), x.meta["val"].permute(1, 0))
+            product = _call(graph, _ATEN.mm.default, (table, turned), node.meta["val"].permute(1, 0).contiguous())
+            logits = _call(graph, _ATEN.permute.default, (product, [1, 0]), node.meta["val"])
+        node.replace_all_uses_with(logits)
+        graph.erase_node(node)
+    graph.lint()
+    program.graph_module.recompile()
+
+
+def _call(graph: Any, target: Callable[..., Any], arguments: tuple[Any, ...], value: Any) -> Any:
+    node = graph.call_function(target, arguments)
+    node.meta["val"] = value
+    return node
+
+
+def _check_kernels(program: bytes) -> None:
+    """Loading a method resolves each of its operators to a kernel."""
+    from executorch.runtime import Runtime
+
+    loaded = Runtime.get().load_program(program)
+    for method in ("encode", "decode_step"):
+        try:
+            loaded.load_method(method)
+        except RuntimeError as error:
+            raise ModelError(
+                f"{method}: expected operators that the ExecuTorch runtime has, found others: {error}"
+            ) from error
