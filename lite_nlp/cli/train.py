@@ -1,7 +1,7 @@
 """``lite-nlp train``: a preset or config file, trained on a data directory."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -9,10 +9,16 @@ from lite_nlp.cli.console import err, out
 from lite_nlp.errors import TrainingError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lite_nlp.data.corpus import DataDirectory
     from lite_nlp.models.config import Config
+    from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["train"]
+
+#: Validation sentences decoded at once.
+_BLEU_BATCH: Final = 128
 
 
 def train(
@@ -80,6 +86,7 @@ def _train(
             console=err,
             resume=resume,
             force=force,
+            evaluate_bleu=_bleu_measure(config, data) if config.training.validate_metric == "bleu" else None,
         )
         metrics = train(job, accelerator)
         return metrics if accelerator.is_main_process else None
@@ -115,6 +122,31 @@ def _initial_weights(source: str, config: "Config", data: "DataDirectory") -> di
     if differences:
         raise TrainingError(f"--init-from {source}: expected a model of the config, found: {'; '.join(differences)}")
     return dict(loaded.model.state_dict())
+
+
+def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[EncoderDecoder], float]":
+    """A function that translates the validation split greedily and scores it."""
+    from lite_nlp.decoding.search import SearchOptions
+    from lite_nlp.decoding.translate import Translator
+    from lite_nlp.evaluation.translation import score_translations
+    from lite_nlp.models.step_model import TorchStepModel
+
+    sources, references = data.split("valid").texts()
+    positions = config.model.max_positions
+
+    def measure(model: "EncoderDecoder") -> float:
+        translator = Translator(
+            tokenizer=data.tokenizer,
+            model=TorchStepModel(model, next(model.parameters()).device),
+            options=SearchOptions(max_steps=positions),
+            max_source_tokens=positions - 1,
+            # What is unusual about a line would be said again at each validation.
+            warn=lambda message: None,
+        )
+        translations = list(translator.translate_lines(sources, batch_size=_BLEU_BATCH))
+        return score_translations(translations, references, bootstrap=0).bleu
+
+    return measure
 
 
 def _print_metrics(path: Path, metrics: dict[str, Any]) -> None:

@@ -8,27 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import Accelerator
 from rich.console import Console
-from torch import nn
 
 from lite_nlp.data.batches import Batch
 from lite_nlp.errors import TrainingError
 from lite_nlp.files import sha256_bytes
 from lite_nlp.models.config import Config
+from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training.batching import EpochBatches, SplitRows, Work, deal, load_ahead, load_batch, short_rows
 from lite_nlp.training.checkpoints import Checkpoint
-from lite_nlp.training.device import seed_for, to_device
 from lite_nlp.training.interruption import StopSignal
 from lite_nlp.training.journal import Journal
-from lite_nlp.training.loss import label_smoothed_loss
-from lite_nlp.training.optimizer import build_optimizer, load_optimizer_state, optimizer_state, scale_gradients
-from lite_nlp.training.processes import share_weights, sum_gradients, sum_over_processes
+from lite_nlp.training.optimizer import load_optimizer_state, optimizer_state
+from lite_nlp.training.processes import share_weights, sum_over_processes
 from lite_nlp.training.progress import TrainingProgress
 from lite_nlp.training.run_directory import RunDirectory
-from lite_nlp.training.schedule import learning_rate
 from lite_nlp.training.state import RunIdentity, RunState, Validation
+from lite_nlp.training.stepper import Stepper
 from lite_nlp.training.validation import validation_loss
 
 __all__ = ["TrainingJob", "train"]
@@ -40,7 +37,7 @@ class TrainingJob:
 
     Attributes:
         config: Model and training settings; ``config.model`` fits the tokenizer.
-        model: Called as ``model(src_tokens, src_mask, tgt_tokens)``, gives logits (B, T, V); trained in place.
+        model: Trained in place.
         train: The training split.
         valid: The validation split.
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
@@ -52,7 +49,7 @@ class TrainingJob:
     """
 
     config: Config
-    model: nn.Module
+    model: EncoderDecoder
     train: SplitRows
     valid: SplitRows
     tokenizer_json: bytes
@@ -60,7 +57,7 @@ class TrainingJob:
     console: Console
     resume: bool = False
     force: bool = False
-    evaluate_bleu: Callable[[nn.Module], float] | None = None
+    evaluate_bleu: Callable[[EncoderDecoder], float] | None = None
 
 
 def train(job: TrainingJob, accelerator: Accelerator) -> dict[str, Any]:
@@ -100,8 +97,7 @@ class _Trainer:
         )
         self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)
         self.model = job.model.to(accelerator.device).train()
-        self.parameters = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimizer = build_optimizer(self.model, self.config)
+        self.stepper = Stepper(self.model, config=self.config, accelerator=accelerator, total_steps=self.total_steps)
         self.state = RunState()
         self.journal: Journal | None = None
 
@@ -161,7 +157,7 @@ class _Trainer:
             return
         self.identity.check_resumable(checkpoint.identity)
         self.model.load_state_dict(dict(checkpoint.model))
-        load_optimizer_state(self.optimizer, self.model, checkpoint.optimizer)
+        load_optimizer_state(self.stepper.optimizer, self.model, checkpoint.optimizer)
         self.state = checkpoint.state
         self.console.print(f"resuming after step {self.state.step}")
 
@@ -170,30 +166,23 @@ class _Trainer:
         steps = self.train_batches.steps(self.state.epoch)
         for loaded in self._load(steps[self.state.step_in_epoch :]):
             begin = time.monotonic()
-            sums = self._step(loaded, stopping=stop.name is not None)
-            loss, nll, src_tokens, tgt_tokens, stopping, norm, rate = sums
+            figures = self.stepper.take(self.state.step + 1, loaded, stopping=stop.name is not None)
             seconds = time.monotonic() - begin
-            self.state.step += 1
-            self.state.step_in_epoch += 1
-            self.state.src_tokens += int(src_tokens)
-            self.state.tgt_tokens += int(tgt_tokens)
-            self.state.training_seconds += seconds
-            epoch_ended = self.state.step_in_epoch == len(steps)
-            if epoch_ended:
-                self.state.epoch += 1
-                self.state.step_in_epoch = 0
-            tokens = src_tokens + tgt_tokens
-            progress.advance(loss=loss / tgt_tokens, tokens=int(tokens), seconds=seconds)
+            epoch_ended = self.state.add_step(
+                figures.src_tokens, figures.tgt_tokens, seconds, steps_of_epoch=len(steps)
+            )
+            tokens = figures.src_tokens + figures.tgt_tokens
+            progress.advance(loss=figures.loss, tokens=tokens, seconds=seconds)
             self._record(
                 "train",
-                loss=loss / tgt_tokens,
-                nll=nll / tgt_tokens,
-                gradient_norm=norm,
-                learning_rate=rate,
+                loss=figures.loss,
+                nll=figures.nll,
+                gradient_norm=figures.gradient_norm,
+                learning_rate=figures.learning_rate,
                 tokens_per_second=tokens / seconds,
             )
-            self._after_step(progress, epoch_ended=epoch_ended, stopping=stopping > 0.0)
-            if stopping:
+            self._after_step(progress, epoch_ended=epoch_ended, stopping=figures.stopping)
+            if figures.stopping:
                 raise TrainingError(
                     f"stopped by {stop.name or 'a signal to another process'} after step {self.state.step}; a"
                     " checkpoint was written: the same command with --resume goes on from there"
@@ -209,38 +198,6 @@ class _Trainer:
             return [(work, load_batch(self.job.train, work.rows)) for work in mine]
 
         return load_ahead(load, steps)
-
-    def _step(self, loaded: list[tuple[Work, Batch]], *, stopping: bool) -> tuple[float, ...]:
-        """One optimizer step; the sums over all processes, the gradient's norm and the learning rate."""
-        device = self.accelerator.device
-        number = self.state.step + 1
-        self.optimizer.zero_grad(set_to_none=True)
-        sums = torch.zeros(5, device=device)
-        sums[4] = float(stopping)
-        for work, batch in loaded:
-            src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
-            # Dropout depends on the step and the batch's place in it, on nothing before it and on no process.
-            torch.manual_seed(seed_for(self.config.seed, number, work.slot))
-            with self.accelerator.autocast():
-                logits = self.model(src_tokens, src_mask, tgt_tokens)
-            batch_sums = label_smoothed_loss(logits, labels, smoothing=self.config.label_smoothing)
-            batch_sums.loss.backward()  # type: ignore[no-untyped-call]
-            counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=device)
-            sums[:4] += torch.stack([batch_sums.loss.detach(), batch_sums.nll, *counts])
-        sums = sum_gradients(self.accelerator, self.parameters, sums)
-        loss, nll, src_tokens_, tgt_tokens_, stop = sums.tolist()
-        norm = scale_gradients(self.parameters, count=tgt_tokens_, clip_norm=self.config.clip_norm)
-        if not (math.isfinite(loss) and math.isfinite(norm)):
-            raise TrainingError(
-                f"step {number}: expected a finite loss and gradient, found loss {loss / tgt_tokens_:g} and gradient"
-                f" norm {norm:g}; try a lower training.learning_rate, a longer training.warmup_steps or"
-                " training.precision=fp32, and --resume from the last checkpoint or start again"
-            )
-        rate = learning_rate(number, config=self.config, total_steps=self.total_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        self.optimizer.step()
-        return loss, nll, src_tokens_, tgt_tokens_, stop, norm, rate
 
     def _after_step(self, progress: TrainingProgress, *, epoch_ended: bool, stopping: bool) -> None:
         every = self.config.validate_every_steps
@@ -274,7 +231,7 @@ class _Trainer:
             return
         checkpoint = Checkpoint(
             model=self.model.state_dict(),
-            optimizer=optimizer_state(self.optimizer, self.model),
+            optimizer=optimizer_state(self.stepper.optimizer, self.model),
             state=self.state,
             identity=self.identity,
         )

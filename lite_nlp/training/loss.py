@@ -1,6 +1,6 @@
-"""Label-smoothed cross entropy over a vocabulary, without the copies that dominate it on a CPU."""
+"""Label-smoothed cross entropy over a vocabulary, in one pass through memory."""
 
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -9,54 +9,51 @@ from lite_nlp.data.vocabulary import PAD_ID
 
 __all__ = ["SummedLoss", "label_smoothed_loss"]
 
+#: Logits worked on at a time: on a CPU, what stays in the cache of one core.
+_CHUNK_ELEMENTS: Final = {"cpu": 2**18}
+_CHUNK_ELEMENTS_ELSEWHERE: Final = 2**26
+
 
 class SummedLoss(NamedTuple):
-    """Sums over the tokens of a batch that are not padding, in nats; 0-dimensional float32 tensors.
+    """Sums over the tokens of a batch that are not padding.
 
     Attributes:
-        loss: The label-smoothed cross entropy, which has a gradient.
-        nll: The plain negative log-likelihood, for reports; it has no gradient.
+        loss: The label-smoothed cross entropy in nats, a 0-dimensional float32 tensor.
+        nll: The plain negative log-likelihood in nats, for reports, likewise.
+        gradient: (B, T, V), of ``loss`` with respect to the logits and in their memory; None if they need none.
     """
 
     loss: Tensor
     nll: Tensor
-
-
-class _LabelSmoothedLoss(torch.autograd.Function):
-    """Computes the gradient together with the loss, while the probabilities are at hand."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        # logits (N, V), labels (N,)
-        real = labels.ne(PAD_ID)
-        log_probs = torch.log_softmax(logits.float(), dim=-1)
-        label_log_probs = log_probs.gather(1, labels[:, None])[:, 0]
-        nll = -(label_log_probs * real).sum()
-        uniform = -(log_probs.sum(dim=-1) * real).sum() / logits.shape[1]
-        loss = (1.0 - smoothing) * nll + smoothing * uniform
-        if ctx.needs_input_grad[0]:
-            # d loss / d logits = softmax - (1 - smoothing) [label] - smoothing / V, and 0 on padding.
-            gradient = log_probs.exp_().sub_(smoothing / logits.shape[1])
-            gradient.scatter_add_(1, labels[:, None], gradient.new_full((len(labels), 1), smoothing - 1.0))
-            gradient.masked_fill_(~real[:, None], 0.0)
-            ctx.save_for_backward(gradient.to(logits.dtype))
-        ctx.mark_non_differentiable(nll)
-        return loss, nll
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * upstream[0], None, None
+    gradient: Tensor | None
 
 
 def label_smoothed_loss(logits: Tensor, labels: Tensor, *, smoothing: float) -> SummedLoss:
     """Cross entropy against ``(1 - smoothing) [label] + smoothing / V`` (Szegedy et al. 2016, section 7), summed.
 
+    The logits are the largest tensor of a training step, and moving them is what this loss costs. So the gradient is
+    made while the probabilities are in the cache, and written over the logits; ``logits.backward(gradient)`` goes on.
+
     Args:
-        logits: (B, T, V), float32 or bfloat16.
+        logits: (B, T, V), float32 or bfloat16; overwritten if they require a gradient.
         labels: (B, T) int64; positions with the padding id count nothing.
         smoothing: Probability mass spread evenly over the vocabulary, in [0, 1).
     """
     vocab_size = logits.shape[-1]
-    loss, nll = _LabelSmoothedLoss.apply(logits.reshape(-1, vocab_size), labels.reshape(-1), smoothing)  # type: ignore[no-untyped-call]
-    return SummedLoss(loss=loss, nll=nll)
+    rows = max(1, _CHUNK_ELEMENTS.get(logits.device.type, _CHUNK_ELEMENTS_ELSEWHERE) // vocab_size)
+    with torch.no_grad():
+        flat = logits.detach().reshape(-1, vocab_size)
+        loss = nll = torch.zeros((), device=logits.device)
+        for chunk, chunk_labels in zip(torch.split(flat, rows), torch.split(labels.reshape(-1, 1), rows), strict=True):
+            log_probs = torch.log_softmax(chunk.float(), dim=1)
+            padding = chunk_labels.eq(PAD_ID)
+            chunk_nll = -log_probs.gather(1, chunk_labels).masked_fill_(padding, 0.0).sum()
+            uniform = -log_probs.mean(dim=1, keepdim=True).masked_fill_(padding, 0.0).sum()
+            nll = nll + chunk_nll
+            loss = loss + (1.0 - smoothing) * chunk_nll + smoothing * uniform
+            if logits.requires_grad:
+                # softmax - (1 - smoothing) [label] - smoothing / V, and 0 on padding
+                gradient = log_probs.exp_().sub_(smoothing / vocab_size)
+                gradient.scatter_add_(1, chunk_labels, gradient.new_full(chunk_labels.shape, smoothing - 1.0))
+                chunk.copy_(gradient.masked_fill_(padding, 0.0))
+    return SummedLoss(loss, nll, flat.view_as(logits) if logits.requires_grad else None)

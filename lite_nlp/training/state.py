@@ -66,6 +66,18 @@ class RunState(_Record):
     best: Validation | None = None
     without_gain: int = 0
 
+    def add_step(self, src_tokens: int, tgt_tokens: int, seconds: float, *, steps_of_epoch: int) -> bool:
+        """Record an optimizer step; returns whether the epoch ended with it."""
+        self.step += 1
+        self.src_tokens += src_tokens
+        self.tgt_tokens += tgt_tokens
+        self.training_seconds += seconds
+        self.step_in_epoch += 1
+        if self.step_in_epoch < steps_of_epoch:
+            return False
+        self.epoch, self.step_in_epoch = self.epoch + 1, 0
+        return True
+
     def add_validation(self, validation: Validation, *, metric: str) -> bool:
         """Record a validation; returns whether it is the best so far."""
         self.validations.append(validation)

@@ -1,0 +1,112 @@
+"""One optimizer step over all processes, whose result does not depend on how many they are."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from accelerate import Accelerator
+from torch import nn
+
+from lite_nlp.data.batches import Batch
+from lite_nlp.errors import TrainingError
+from lite_nlp.models.config import TrainingConfig
+from lite_nlp.training.batching import Work
+from lite_nlp.training.device import seed_for, to_device
+from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.optimizer import build_optimizer, scale_gradients
+from lite_nlp.training.processes import sum_gradients
+from lite_nlp.training.schedule import learning_rate
+
+__all__ = ["StepFigures", "Stepper"]
+
+
+class StepFigures(NamedTuple):
+    """What a step found, over all processes.
+
+    Attributes:
+        loss: Label-smoothed cross entropy per target token, in nats.
+        nll: Negative log-likelihood per target token, in nats.
+        src_tokens: Source tokens with end marks, without padding.
+        tgt_tokens: Target tokens with end marks, without padding.
+        gradient_norm: Norm of the gradient per target token, before clipping.
+        learning_rate: The rate of the step.
+        stopping: Whether any process was told to stop.
+    """
+
+    loss: float
+    nll: float
+    src_tokens: int
+    tgt_tokens: int
+    gradient_norm: float
+    learning_rate: float
+    stopping: bool
+
+
+class Stepper:
+    """Holds the model's optimizer and takes its steps.
+
+    Args:
+        model: The model, on the accelerator's device.
+        config: Optimizer, schedule and loss.
+        accelerator: The processes.
+        total_steps: Steps of the whole training, for the schedule.
+    """
+
+    def __init__(self, model: nn.Module, *, config: TrainingConfig, accelerator: Accelerator, total_steps: int) -> None:
+        self.model = model
+        self.optimizer = build_optimizer(model, config)
+        self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._config = config
+        self._accelerator = accelerator
+        self._total_steps = total_steps
+
+    def take(self, step: int, batches: Sequence[tuple[Work, Batch]], *, stopping: bool) -> StepFigures:
+        """Learn from the batches of all processes; every process calls this at every step.
+
+        Args:
+            step: The step, counted from 1.
+            batches: The part of the step that fell to this process, perhaps nothing.
+            stopping: Whether this process was told to stop; the others learn of it.
+
+        Raises:
+            TrainingError: If the loss or the gradient is not finite; the weights are then as before.
+        """
+        self.optimizer.zero_grad(set_to_none=True)
+        sums = torch.zeros(5, device=self._accelerator.device)
+        sums[4] = float(stopping)
+        for work, batch in batches:
+            sums[:4] += self._add_gradients(step, work, batch)
+        loss, nll, src_tokens, tgt_tokens, stops = sum_gradients(self._accelerator, self._parameters, sums).tolist()
+        norm = scale_gradients(self._parameters, count=tgt_tokens, clip_norm=self._config.clip_norm)
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            raise TrainingError(
+                f"step {step}: expected a finite loss and gradient, found loss {loss / tgt_tokens:g} and gradient norm"
+                f" {norm:g}; start again with a lower training.learning_rate, a longer training.warmup_steps or"
+                " training.precision=fp32"
+            )
+        rate = learning_rate(step, config=self._config, total_steps=self._total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.step()
+        return StepFigures(
+            loss=loss / tgt_tokens,
+            nll=nll / tgt_tokens,
+            src_tokens=int(src_tokens),
+            tgt_tokens=int(tgt_tokens),
+            gradient_norm=norm,
+            learning_rate=rate,
+            stopping=stops > 0.0,
+        )
+
+    def _add_gradients(self, step: int, work: Work, batch: Batch) -> torch.Tensor:
+        """Add the gradients of one batch; loss, negative log-likelihood, source and target tokens (4,) of it."""
+        src_tokens, src_mask, tgt_tokens, labels = to_device(batch, self._accelerator.device)
+        # Dropout depends on the step and the batch's place in it: on nothing before it, and not on the process.
+        torch.manual_seed(seed_for(self._config.seed, step, work.slot))
+        with self._accelerator.autocast():
+            logits: torch.Tensor = self.model(src_tokens, src_mask, tgt_tokens)
+        sums = label_smoothed_loss(logits, labels, smoothing=self._config.label_smoothing)
+        logits.backward(sums.gradient)  # type: ignore[no-untyped-call]
+        counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=sums.loss.device)
+        return torch.stack([sums.loss, sums.nll, *counts])
