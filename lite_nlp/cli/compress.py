@@ -230,8 +230,9 @@ def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "Enco
 
 def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: Sequence["StageRow"]) -> None:
     table = Table(title=f"{name}, BLEU on {calibration.name}")
-    table.add_column("stage")
-    for heading in ("bytes", "ratio", "sparsity", "bits/weight", "Mult-Adds", "BLEU", "seconds"):
+    table.add_column("stage", no_wrap=True)
+    # A heading of several words wraps, so that the table fits 80 columns.
+    for heading in ("bytes", "ratio", "sparsity", "bits per weight", "Mult-Adds", "BLEU"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
@@ -242,7 +243,6 @@ def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: 
             f"{row.bits_per_weight:.2f}",
             f"{row.macs / 1e6:.1f}M",
             f"{row.scores['bleu']:.2f}",
-            f"{row.seconds:.1f}",
         )
     out.print(table)
     out.print(str(directory / rows[-1].file), markup=False, soft_wrap=True)

@@ -1,0 +1,272 @@
+"""``lite-nlp compress`` on a model small enough to train here until it knows its few sentences by heart."""
+
+import errno
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from lite_nlp.cli.calibration import everyday_calibration
+from lite_nlp.cli.main import main
+from lite_nlp.cli.model_source import load_model
+from lite_nlp.data.batches import collate
+from lite_nlp.data.corpus import open_data
+from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.readers import TextFiles
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import PAD_ID
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import Config, ModelConfig
+from lite_nlp.models.directory import save_model_directory
+from lite_nlp.models.transformer import EncoderDecoder
+
+PAIRS = [
+    (f"{subject[0]} {verb[0]} {thing[0]}.", f"{subject[1]} {verb[1]} {thing[1]}.")
+    for subject, verb, thing in itertools.product(
+        [("The boy", "Der Junge"), ("A woman", "Eine Frau"), ("My brother", "Mein Bruder")],
+        [("sees", "sieht"), ("buys", "kauft"), ("likes", "mag")],
+        [("the red house", "das rote Haus"), ("two dogs", "zwei Hunde"), ("a new coat", "einen neuen Mantel")],
+    )
+]
+
+
+def _train(model: EncoderDecoder, tokenizer: Tokenizer) -> None:
+    batch = collate([tokenizer.encode(src) for src, _ in PAIRS], [tokenizer.encode(tgt) for _, tgt in PAIRS])
+    inputs = [torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)]
+    labels = torch.from_numpy(batch.labels).flatten()
+    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    for _ in range(80):
+        optimizer.zero_grad()
+        F.cross_entropy(model(*inputs).flatten(0, 1), labels, ignore_index=PAD_ID).backward()
+        optimizer.step()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a data directory and a model trained on it."""
+    path = tmp_path_factory.mktemp("compress")
+    for side, name in enumerate(("en.txt", "de.txt")):
+        (path / name).write_text("".join(pair[side] + "\n" for pair in PAIRS), encoding="utf-8")
+    texts = [TextFiles(path / "en.txt", path / "de.txt")]
+    prepare_data(
+        path / "data",
+        Corpus(splits={"train": texts, "valid": texts}),
+        options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=300),
+    )
+    tokenizer = open_data(path / "data").tokenizer
+    config = ModelConfig(
+        family="lite-transformer",
+        src_vocab_size=tokenizer.vocab_size,
+        tgt_vocab_size=tokenizer.vocab_size,
+        embed_dim=64,
+        ffn_dim=64,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        kernel_sizes=(3,),
+        decoder_kernel_sizes=(3,),
+        dropout=0.0,
+    )
+    torch.manual_seed(1)
+    model = build_model(config)
+    _train(model, tokenizer)
+    save_model_directory(
+        path / "model",
+        config=Config(name="by-heart", model=config),
+        state=model.state_dict(),
+        tokenizer_json=tokenizer.to_json(),
+        metrics={"valid": {"loss": 0.1}},
+    )
+    return path
+
+
+class Compress:
+    def __init__(self, home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._home, self._capfd, self._monkeypatch = home, capfd, monkeypatch
+
+    def __call__(self, *words: str | Path) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr of the command, run in this process."""
+        arguments = ["compress", str(self._home / "model"), "--data", str(self._home / "data"), *map(str, words)]
+        self._monkeypatch.setattr(sys, "argv", ["lite-nlp", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = self._capfd.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    def stages(self, *words: str | Path) -> list[dict[str, Any]]:
+        code, output, errors = self(*words, "--json")
+        assert code == 0, errors
+        content = json.loads(output)
+        assert content["schema_version"] == 1
+        stages: list[dict[str, Any]] = content["stages"]
+        return stages
+
+
+@pytest.fixture
+def run(home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Compress:
+    return Compress(home, capfd, monkeypatch)
+
+
+def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    stages = run.stages("--out", out, "--finetune-steps", "20")
+    assert [stage["stage"] for stage in stages] == ["original", "pruned", "finetuned", "kmeans", "entropy-coded"]
+    keys = {"stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores", "seconds"}
+    for stage in stages:
+        assert set(stage) == keys
+        assert stage["size_bytes"] == (out / stage["file"]).stat().st_size
+    assert stages[0]["bits_per_weight"] == 32
+    assert stages[0]["scores"]["bleu"] > 90
+    assert stages[-1]["file"] == "model.lnlp"
+    assert stages[-1]["ratio"] > 4
+    assert stages[-1]["sparsity"] > 0.2
+    assert stages[-1]["scores"]["bleu"] > 80
+    # The last two stages hold the same weights.
+    assert stages[-1]["scores"] == stages[-2]["scores"]
+
+
+def test_the_final_file_is_a_model(run: Compress, home: Path, tmp_path: Path) -> None:
+    code, output, _ = run("--out", tmp_path / "small", "--no-finetune")
+    assert code == 0
+    assert "entropy-coded" in output
+    assert "bits per" in output
+    assert max(map(len, output.splitlines()[:-1])) <= 80
+    loaded = load_model(str(tmp_path / "small" / "model.lnlp"))
+    original = load_model(str(home / "model"))
+    assert loaded.config == original.config
+    assert loaded.tokenizer.to_json() == original.tokenizer.to_json()
+    assert loaded.metrics == {"uncompressed": {"valid": {"loss": 0.1}}}
+
+
+def test_structured_pruning_lowers_mult_adds(run: Compress, tmp_path: Path) -> None:
+    stages = run.stages("--out", tmp_path / "small", "--structured-ffn", "0.5", "--finetune-steps", "20")
+    assert [stage["stage"] for stage in stages[:3]] == ["original", "structured", "pruned"]
+    # Two Linears of 64 by 32 fewer, in an encoder and a decoder layer, for 30 tokens each.
+    assert stages[0]["macs"] - stages[1]["macs"] == 2 * 64 * 32 * 2 * 30
+    assert stages[-1]["macs"] == stages[1]["macs"]
+    assert load_model(str(tmp_path / "small" / "model.lnlp")).config.model.ffn_dim == 32
+
+
+def test_target_size(run: Compress, tmp_path: Path) -> None:
+    stages = run.stages("--out", tmp_path / "small", "--no-finetune", "--target-size", "30KB")
+    assert stages[-1]["size_bytes"] <= 30_000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--target-size", "1KB"), "model: cannot be compressed to 1,000 bytes; the smallest file reached"),
+        (("--target-ratio", "1000"), "model: cannot be compressed to"),
+        (("--target-size", "24KB", "--max-loss", "0"), "with a loss of at most 0.0 BLEU; the smallest loss reached"),
+    ],
+)
+def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    code, output, errors = run("--out", tmp_path / "small", "--no-finetune", *options)
+    assert code == 1
+    assert output == ""
+    assert message in errors.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--target-size", "small"), "expected a size such as 570KB"),
+        (("--target-ratio", "1"), "expected more than 1"),
+        (("--structured-ffn", "1"), "expected a fraction between 0 and 1"),
+        (("--no-finetune", "--finetune-steps", "5"), "expected one of them"),
+        (("--max-loss", "-1"), "should be greater than or equal to 0"),
+    ],
+)
+def test_wrong_usage(run: Compress, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    code, _, errors = run("--out", tmp_path / "small", *options)
+    assert code == 2
+    assert message in " ".join(errors.replace("│", " ").split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_output_is_kept(run: Compress, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    code, _, errors = run("--out", tmp_path)
+    assert code == 1
+    assert "output exists already" in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_full_disk_midway_leaves_nothing(run: Compress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = Path.write_bytes
+
+    def full(self: Path, content: bytes) -> int:
+        if "kmeans" in self.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(self, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    code, _, errors = run("--out", tmp_path / "small", "--no-finetune")
+    assert code == 1
+    assert "No space left on device" in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"\x89LNLP", "truncated: expected at least 36 bytes, found 5"),
+        (b"PK", "not a container: expected the first bytes"),
+        (None, "expected a model directory, a .lnlp file"),
+    ],
+)
+def test_a_damaged_or_missing_model_is_named(
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    content: bytes | None,
+    message: str,
+) -> None:
+    damaged = tmp_path / "damaged.lnlp"
+    if content is not None:
+        damaged.write_bytes(content)
+    monkeypatch.setattr(sys, "argv", ["lite-nlp", "compress", str(damaged), "--out", str(tmp_path / "small")])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    errors = capfd.readouterr().err
+    assert "damaged.lnlp" in errors
+    assert message in errors
+    assert not (tmp_path / "small").exists()
+
+
+def test_data_of_another_vocabulary_is_refused(run: Compress, home: Path, tmp_path: Path) -> None:
+    texts = [TextFiles(home / "en.txt", home / "de.txt")]
+    prepare_data(
+        tmp_path / "other",
+        Corpus(splits={"train": texts, "valid": texts}),
+        options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=280),
+    )
+    code, _, errors = run("--out", tmp_path / "small", "--data", tmp_path / "other")
+    assert code == 1
+    assert "expected data tokenized with the model's own tokenizer" in errors.replace("\n", " ")
+
+
+def test_everyday_sentences_are_divided_without_overlap(home: Path) -> None:
+    tokenizer = open_data(home / "data").tokenizer
+    calibration = everyday_calibration(tokenizer)
+    scanned = {tuple(row) for batch in calibration.scan for row in _source_rows(batch.src_tokens)}
+    judged = {tuple(tokenizer.encode(line)) for line in calibration.sources}
+    batches = calibration.tuning()
+    tuned = {tuple(row) for _ in range(20) for row in _source_rows(next(batches).src_tokens)}
+    assert len(judged) >= 150
+    assert len(scanned) >= 50
+    assert len(tuned) >= 50
+    assert not judged & scanned
+    assert not judged & tuned
+    assert not scanned & tuned
+
+
+def _source_rows(tokens: Any) -> list[list[int]]:
+    """Rows without the end mark and the padding."""
+    return [[int(token) for token in row if token > 2] for row in tokens]
