@@ -58,7 +58,7 @@ def prepare_program(program: ExportedProgram) -> ExportedProgram:
     have, with operators that XNNPACK does not take), splits become slices, and a transposition that only moves
     dimensions of size 1 becomes a reshape (its strides otherwise contradict the runtime's idea of the layout).
     """
-    rewritten = program.run_decompositions(
+    rewritten: ExportedProgram = program.run_decompositions(
         {
             _ATEN.scaled_dot_product_attention.default: _attention,
             _ATEN.split_with_sizes.default: _split_with_sizes,
@@ -87,9 +87,11 @@ def _attention(
         return NotImplemented
     rows, heads = query.shape[:2]
     scaled = query * (query.shape[-1] ** -0.5 if scale is None else scale)
-    scores = torch.bmm(scaled.flatten(0, 1), key.flatten(0, 1).transpose(1, 2)).unflatten(0, (rows, heads))
+    # (B * H, T, D / H) x (B * H, D / H, S) -> (B, H, T, S)
+    scores = torch.bmm(scaled.flatten(0, 1), key.flatten(0, 1).transpose(1, 2))
+    scores = scores.reshape(rows, heads, query.shape[2], key.shape[2])
     weights = torch.where(attn_mask, scores, _MASKED).softmax(dim=-1)
-    return torch.bmm(weights.flatten(0, 1), value.flatten(0, 1)).unflatten(0, (rows, heads))
+    return torch.bmm(weights.flatten(0, 1), value.flatten(0, 1)).reshape(query.shape)
 
 
 def _split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:

@@ -83,13 +83,13 @@ class Engine:
             )
         if src_tokens.shape[1] > self.max_source_tokens:
             raise BundleError(
-                f"source: the bundle was exported for at most {self.max_source_tokens} tokens, end mark included, found "
-                f"{src_tokens.shape[1]}; expected a shorter source or an export with a larger --max-src-tokens"
+                f"source: the bundle was exported for at most {self.max_source_tokens} tokens, end mark included, "
+                f"found {src_tokens.shape[1]}; expected a shorter source or an export with a larger --max-src-tokens"
             )
         if not 1 <= capacity <= self.max_steps:
             raise BundleError(
-                f"capacity: the bundle was exported for 1 to {self.max_steps} decoder steps, found {capacity}; expected "
-                "fewer or an export with a larger --max-tgt-tokens"
+                f"capacity: the bundle was exported for 1 to {self.max_steps} decoder steps, found {capacity}; "
+                "expected fewer or an export with a larger --max-tgt-tokens"
             )
         size = self._manifest.vocabulary.src_size
         if src_tokens.min() < 0 or src_tokens.max() >= size:

@@ -228,8 +228,8 @@ def parse_manifest(content: bytes, *, source: str) -> Manifest:
     version = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BundleError(
-            f"{source}: {MANIFEST_FILE}: expected schema_version {SCHEMA_VERSION}, found {version}: the bundle was made "
-            "by a newer lite-nlp; upgrade this one"
+            f"{source}: {MANIFEST_FILE}: expected schema_version {SCHEMA_VERSION}, found {version}: the bundle was "
+            "made by a newer lite-nlp; upgrade this one"
         )
     try:
         return Manifest.model_validate(document)

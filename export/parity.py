@@ -1,0 +1,91 @@
+"""Proof that an exported model says what the model said: the same token ids for every sentence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lite_nlp.decoding.search import SearchOptions, StepModel, search
+from lite_nlp.errors import BundleError
+
+__all__ = ["Disagreement", "ParityReport", "compare_engines", "require_parity"]
+
+#: More than an ExecuTorch call takes, so that its splitting is part of the proof.
+_BATCH: Final = 12
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """A sentence that two engines translate differently.
+
+    Attributes:
+        index: Of the sentence.
+        expected: Token ids from the reference.
+        found: Token ids from the other engine.
+    """
+
+    index: int
+    expected: tuple[int, ...]
+    found: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ParityReport:
+    """What a comparison found.
+
+    Attributes:
+        sentences: Sentences compared.
+        tokens: Target tokens of the reference, end marks not counted.
+        disagreements: Sentences with any other token.
+    """
+
+    sentences: int
+    tokens: int
+    disagreements: tuple[Disagreement, ...]
+
+    @property
+    def agreement(self) -> float:
+        """Fraction of sentences with the same tokens."""
+        return 1 - len(self.disagreements) / self.sentences
+
+    def to_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return {"sentences": self.sentences, "tokens": self.tokens, "agreement": self.agreement}
+
+
+def compare_engines(
+    reference: StepModel, candidate: StepModel, src_rows: Sequence[Sequence[int]], options: SearchOptions
+) -> ParityReport:
+    """Translate with both engines, in batches of mixed lengths, and compare token ids.
+
+    Args:
+        reference: Usually the torch model.
+        candidate: The exported one.
+        src_rows: Token ids of the sources, without special ids; at least one.
+        options: How to search.
+    """
+    tokens = 0
+    disagreements = []
+    for start in range(0, len(src_rows), _BATCH):
+        batch = src_rows[start : start + _BATCH]
+        pairs = zip(search(reference, batch, options), search(candidate, batch, options), strict=True)
+        for index, (expected, found) in enumerate(pairs, start):
+            tokens += len(expected.tokens)
+            if list(expected.tokens) != list(found.tokens):
+                disagreements.append(Disagreement(index, tuple(expected.tokens), tuple(found.tokens)))
+    return ParityReport(len(src_rows), tokens, tuple(disagreements))
+
+
+def require_parity(report: ParityReport, *, runtime: str) -> None:
+    """Refuse an export that changes a single token.
+
+    Raises:
+        BundleError: If the engines disagreed on any sentence; names the first.
+    """
+    if not report.disagreements:
+        return
+    first = report.disagreements[0]
+    raise BundleError(
+        f"{runtime}: expected the model's own token ids for all {report.sentences} sentences, found "
+        f"{len(report.disagreements)} that differ; sentence {first.index}: expected {list(first.expected)}, found "
+        f"{list(first.found)}"
+    )

@@ -1,0 +1,172 @@
+"""From a model to a bundle: trace, convert for both runtimes, write, prove, put in place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from torch import nn
+
+from export.bundle import describe_files, write_archive
+from export.executorch_program import export_executorch
+from export.onnx_graphs import NEW_PREFIX, OPSET, OnnxFiles, export_onnx
+from export.parity import compare_engines, require_parity
+from export.runtime.bundle import open_bundle
+from export.runtime.engines import RUNTIMES, create_engine
+from export.runtime.manifest import (
+    CONFIG_FILE,
+    EXECUTORCH_FILE,
+    ONNX_DECODE_STEP_FILE,
+    ONNX_ENCODE_FILE,
+    ONNX_WEIGHTS_FILE,
+    TOKENIZER_FILE,
+    Bounds,
+    ExecuTorchEntry,
+    Languages,
+    Manifest,
+    OnnxEntry,
+    Vocabulary,
+)
+from export.tracing import TracedModel, trace_model
+from lite_nlp import __version__
+from lite_nlp.decoding.search import SearchOptions, StepModel
+from lite_nlp.errors import ModelError
+from lite_nlp.files import atomic_file, check_output
+
+__all__ = ["ModelCard", "Proof", "export_bundle"]
+
+#: Packages whose version decides whether a runtime can read the files.
+_PACKAGES: Final = ("torch", "executorch", "onnx", "onnxruntime")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelCard:
+    """What a bundle says about its model beside the graphs.
+
+    Attributes:
+        name: Of the model.
+        config_toml: Its configuration.
+        tokenizer_json: Its tokenizer.
+        vocabulary: Sizes of its vocabularies.
+        languages: None if unknown.
+        budget: Parameters and Mult-Adds.
+    """
+
+    name: str
+    config_toml: bytes
+    tokenizer_json: bytes
+    vocabulary: Vocabulary
+    languages: Languages | None = None
+    budget: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proof:
+    """With what an export is proven.
+
+    Attributes:
+        reference: The model itself.
+        src_rows: Token ids of sentences to translate, without special ids; at least one.
+        options: How to search.
+    """
+
+    reference: StepModel
+    src_rows: Sequence[Sequence[int]]
+    options: SearchOptions = field(default_factory=SearchOptions)
+
+
+def export_bundle(
+    path: Path,
+    *,
+    model: nn.Module,
+    card: ModelCard,
+    bounds: Bounds,
+    proof: Proof,
+    force: bool = False,
+    report: Callable[[str], None] = lambda message: None,
+) -> Manifest:
+    """Export a model; the bundle appears only after both runtimes gave the model's own tokens from it.
+
+    Args:
+        path: The ``.zip`` file to write.
+        model: An ``export.tracing.SteppedModel`` in evaluation mode, on the CPU, in fp32.
+        card: What else the bundle holds.
+        bounds: Largest sizes that its graphs accept; not beyond the model's own.
+        proof: Sentences to prove it with.
+        force: Whether an existing file may be overwritten.
+        report: Told of each stage as it begins.
+
+    Returns:
+        The manifest of the bundle.
+
+    Raises:
+        OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
+        ModelError: If the model cannot be exported.
+        BundleError: If a runtime gives other tokens than the model.
+    """
+    check_output(path, force=force)
+    report("tracing the encoder and the decoder step")
+    traced = trace_model(model, bounds)
+    if traced.tgt_vocab_size != card.vocabulary.tgt_size:
+        raise ModelError(
+            f"{card.name}: expected logits over {card.vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
+        )
+    report("converting to ONNX")
+    onnx_files = export_onnx(traced)
+    report("lowering to ExecuTorch with XNNPACK")
+    program = export_executorch(traced)
+    files = _collect_files(card, onnx_files, program)
+    manifest = _describe(traced, card, files)
+    with atomic_file(path) as partial:
+        write_archive(partial, manifest=manifest, files=files)
+        manifest = manifest.model_copy(update={"parity": _prove(partial, proof, report)})
+        write_archive(partial, manifest=manifest, files=files)
+        open_bundle(partial)
+    return manifest
+
+
+def _collect_files(card: ModelCard, onnx_files: OnnxFiles, program: bytes) -> dict[str, bytes]:
+    return {
+        TOKENIZER_FILE: card.tokenizer_json,
+        CONFIG_FILE: card.config_toml,
+        ONNX_ENCODE_FILE: onnx_files.encode,
+        ONNX_DECODE_STEP_FILE: onnx_files.decode_step,
+        ONNX_WEIGHTS_FILE: onnx_files.weights,
+        EXECUTORCH_FILE: program,
+    }
+
+
+def _describe(traced: TracedModel, card: ModelCard, files: dict[str, bytes]) -> Manifest:
+    versions = {package: version(package) for package in _PACKAGES}
+    return Manifest(
+        name=card.name,
+        versions={"lite_nlp": __version__, **versions, "opset": str(OPSET)},
+        precision="fp32",
+        languages=card.languages,
+        vocabulary=card.vocabulary,
+        bounds=traced.bounds,
+        state=traced.state,
+        onnx=OnnxEntry(
+            encode=ONNX_ENCODE_FILE,
+            decode_step=ONNX_DECODE_STEP_FILE,
+            weights=ONNX_WEIGHTS_FILE,
+            new_prefix=NEW_PREFIX,
+        ),
+        executorch=ExecuTorchEntry(program=EXECUTORCH_FILE),
+        budget=card.budget,
+        files=describe_files(files),
+    )
+
+
+def _prove(path: Path, proof: Proof, report: Callable[[str], None]) -> dict[str, Any]:
+    """Translate from the file just written, in each runtime, and compare with the model."""
+    bundle = open_bundle(path)
+    parity = {}
+    for runtime in RUNTIMES:
+        report(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences")
+        engine = create_engine(bundle, runtime=runtime, threads=1)
+        found = compare_engines(proof.reference, engine, proof.src_rows, proof.options)
+        require_parity(found, runtime=runtime)
+        parity[runtime] = found.to_json()
+    return parity

@@ -1,0 +1,185 @@
+"""``lite-nlp export``: a model as a bundle that runs without this code, proven to give the same tokens."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from lite_nlp.cli.console import err, out, print_json
+from lite_nlp.cli.model_source import LoadedModel, load_model
+from lite_nlp.errors import RuntimeUnavailableError
+from lite_nlp.files import check_output
+
+if TYPE_CHECKING:
+    from export.pipeline import ModelCard
+    from export.runtime.manifest import Languages, Manifest
+
+__all__ = ["Precision", "export"]
+
+#: Longest source by default; translation cuts longer lines into sentences first.
+_MAX_SRC_TOKENS: Final = 256
+
+#: Most decoder steps by default: twice the source, which is as long as the search lets a translation become.
+_MAX_TGT_TOKENS: Final = 512
+
+#: Rows of one ExecuTorch call: its memory is planned for the largest sizes.
+_EXECUTORCH_BATCH: Final = 8
+
+#: Everyday sentences to prove the export with, spread over the file; and the longest translation compared.
+_PROOF_SENTENCES: Final = 48
+_PROOF_STEPS: Final = 64
+
+_SENTENCES = Path(__file__).parent.parent / "assets" / "everyday.en-de.tsv"
+
+
+class Precision(StrEnum):
+    """Of the weights of the Linear layers."""
+
+    FP32 = "fp32"
+    INT8 = "int8"
+
+
+def export(
+    output: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="The bundle to write.")],
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="MODEL",
+            help="A model directory, .lnlp file or shipped model; else the default model.",
+            show_default=False,
+        ),
+    ] = None,
+    precision: Annotated[
+        Precision, typer.Option("--precision", help="Of the Linear layers' weights.")
+    ] = Precision.FP32,
+    max_src_tokens: Annotated[
+        int, typer.Option("--max-src-tokens", min=2, help="Longest source, end mark included.")
+    ] = _MAX_SRC_TOKENS,
+    max_tgt_tokens: Annotated[
+        int, typer.Option("--max-tgt-tokens", min=2, help="Longest translation, end mark included.")
+    ] = _MAX_TGT_TOKENS,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Export a model to a bundle: ONNX and ExecuTorch graphs, tokenizer, config and manifest in one .zip file.
+
+    The bundle appears only after both runtimes have translated sentences to the very tokens that the model gives.
+    """
+    if output.suffix != ".zip":
+        raise typer.BadParameter(f"--out: expected a name that ends in .zip, found {output}")
+    if precision is Precision.INT8:
+        raise RuntimeUnavailableError("--precision int8: expected fp32, the only precision that export writes so far")
+    check_output(output, force=force)
+    try:
+        from export.pipeline import Proof, export_bundle
+    except ModuleNotFoundError as error:
+        raise RuntimeUnavailableError(
+            f"export needs {error.name}, which is not installed; expected the extra lite-nlp[export]"
+        ) from error
+    from export.runtime.manifest import Bounds
+    from lite_nlp.decoding.search import SearchOptions
+    from lite_nlp.models.step_model import TorchStepModel
+
+    loaded = load_model(model)
+    positions = loaded.config.model.max_positions
+    bounds = Bounds(
+        source=min(max_src_tokens, positions),
+        capacity=min(max_tgt_tokens, positions),
+        executorch_batch=_EXECUTORCH_BATCH,
+    )
+    proof = Proof(
+        reference=TorchStepModel(loaded.model),
+        src_rows=_proof_rows(loaded, bounds.source),
+        options=SearchOptions(max_steps=min(_PROOF_STEPS, bounds.capacity)),
+    )
+    manifest = export_bundle(
+        output,
+        model=loaded.model,
+        card=_describe(loaded),
+        bounds=bounds,
+        proof=proof,
+        force=force,
+        report=lambda message: err.print(message, markup=False, soft_wrap=True),
+    )
+    if as_json:
+        print_json(_to_json(output, manifest))
+    else:
+        out.print(_to_table(output, manifest))
+
+
+def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
+    """Everyday sentences, a source of one token, and one of the greatest length."""
+    lines = _SENTENCES.read_text(encoding="utf-8").splitlines()
+    chosen = lines[:: max(1, len(lines) // _PROOF_SENTENCES)][:_PROOF_SENTENCES]
+    # The end mark takes a place too.
+    rows = [loaded.tokenizer.encode(line.split("\t")[0])[: max_source - 1] for line in chosen]
+    joined = [token for row in rows for token in row]
+    longest = (joined * (max_source // len(joined) + 1))[: max_source - 1]
+    return [*rows, rows[0][:1], longest]
+
+
+def _describe(loaded: LoadedModel) -> "ModelCard":
+    from export.pipeline import ModelCard
+    from export.runtime.manifest import Vocabulary
+    from lite_nlp.models.config import dump_config
+
+    config = loaded.config.model
+    return ModelCard(
+        name=loaded.name,
+        config_toml=dump_config(loaded.config).encode("utf-8"),
+        tokenizer_json=loaded.tokenizer.to_json(),
+        vocabulary=Vocabulary(src_size=config.src_vocab_size, tgt_size=config.tgt_vocab_size),
+        languages=_languages(loaded.metrics),
+        budget=_budget(loaded),
+    )
+
+
+def _languages(metrics: dict[str, Any]) -> "Languages | None":
+    from export.runtime.manifest import Languages
+
+    found = metrics.get("languages")
+    if not isinstance(found, dict) or not {"src", "tgt"} <= set(found):
+        return None
+    return Languages(src=str(found["src"]), tgt=str(found["tgt"]))
+
+
+def _budget(loaded: LoadedModel) -> dict[str, Any]:
+    from lite_nlp.budget.formulas import count_model
+    from lite_nlp.budget.limits import Limits, check_budget
+    from lite_nlp.budget.report import BudgetReport
+
+    # The mobile setting's sentence, as far as the model's positions reach.
+    length = min(30, loaded.config.model.max_positions)
+    count = count_model(loaded.config.model, src_len=length, tgt_len=length)
+    report = BudgetReport(
+        target=loaded.name,
+        family=loaded.config.model.family,
+        count=count,
+        limits=Limits(),
+        verdicts=check_budget(count, Limits()),
+        size_bytes=None,
+    )
+    return report.to_json()
+
+
+def _to_json(path: Path, manifest: "Manifest") -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "size_bytes": path.stat().st_size,
+        "precision": manifest.precision,
+        "files": [{"name": name, "size_bytes": entry.size_bytes} for name, entry in manifest.files.items()],
+        "bounds": manifest.bounds.model_dump(),
+        "parity": manifest.parity,
+    }
+
+
+def _to_table(path: Path, manifest: "Manifest") -> Table:
+    table = Table("file", title=str(path))
+    table.add_column("bytes", justify="right")
+    for name, entry in manifest.files.items():
+        table.add_row(name, f"{entry.size_bytes:,}")
+    table.add_section()
+    table.add_row("the bundle", f"{path.stat().st_size:,}")
+    return table
