@@ -10,7 +10,15 @@ from pathlib import Path
 
 from lite_nlp.errors import OutputError
 
-__all__ = ["atomic_directory", "atomic_file", "check_output", "sha256_bytes", "sha256_file", "write_bytes", "write_text"]
+__all__ = [
+    "atomic_directory",
+    "atomic_file",
+    "check_output",
+    "sha256_bytes",
+    "sha256_file",
+    "write_bytes",
+    "write_text",
+]
 
 
 def check_output(path: Path, *, force: bool) -> None:
