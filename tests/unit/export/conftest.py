@@ -1,0 +1,171 @@
+"""Small exported models, made once: tracing and lowering take seconds even for a few hundred weights."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from export.executorch_program import export_executorch
+from export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
+from export.runtime.engines import Engine
+from export.runtime.executorch_runner import ExecuTorchRunner
+from export.runtime.manifest import (
+    CONFIG_FILE,
+    EXECUTORCH_FILE,
+    ONNX_DECODE_STEP_FILE,
+    ONNX_ENCODE_FILE,
+    ONNX_WEIGHTS_FILE,
+    TOKENIZER_FILE,
+    Bounds,
+    ExecuTorchEntry,
+    FileEntry,
+    Manifest,
+    OnnxEntry,
+    Vocabulary,
+)
+from export.runtime.onnx_runner import OnnxRunner
+from export.tracing import TracedModel, trace_model
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.step_model import TorchStepModel
+from lite_nlp.models.transformer import EncoderDecoder
+
+VOCAB_SIZE = 40
+BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)
+FAMILIES: dict[str, dict[str, Any]] = {
+    "transformer": {"family": "transformer", "pre_norm": True, "final_norm": True},
+    "lite-transformer-dynamic": {"family": "lite-transformer", "conv_type": "dynamic", "conv_glu": True},
+    "lite-transformer-lightweight": {"family": "lite-transformer", "tie_embeddings": "none"},
+    "lightconv": {"family": "lightconv"},
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model, its traced graphs, and a manifest that describes them."""
+
+    model: EncoderDecoder
+    traced: TracedModel
+    manifest: Manifest
+
+    @property
+    def reference(self) -> TorchStepModel:
+        return TorchStepModel(self.model)
+
+
+def build_small(name: str) -> EncoderDecoder:
+    """One encoder layer; a decoder kernel longer than most of the sources and targets of the tests."""
+    kernels = {} if name == "transformer" else {"kernel_sizes": (5,), "decoder_kernel_sizes": (9,)}
+    torch.manual_seed(3)
+    model = build_model(
+        ModelConfig(
+            src_vocab_size=VOCAB_SIZE,
+            tgt_vocab_size=VOCAB_SIZE,
+            embed_dim=16,
+            ffn_dim=24,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            num_heads=2,
+            cross_num_heads=4,
+            conv_num_heads=2,
+            max_positions=32,
+            **kernels,
+            **FAMILIES[name],
+        )
+    )
+    for parameter in model.parameters():
+        # Fresh biases are zero and would hide a leak from padding.
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model.eval()
+
+
+def describe(traced: TracedModel) -> Manifest:
+    nothing = FileEntry(sha256="0" * 64, size_bytes=0)
+    names = (
+        TOKENIZER_FILE,
+        CONFIG_FILE,
+        ONNX_ENCODE_FILE,
+        ONNX_DECODE_STEP_FILE,
+        ONNX_WEIGHTS_FILE,
+        EXECUTORCH_FILE,
+    )
+    return Manifest(
+        name="small",
+        versions={},
+        precision="fp32",
+        vocabulary=Vocabulary(src_size=VOCAB_SIZE, tgt_size=VOCAB_SIZE),
+        bounds=traced.bounds,
+        state=traced.state,
+        onnx=OnnxEntry(
+            encode=ONNX_ENCODE_FILE,
+            decode_step=ONNX_DECODE_STEP_FILE,
+            weights=ONNX_WEIGHTS_FILE,
+            new_prefix=NEW_PREFIX,
+        ),
+        executorch=ExecuTorchEntry(program=EXECUTORCH_FILE),
+        files=dict.fromkeys(names, nothing),
+    )
+
+
+@cache
+def exported(name: str) -> Exported:
+    model = build_small(name)
+    traced = trace_model(model, BOUNDS)
+    return Exported(model, traced, describe(traced))
+
+
+@cache
+def onnx_files(name: str) -> OnnxFiles:
+    return export_onnx(exported(name).traced)
+
+
+@cache
+def onnx_engine(name: str) -> Engine:
+    made = exported(name)
+    assert made.manifest.onnx is not None
+    files = onnx_files(name)
+    runner = OnnxRunner(
+        made.manifest.onnx, encode=files.encode, decode_step=files.decode_step, weights=files.weights, threads=1
+    )
+    return Engine(made.manifest, runner)
+
+
+@cache
+def executorch_program(name: str) -> bytes:
+    return export_executorch(exported(name).traced)
+
+
+@cache
+def executorch_engine(name: str) -> Engine:
+    made = exported(name)
+    return Engine(made.manifest, ExecuTorchRunner(made.manifest, executorch_program(name), threads=1))
+
+
+@pytest.fixture(scope="session")
+def small() -> Callable[[str], Exported]:
+    """A traced model by the name of its family."""
+    return exported
+
+
+@pytest.fixture(scope="session")
+def small_onnx() -> Callable[[str], tuple[OnnxFiles, Engine]]:
+    """Its ONNX files and engine."""
+    return lambda name: (onnx_files(name), onnx_engine(name))
+
+
+@pytest.fixture(scope="session")
+def small_executorch() -> Callable[[str], tuple[bytes, Engine]]:
+    """Its ExecuTorch program and engine."""
+    return lambda name: (executorch_program(name), executorch_engine(name))
+
+
+@pytest.fixture
+def source_rows() -> Iterator[list[list[int]]]:
+    """Sources of every length up to the bound, so that every batch holds padding; twelve to a batch."""
+    random = np.random.default_rng(5)
+    lengths = random.permutation([*range(BOUNDS.source), 1, 1, 0])
+    yield [random.integers(3, VOCAB_SIZE, length).tolist() for length in lengths]

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+
+from export.parity import compare_engines
+from export.runtime.executorch_runner import ExecuTorchRunner
+from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.errors import BundleError
+
+# Lowering takes longest of all: these two have every operator that the families have.
+FAMILIES = ["lite-transformer-dynamic", "lite-transformer-lightweight"]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_same_tokens_as_torch(small, small_executorch, source_rows, name: str, beam_size: int) -> None:
+    # Batches of 12 sentences, 36 hypotheses at beam 3, through a program that takes 4 rows.
+    options = SearchOptions(beam_size=beam_size, max_steps=20)
+    report = compare_engines(small(name).reference, small_executorch(name)[1], source_rows, options)
+    assert report.disagreements == ()
+
+
+@pytest.mark.parametrize(("rows", "source", "capacity"), [(1, 1, 1), (4, 24, 20), (2, 9, 3), (1, 2, 20)])
+def test_same_logits_as_torch_at_all_sizes(small, small_executorch, rows: int, source: int, capacity: int) -> None:
+    name = "lite-transformer-dynamic"
+    engine, reference = small_executorch(name)[1], small(name).reference
+    random = np.random.default_rng(1)
+    tokens = random.integers(3, 40, (rows, source))
+    mask = np.ones((rows, source), np.bool_)
+    mask[-1, source // 2 + 1 :] = False
+    state, expected_state = engine.start(tokens, mask, capacity), reference.start(tokens, mask, capacity)
+    for _ in range(capacity):
+        fed = random.integers(3, 40, rows)
+        logits, state = engine.step(fed, state)
+        expected, expected_state = reference.step(fed, expected_state)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_a_tied_table_is_stored_once(small, small_executorch) -> None:
+    table = small("lite-transformer-dynamic").model.src_embedding.weight.detach().numpy().tobytes()
+    assert small_executorch("lite-transformer-dynamic")[0].count(table[:512]) == 1
+
+
+def test_a_program_that_is_none(small) -> None:
+    with pytest.raises(BundleError, match="ExecuTorch does not accept the bundle's program"):
+        ExecuTorchRunner(small("lightconv").manifest, b"no program" * 100, threads=1)
