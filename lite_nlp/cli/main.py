@@ -8,9 +8,11 @@ import typer
 
 from lite_nlp import __version__
 from lite_nlp.cli.budget import budget
+from lite_nlp.cli.compress import compress
 from lite_nlp.cli.console import err
 from lite_nlp.cli.data import app as data
 from lite_nlp.cli.evaluate import evaluate
+from lite_nlp.cli.export import export
 from lite_nlp.cli.models import models
 from lite_nlp.cli.presets import presets
 from lite_nlp.cli.train import train
@@ -27,7 +29,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (presets, models, budget, train, evaluate, translate):
+for command in (presets, models, budget, train, evaluate, translate, compress, export):
     app.command()(command)
 app.add_typer(data, name="data")
 
@@ -58,8 +60,6 @@ def main() -> None:
         app()
     except LiteNlpError as error:
         _fail(str(error), debug=debug)
-    except KeyboardInterrupt:
-        _fail("interrupted", debug=False)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say to it.
         sys.stdout = None  # type: ignore[assignment]
