@@ -68,7 +68,7 @@ def _train(
     from lite_nlp.training.loop import TrainingJob, train
     from lite_nlp.training.processes import start_processes
 
-    accelerator = start_processes(config.training.precision)
+    accelerator = start_processes()
     try:
         if announce_vocabulary and accelerator.is_main_process:
             err.print(f"vocabulary: {config.model.src_vocab_size} types, as in {data.path}", markup=False)

@@ -14,7 +14,7 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
-from lite_nlp.errors import TrainingError
+from lite_nlp.errors import OutputError, TrainingError
 from lite_nlp.files import atomic_directory, sha256_bytes
 from lite_nlp.training.state import RunIdentity, RunState
 
@@ -141,12 +141,17 @@ class CheckpointStore:
         return {name: (total / len(steps)).to(types[name]) for name, total in sums.items()}
 
     def prune(self, keep: Collection[int]) -> None:
-        """Remove the checkpoints of all other steps, and what an interrupted write left behind."""
-        for step in self.steps():
-            if step not in keep:
-                shutil.rmtree(self.directory(step))
-        for partial in self.path.glob(".step-*.partial"):
-            shutil.rmtree(partial)
+        """Remove the checkpoints of all other steps, and what an interrupted write left behind.
+
+        Raises:
+            OutputError: If the system refuses to remove one.
+        """
+        unwanted = [self.directory(step) for step in self.steps() if step not in keep]
+        try:
+            for directory in [*unwanted, *self.path.glob(".step-*.partial")]:
+                shutil.rmtree(directory)
+        except OSError as error:
+            raise OutputError(f"{self.path}: old checkpoints could not be removed: {error}") from error
 
     def _trainer(self, step: int) -> dict[str, Any]:
         path = self.directory(step) / _TRAINER

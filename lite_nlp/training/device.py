@@ -1,14 +1,14 @@
-"""Batches on their way from NumPy to the device, and random numbers that depend on the step alone."""
+"""What a step needs of the device: batches as tensors, a precision, and random numbers of its own."""
 
 import hashlib
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lite_nlp.data.batches import Batch
 
-__all__ = ["DeviceBatch", "seed_for", "to_device"]
+__all__ = ["DeviceBatch", "autocast", "seed_for", "to_device"]
 
 
 class DeviceBatch(NamedTuple):
@@ -24,6 +24,11 @@ def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
     """Copy a batch to a device; on a CPU its memory is shared, not copied."""
     arrays = (batch.src_tokens, batch.src_mask, batch.tgt_tokens, batch.labels)
     return DeviceBatch(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
+
+
+def autocast(device: torch.device, precision: Literal["fp32", "bf16"]) -> torch.autocast:
+    """Context in which matrices are multiplied in ``precision``; weights and sums are float32 in both."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 
 def seed_for(*numbers: int) -> int:

@@ -1,8 +1,9 @@
 """The record of a run on disk: ``log.jsonl`` for programs, TensorBoard files for people."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from torch.utils.tensorboard import SummaryWriter
 
@@ -24,10 +25,10 @@ class Journal:
         self._path = path / "log.jsonl"
         _truncate(self._path, step=step)
         try:
+            self._board = SummaryWriter(str(path / "tensorboard"), purge_step=step + 1)
             self._file = self._path.open("a", encoding="utf-8")
         except OSError as error:
-            raise OutputError(f"{self._path}: could not be written: {error}") from error
-        self._board = SummaryWriter(str(path / "tensorboard"), purge_step=step + 1)
+            raise OutputError(f"{path}: the run's log could not be written: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -36,8 +37,8 @@ class Journal:
         self._file.close()
         self._board.close()
 
-    def record(self, event: str, *, step: int, figures: dict[str, Any]) -> None:
-        """Add one line; numbers among the figures also go to TensorBoard, under ``event/name``.
+    def record(self, event: str, *, step: int, figures: Mapping[str, float]) -> None:
+        """Add one line, and the figures to TensorBoard, under ``event/name``.
 
         Raises:
             OutputError: If the system refuses the write.
@@ -45,11 +46,10 @@ class Journal:
         try:
             self._file.write(json.dumps({"event": event, "step": step, **figures}) + "\n")
             self._file.flush()
+            for name, value in figures.items():
+                self._board.add_scalar(f"{event}/{name}", value, step)
         except OSError as error:
             raise OutputError(f"{self._path}: could not be written: {error}") from error
-        for name, value in figures.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(f"{event}/{name}", value, step)
 
 
 def _truncate(path: Path, *, step: int) -> None:

@@ -214,9 +214,7 @@ class _Trainer:
 
     def _validate(self) -> Validation:
         """Scores of the weights that the model has now."""
-        loss, nll = validation_loss(
-            self.model, self.valid_batches, accelerator=self.accelerator, smoothing=self.config.label_smoothing
-        )
+        loss, nll = validation_loss(self.model, self.valid_batches, accelerator=self.accelerator, config=self.config)
         bleu = None
         if self.config.validate_metric == "bleu" and self.job.evaluate_bleu is not None:
             self.model.eval()
@@ -235,10 +233,11 @@ class _Trainer:
             state=self.state,
             identity=self.identity,
         )
-        self.directory.checkpoints.save(checkpoint)
+        # The model comes first: a run killed between the two takes these steps again, and finds it as it is.
         if improved and self.state.best is not None:
             weights = {"made_of": "checkpoint", "steps": [self.state.step]}
             self.directory.save_model(checkpoint.model, self._metrics(self.state.best, weights=weights))
+        self.directory.checkpoints.save(checkpoint)
         self.directory.prune(self.state)
 
     def _finish(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The processes that train together: one on a laptop, many under ``accelerate launch`` or ``torchrun``."""
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from accelerate import Accelerator
@@ -10,16 +9,11 @@ from torch import Tensor, nn
 __all__ = ["share_weights", "start_processes", "sum_gradients", "sum_over_processes"]
 
 
-def start_processes(precision: Literal["fp32", "bf16"]) -> Accelerator:
-    """Join the processes that the launcher started; without a launcher there is just this one.
-
-    Args:
-        precision: What matrices are multiplied in; weights and sums are float32 in both.
-    """
-    # Without `cpu`, Accelerate ignores the launcher on a machine without an accelerator.
-    return Accelerator(
-        mixed_precision="bf16" if precision == "bf16" else "no", cpu=not torch.accelerator.is_available()
-    )
+def start_processes() -> Accelerator:
+    """Join the processes that the launcher started; without a launcher there is just this one."""
+    # Without `cpu`, Accelerate ignores the launcher on a machine without an accelerator. Its own mixed precision can
+    # be chosen once in the life of a process only, and a program may train twice: `autocast` does that part.
+    return Accelerator(mixed_precision="no", cpu=not torch.accelerator.is_available())
 
 
 def share_weights(accelerator: Accelerator, model: nn.Module) -> None:

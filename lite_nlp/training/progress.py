@@ -78,7 +78,7 @@ class TrainingProgress:
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _remaining(self) -> str:
         seconds = int((self._total - self._step) * self._step_seconds)

@@ -12,7 +12,7 @@ from lite_nlp.data.batches import Batch
 from lite_nlp.errors import TrainingError
 from lite_nlp.models.config import TrainingConfig
 from lite_nlp.training.batching import Work
-from lite_nlp.training.device import seed_for, to_device
+from lite_nlp.training.device import autocast, seed_for, to_device
 from lite_nlp.training.loss import label_smoothed_loss
 from lite_nlp.training.optimizer import build_optimizer, scale_gradients
 from lite_nlp.training.processes import sum_gradients
@@ -104,7 +104,7 @@ class Stepper:
         src_tokens, src_mask, tgt_tokens, labels = to_device(batch, self._accelerator.device)
         # Dropout depends on the step and the batch's place in it: on nothing before it, and not on the process.
         torch.manual_seed(seed_for(self._config.seed, step, work.slot))
-        with self._accelerator.autocast():
+        with autocast(self._accelerator.device, self._config.precision):
             logits: torch.Tensor = self.model(src_tokens, src_mask, tgt_tokens)
         sums = label_smoothed_loss(logits, labels, smoothing=self._config.label_smoothing)
         logits.backward(sums.gradient)  # type: ignore[no-untyped-call]

@@ -4,8 +4,9 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+from lite_nlp.models.config import TrainingConfig
 from lite_nlp.training.batching import EpochBatches, deal, load_ahead, load_batch
-from lite_nlp.training.device import to_device
+from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import label_smoothed_loss
 from lite_nlp.training.processes import sum_over_processes
 
@@ -13,7 +14,7 @@ __all__ = ["validation_loss"]
 
 
 def validation_loss(
-    model: nn.Module, batches: EpochBatches, *, accelerator: Accelerator, smoothing: float
+    model: nn.Module, batches: EpochBatches, *, accelerator: Accelerator, config: TrainingConfig
 ) -> tuple[float, float]:
     """Label-smoothed loss and negative log-likelihood, both per target token and in nats.
 
@@ -26,10 +27,12 @@ def validation_loss(
     ]
     loss = nll = tokens = 0.0
     model.eval()
-    with torch.inference_mode(), accelerator.autocast():
+    with torch.inference_mode(), autocast(accelerator.device, config.precision):
         for batch in load_ahead(lambda item: load_batch(batches.split, item.rows), work):
             src_tokens, src_mask, tgt_tokens, labels = to_device(batch, accelerator.device)
-            sums = label_smoothed_loss(model(src_tokens, src_mask, tgt_tokens), labels, smoothing=smoothing)
+            sums = label_smoothed_loss(
+                model(src_tokens, src_mask, tgt_tokens), labels, smoothing=config.label_smoothing
+            )
             loss += float(sums.loss)
             nll += float(sums.nll)
             tokens += batch.num_target_tokens

@@ -1,0 +1,238 @@
+"""Whole runs of a model so small that each takes a fraction of a second."""
+
+import io
+import json
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from rich.console import Console
+from safetensors.torch import load
+
+from lite_nlp.errors import OutputError, TrainingError
+from lite_nlp.models.directory import load_model_directory, model_from_state
+from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.training import loop
+from lite_nlp.training.loop import train
+
+from .tiny_task import MemorySplit, make_config, make_job, make_split
+
+
+def weights_at(out: Path, step: int) -> dict[str, torch.Tensor]:
+    return load((out / "checkpoints" / f"step-{step:08d}" / "model.safetensors").read_bytes())
+
+
+def events(out: Path, event: str) -> list[dict[str, float]]:
+    lines = map(json.loads, (out / "log.jsonl").read_text().splitlines())
+    return [line for line in lines if line["event"] == event]
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_run_learns_and_leaves_a_model_directory(tmp_path: Path, accelerator: Accelerator) -> None:
+    metrics = train(make_job(tmp_path / "run", make_config(max_steps=60, validate_every_steps=20)), accelerator)
+    saved = load_model_directory(tmp_path / "run")
+    model_from_state(saved.config, saved.state, source="the run")
+    assert saved.metrics == metrics
+    assert saved.tokenizer_json == b"{}"
+    validations = events(tmp_path / "run", "valid")
+    # A uniform guess among 12 types costs log(12) = 2.48 nats; 60 steps learn part of the task.
+    assert metrics["valid"]["nll"] < 2.0
+    assert validations[-1]["loss"] < validations[0]["loss"]
+    assert (metrics["ended_by"], metrics["steps"]) == ("max_steps", 60)
+    assert metrics["valid"]["perplexity"] == pytest.approx(torch.tensor(metrics["valid"]["nll"]).exp().item(), rel=1e-4)
+    assert len(events(tmp_path / "run", "train")) == 60
+
+
+def test_an_epoch_reads_every_row_once(tmp_path: Path, accelerator: Accelerator) -> None:
+    job = make_job(tmp_path / "run", make_config(max_epochs=2, max_steps=1000, gradient_accumulation=3))
+    metrics = train(job, accelerator)
+    assert isinstance(job.train, MemorySplit)
+    assert sorted(job.train.read) == sorted(2 * list(range(60)))
+    # Tokens and an end mark per row, in both epochs.
+    assert metrics["tgt_tokens"] == 2 * (int(job.train.tgt_lengths.sum()) + 60)
+    assert (metrics["ended_by"], metrics["epochs"]) == ("max_epochs", 2)
+
+
+def test_a_step_is_normalised_by_its_own_tokens(tmp_path: Path, accelerator: Accelerator) -> None:
+    """Many batches in one step give the gradient of their tokens together, as one big batch does."""
+    whole = make_config(max_steps=1, batch_tokens=100_000)
+    small = make_config(max_steps=1, batch_tokens=64, gradient_accumulation=100)
+    for name, config in (("whole", whole), ("small", small)):
+        # Without dropout the two are the same sum.
+        still = config.model_copy(update={"model": config.model.model_copy(update={"dropout": 0.0})})
+        train(make_job(tmp_path / name, still), accelerator)
+    (one,), (other,) = events(tmp_path / "whole", "train"), events(tmp_path / "small", "train")
+    assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+    assert one["gradient_norm"] == pytest.approx(other["gradient_norm"], rel=1e-4)
+
+
+@pytest.mark.parametrize("end", [3, 4, 5])
+def test_a_run_cut_short_and_resumed_is_the_run_undisturbed(tmp_path: Path, accelerator: Accelerator, end: int) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    train(make_job(whole, make_config(max_steps=9, average_checkpoints=1)), accelerator)
+    train(make_job(parts, make_config(max_steps=end, average_checkpoints=1)), accelerator)
+    train(make_job(parts, make_config(max_steps=9, average_checkpoints=1), resume=True), accelerator)
+    assert same(weights_at(whole, 9), weights_at(parts, 9))
+    figures = [[(line["step"], line["loss"]) for line in events(out, "train")] for out in (whole, parts)]
+    assert figures[0] == figures[1]
+
+
+def test_resuming_what_has_no_checkpoint_begins(tmp_path: Path, accelerator: Accelerator) -> None:
+    output = io.StringIO()
+    job = make_job(tmp_path / "run", make_config(), resume=True, console=Console(file=output, width=200))
+    assert train(job, accelerator)["steps"] == 6
+    assert "no checkpoint yet, training begins at the beginning" in output.getvalue()
+
+
+def test_resuming_another_run_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
+    train(make_job(tmp_path / "run", make_config()), accelerator)
+    with pytest.raises(TrainingError, match=r"config\.training\.learning_rate was 0\.01, is 0\.02"):
+        train(make_job(tmp_path / "run", make_config(learning_rate=0.02), resume=True), accelerator)
+    with pytest.raises(TrainingError, match=r"data\.train_pairs was 60, is 50"):
+        train(make_job(tmp_path / "run", make_config(), train=make_split(50, seed=1), resume=True), accelerator)
+    with pytest.raises(TrainingError, match=r"data\.tokenizer_sha256 was"):
+        train(make_job(tmp_path / "run", make_config(), tokenizer_json=b"[]", resume=True), accelerator)
+
+
+def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(tmp_path: Path, accelerator: Accelerator) -> None:
+    train(make_job(tmp_path / "run", make_config()), accelerator)
+    before = weights_at(tmp_path / "run", 6)
+    path = tmp_path / "run" / "checkpoints" / "step-00000006" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1])
+    output = io.StringIO()
+    job = make_job(tmp_path / "run", make_config(), resume=True, console=Console(file=output, width=500))
+    train(job, accelerator)
+    assert "passing over a damaged checkpoint" in output.getvalue()
+    assert "resuming after step 4" in output.getvalue()
+    assert same(before, weights_at(tmp_path / "run", 6))
+
+
+def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path: Path, accelerator: Accelerator) -> None:
+    out = tmp_path / "run"
+    train(make_job(out, make_config()), accelerator)
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(OutputError, match=r"output exists already.*or --resume to go on with the run in it"):
+        train(make_job(out, make_config()), accelerator)
+    train(make_job(out, make_config(max_steps=2), force=True), accelerator)
+    assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000002"]
+    assert [line["step"] for line in events(out, "train")] == [1, 2]
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+def test_old_checkpoints_go_and_the_averaged_and_the_best_stay(tmp_path: Path, accelerator: Accelerator) -> None:
+    scores = iter([5.0, 9.0, 3.0, 2.0, 1.0, 0.0])
+    config = make_config(max_steps=10, validate_metric="bleu")
+    metrics = train(make_job(tmp_path / "run", config, evaluate_bleu=lambda model: next(scores)), accelerator)
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["step-00000004", "step-00000008", "step-00000010"]
+    # The mean of the last two scored 0.0, the checkpoint of step 4 scored 9.0.
+    assert metrics["weights"] == {"made_of": "checkpoint", "steps": [4]}
+    assert metrics["valid"]["bleu"] == metrics["best_checkpoint"]["bleu"] == 9.0
+    assert same(load((tmp_path / "run" / "model.safetensors").read_bytes()), weights_at(tmp_path / "run", 4))
+
+
+def test_the_final_weights_are_the_mean_of_the_last_validated(tmp_path: Path, accelerator: Accelerator) -> None:
+    scores = iter([1.0, 2.0, 3.0, 4.0])
+    config = make_config(max_steps=6, validate_metric="bleu")
+    metrics = train(make_job(tmp_path / "run", config, evaluate_bleu=lambda model: next(scores)), accelerator)
+    assert metrics["weights"] == {"made_of": "average", "steps": [4, 6]}
+    final = load((tmp_path / "run" / "model.safetensors").read_bytes())
+    one, other = weights_at(tmp_path / "run", 4), weights_at(tmp_path / "run", 6)
+    for name, tensor in final.items():
+        torch.testing.assert_close(tensor, (one[name] + other[name]) / 2)
+
+
+def test_early_stopping_waits_for_its_patience(tmp_path: Path, accelerator: Accelerator) -> None:
+    scores = iter([5.0, 4.0, 6.0, 3.0, 2.0, 9.0])
+    in_training: list[bool] = []
+
+    def evaluate(model: EncoderDecoder) -> float:
+        in_training.append(model.training)
+        return next(scores)
+
+    config = make_config(max_steps=100, validate_metric="bleu", patience=2)
+    metrics = train(make_job(tmp_path / "run", config, evaluate_bleu=evaluate), accelerator)
+    assert (metrics["ended_by"], metrics["steps"]) == ("early_stopping", 10)
+    assert not any(in_training)
+
+
+def test_the_model_is_usable_after_the_first_validation(tmp_path: Path, accelerator: Accelerator) -> None:
+    out = tmp_path / "run"
+
+    def evaluate(model: EncoderDecoder) -> float:
+        if (out / "metrics.json").exists():
+            saved = load_model_directory(out)
+            model_from_state(saved.config, saved.state, source="the run")
+            assert saved.metrics["ended_by"] is None
+            assert saved.metrics["weights"] == {"made_of": "checkpoint", "steps": [2]}
+            raise KeyboardInterrupt
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        train(make_job(out, make_config(validate_metric="bleu"), evaluate_bleu=evaluate), accelerator)
+    assert (out / "metrics.json").exists()
+
+
+def test_bleu_without_a_way_to_measure_it_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
+    with pytest.raises(TrainingError, match="expected a way to measure BLEU"):
+        train(make_job(tmp_path / "run", make_config(validate_metric="bleu")), accelerator)
+
+
+def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path, accelerator: Accelerator) -> None:
+    job = make_job(tmp_path / "run", make_config())
+    with torch.no_grad():
+        next(job.model.parameters()).fill_(float("inf"))
+    with pytest.raises(TrainingError, match=r"step 1: expected a finite loss.*found loss nan.*learning_rate"):
+        train(job, accelerator)
+
+
+def test_data_without_a_usable_pair_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
+    with pytest.raises(TrainingError, match=r"training split: expected at least one pair of at most 256 tokens"):
+        job = make_job(tmp_path / "run", make_config(), train=make_split(0, seed=1))
+        long_positions = job.config.model.model_copy(update={"max_positions": 1000})
+        train(replace(job, config=job.config.model_copy(update={"model": long_positions})), accelerator)
+    too_long = MemorySplit([make_split(1, seed=1).src[0].repeat(40)], [make_split(1, seed=1).src[0]])
+    # 32 positions hold 31 tokens and the end mark.
+    with pytest.raises(TrainingError, match=r"validation split: .* at most 31 tokens a side, found none \(1 longer\)"):
+        train(make_job(tmp_path / "run", make_config(), valid=too_long), accelerator)
+
+
+def test_pairs_left_out_are_counted(tmp_path: Path, accelerator: Accelerator) -> None:
+    output = io.StringIO()
+    job = make_job(tmp_path / "run", make_config(max_tokens=3), console=Console(file=output, width=200))
+    metrics = train(job, accelerator)
+    left_out = int((job.train.src_lengths > 3).sum())
+    assert f"training split: {left_out} of 60 pairs left out, longer than 3 tokens" in output.getvalue()
+    assert metrics["train_pairs"] == 60 - left_out
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_run_with_a_checkpoint(
+    tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    load_batch = loop.load_batch
+    loads = iter(range(100))
+
+    def load_then_signal(*arguments: object) -> object:
+        if next(loads) == 3:
+            os.kill(os.getpid(), number)
+        return load_batch(*arguments)  # type: ignore[arg-type]
+
+    config = make_config(checkpoint_every_steps=1000, validate_every_steps=1000, max_steps=20)
+    train(make_job(tmp_path / "whole", config), accelerator)
+    monkeypatch.setattr(loop, "load_batch", load_then_signal)
+    with pytest.raises(
+        TrainingError, match=rf"stopped by {number.name} after step \d+; a checkpoint was written.*--resume"
+    ):
+        train(make_job(tmp_path / "run", config), accelerator)
+    (name,) = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
+    assert 0 < int(name.removeprefix("step-")) < 20
+    train(make_job(tmp_path / "run", config, resume=True), accelerator)
+    assert same(weights_at(tmp_path / "whole", 20), weights_at(tmp_path / "run", 20))

@@ -1,0 +1,77 @@
+"""A tiny task, learned in seconds: the target is the source in reverse."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from rich.console import Console
+
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import Config, ModelConfig, TrainingConfig
+from lite_nlp.training.loop import TrainingJob
+
+
+@dataclass
+class MemorySplit:
+    """A data split in memory that remembers which rows were read."""
+
+    src: list[npt.NDArray[np.int32]]
+    tgt: list[npt.NDArray[np.int32]]
+    read: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @property
+    def src_lengths(self) -> npt.NDArray[np.int32]:
+        return np.array([len(row) for row in self.src], dtype=np.int32)
+
+    @property
+    def tgt_lengths(self) -> npt.NDArray[np.int32]:
+        return np.array([len(row) for row in self.tgt], dtype=np.int32)
+
+    def tokens(self, indices: npt.NDArray[np.int64]) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
+        self.read.extend(indices.tolist())
+        return [self.src[row] for row in indices], [self.tgt[row] for row in indices]
+
+
+def make_split(pairs: int, *, seed: int, vocab_size: int = 12) -> MemorySplit:
+    rng = np.random.default_rng(seed)
+    rows = [rng.integers(3, vocab_size, size=rng.integers(1, 6)).astype(np.int32) for _ in range(pairs)]
+    return MemorySplit(rows, [row[::-1] for row in rows])
+
+
+def make_config(**training: object) -> Config:
+    model = ModelConfig(
+        family="transformer",
+        src_vocab_size=12,
+        tgt_vocab_size=12,
+        embed_dim=16,
+        ffn_dim=16,
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        num_heads=2,
+        cross_num_heads=2,
+        max_positions=32,
+    )
+    defaults = {
+        "batch_tokens": 64, "warmup_steps": 2, "schedule": "constant", "learning_rate": 0.01, "max_steps": 6,
+        "validate_every_steps": 2, "checkpoint_every_steps": 3, "average_checkpoints": 2,
+    }  # fmt: skip
+    return Config(name="tiny", model=model, training=TrainingConfig.model_validate({**defaults, **training}))
+
+
+def make_job(out: Path, config: Config, **changes: object) -> TrainingJob:
+    torch.manual_seed(config.training.seed)
+    job = {
+        "config": config,
+        "model": build_model(config.model),
+        "train": make_split(60, seed=1),
+        "valid": make_split(10, seed=2),
+        "tokenizer_json": b"{}",
+        "out": out,
+        "console": Console(quiet=True),
+    }
+    return TrainingJob(**{**job, **changes})  # type: ignore[arg-type]
