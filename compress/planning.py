@@ -16,12 +16,14 @@ from lite_nlp.errors import ModelError
 __all__ = ["CENTROID_LADDER", "Plan", "plan_for_size"]
 
 #: Numbers of centroids tried when a size must be met.
-CENTROID_LADDER: Final = (256, 128, 64, 32, 16, 8)
+CENTROID_LADDER: Final = (256, 64, 16, 8)
 #: Sizes are planned this much below the target: fine-tuning moves them a little.
 _MARGIN: Final = 0.995
-_ROUNDS: Final = 6
+_ROUNDS: Final = 4
 #: A file so near the target needs no further search.
-_NEAR: Final = 0.98
+_NEAR: Final = 0.97
+#: First guess of what the largest sparsity leaves of a file.
+_SPARSE_SHARE: Final = 0.2
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,24 @@ def _smallest_sparsity(attempt: Callable[[Plan], _Trial], num_centroids: int, wa
     dense = attempt(Plan(0.0, num_centroids))
     if dense.size_bytes <= wanted:
         return dense, dense.size_bytes
-    sparse = attempt(Plan(MAX_SPARSITY, num_centroids))
-    if sparse.size_bytes > wanted:
-        return None, sparse.size_bytes
-    low, high = dense, sparse
+    low = dense
+    high: _Trial | None = None
     for round_number in range(_ROUNDS):
-        gap = high.plan.sparsity - low.plan.sparsity
-        if gap < 0.01 or high.size_bytes >= wanted * _NEAR:
+        end, end_size = (
+            (high.plan.sparsity, high.size_bytes) if high else (MAX_SPARSITY, int(_SPARSE_SHARE * dense.size_bytes))
+        )
+        gap = end - low.plan.sparsity
+        if gap < 0.01 or end_size >= wanted * _NEAR:
             break
         # Size falls almost evenly with sparsity, so a straight line lands near the target; halving in turn with it
         # bounds the search where it does not.
-        share = 0.5 if round_number % 2 else (low.size_bytes - wanted) / (low.size_bytes - high.size_bytes)
+        share = 0.5 if round_number % 2 else (low.size_bytes - wanted) / (low.size_bytes - end_size)
         trial = attempt(Plan(low.plan.sparsity + gap * min(max(share, 0.05), 0.95), num_centroids))
         low, high = (low, trial) if trial.size_bytes <= wanted else (trial, high)
-    return high, sparse.size_bytes
+    if high is not None:
+        return high, high.size_bytes
+    sparse = attempt(Plan(MAX_SPARSITY, num_centroids))
+    return (sparse if sparse.size_bytes <= wanted else None), sparse.size_bytes
 
 
 def _build(

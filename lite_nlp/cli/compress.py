@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.progress import Progress, TaskID
 from rich.table import Table
 
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
     from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["compress"]
+
+#: Divergence from the original's predictions, in nats per token, that pruning may cause where no target is given:
+#: fine-tuning takes most of it back.
+_TOLERANCE: Final = 0.05
+_TOLERANCE_WITHOUT_FINETUNING: Final = 0.02
 
 
 def compress(
@@ -83,7 +89,12 @@ def compress(
         torch.set_num_threads(threads)
     loaded = load_model(model)
     calibration = everyday_calibration(loaded.tokenizer) if data is None else data_calibration(data, loaded.tokenizer)
-    options = CompressionOptions(target_bytes=target_bytes, target_ratio=target_ratio, max_loss=max_loss)
+    options = CompressionOptions(
+        tolerance=_TOLERANCE_WITHOUT_FINETUNING if no_finetune else _TOLERANCE,
+        target_bytes=target_bytes,
+        target_ratio=target_ratio,
+        max_loss=max_loss,
+    )
     with atomic_directory(out_directory, force=force) as directory, _reporting() as report:
         rows = compress_model(
             loaded.model,
@@ -133,7 +144,7 @@ def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report) ->
     """Everything that compression has to know about translation."""
     from compress.ledger import Task
     from lite_nlp.budget.formulas import count_model
-    from lite_nlp.cli.calibration import mean_loss
+    from lite_nlp.cli.calibration import divergence_from, mean_loss
     from lite_nlp.cli.model_source import load_model
 
     def embedded_files(model: Any) -> dict[str, bytes]:
@@ -150,7 +161,7 @@ def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report) ->
         files=embedded_files,
         load=lambda path: load_model(str(path)).model,
         score=score,
-        evaluate=lambda model: mean_loss(model, calibration.scan),
+        evaluate=divergence_from(loaded.model, calibration.scan),
         count_macs=count_macs,
     )
 
@@ -229,10 +240,11 @@ def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "Enco
 
 
 def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: Sequence["StageRow"]) -> None:
-    table = Table(title=f"{name}, BLEU on {calibration.name}")
+    table = Table(title=f"{name}, BLEU on {calibration.name}", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", no_wrap=True)
+    table.add_column("bytes", justify="right", no_wrap=True)
     # A heading of several words wraps, so that the table fits 80 columns.
-    for heading in ("bytes", "ratio", "sparsity", "bits per weight", "Mult-Adds", "BLEU"):
+    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", "BLEU"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(

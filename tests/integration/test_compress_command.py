@@ -133,6 +133,8 @@ def test_the_final_file_is_a_model(run: Compress, home: Path, tmp_path: Path) ->
     code, output, _ = run("--out", tmp_path / "small", "--no-finetune")
     assert code == 0
     assert "entropy-coded" in output
+    for file in ("original.lnlp", "model.lnlp"):
+        assert f"{(tmp_path / 'small' / file).stat().st_size:,}" in output
     assert "bits per" in output
     assert max(map(len, output.splitlines()[:-1])) <= 80
     loaded = load_model(str(tmp_path / "small" / "model.lnlp"))
