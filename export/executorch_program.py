@@ -33,14 +33,24 @@ def export_executorch(traced: TracedModel) -> bytes:
     with quiet_libraries(), torch.no_grad():
         from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
         from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
         from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+        from executorch.exir.backend.backend_details import CompileSpec
+        from executorch.exir.backend.partitioner import DelegationSpec
         from executorch.exir.passes import MemoryPlanningPass
 
         # An operator delegated alone costs more in the call than it saves; these form groups.
         configs = [gemm_configs.LinearConfig, generic_node_configs.ReLUConfig, generic_node_configs.AddConfig]
+        partitioner = XnnpackPartitioner(configs=configs)
+        # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others
+        # look for images and batch norms, and take half of the time of an export.
+        linears_only = CompileSpec("dqlinear_partitioner", b"")
+        partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
+        # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
+        partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
         edge = to_edge_transform_and_lower(
             {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)},
-            partitioner=[XnnpackPartitioner(configs=configs)],
+            partitioner=[partitioner],
             # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
             compile_config=EdgeCompileConfig(_check_ir_validity=False),
         )

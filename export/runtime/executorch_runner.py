@@ -1,11 +1,11 @@
 """A bundle's program in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from export.quiet import quiet_libraries
 from export.runtime.manifest import Manifest
 from lite_nlp.errors import BundleError, RuntimeUnavailableError
 
@@ -79,10 +79,7 @@ def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
 
 def _load_runtime() -> tuple[Any, Any]:
     try:
-        with warnings.catch_warnings():
-            # The package announces on import that its own interface is experimental.
-            warnings.filterwarnings("ignore", message="This API is experimental and subject to change")
-            warnings.filterwarnings("ignore", message="(read|open)_text is deprecated", category=DeprecationWarning)
+        with quiet_libraries():
             from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
             from executorch.runtime import Runtime
     except ModuleNotFoundError as error:

@@ -1,6 +1,6 @@
 """Small exported models, made once: tracing and lowering take seconds even for a few hundred weights."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -164,8 +164,8 @@ def small_executorch() -> Callable[[str], tuple[bytes, Engine]]:
 
 
 @pytest.fixture
-def source_rows() -> Iterator[list[list[int]]]:
+def source_rows() -> list[list[int]]:
     """Sources of every length up to the bound, so that every batch holds padding; twelve to a batch."""
     random = np.random.default_rng(5)
     lengths = random.permutation([*range(BOUNDS.source), 1, 1, 0])
-    yield [random.integers(3, VOCAB_SIZE, length).tolist() for length in lengths]
+    return [random.integers(3, VOCAB_SIZE, length).tolist() for length in lengths]

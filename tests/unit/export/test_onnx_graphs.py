@@ -54,7 +54,13 @@ def test_graphs_name_their_sizes_and_tell_nothing_of_the_machine(small_onnx) -> 
         sizes = {dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim if dim.dim_param}
         assert sizes <= {"batch", "source", "capacity"}
     outputs = [value.name for value in onnx.load_from_string(files.decode_step).graph.output]
-    assert outputs == ["logits", "new.position", "new.layers.0.self_key", "new.layers.0.self_value", "new.layers.0.conv"]
+    assert outputs == [
+        "logits",
+        "new.position",
+        "new.layers.0.self_key",
+        "new.layers.0.self_value",
+        "new.layers.0.conv",
+    ]
 
 
 def test_the_same_model_gives_the_same_bytes(small, small_onnx) -> None:

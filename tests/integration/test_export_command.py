@@ -1,0 +1,208 @@
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from export.parity import compare_engines
+from export.runtime import create_engine, open_bundle
+from lite_nlp.cli.main import main
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import Config, ModelConfig, parse_config
+from lite_nlp.models.directory import save_model_directory
+from lite_nlp.models.step_model import TorchStepModel
+from lite_nlp.models.transformer import EncoderDecoder
+
+EVERYDAY = Path(__file__).parents[2] / "lite_nlp" / "assets" / "everyday.en-de.tsv"
+SENTENCES = [line.split("\t")[0] for line in EVERYDAY.read_text(encoding="utf-8").splitlines()]
+LINES = [*SENTENCES[:6], "", "A", "これは何ですか", "The old man is waiting for the bus. " * 20]
+MAX_SOURCE = 96
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    code = "from lite_nlp.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model directory with random weights."""
+    path = tmp_path_factory.mktemp("made") / "tiny-model"
+    tokenizer = Tokenizer.train(SENTENCES, vocab_size=500)
+    config = Config(
+        name="tiny",
+        model=ModelConfig(
+            family="lite-transformer",
+            src_vocab_size=tokenizer.vocab_size,
+            tgt_vocab_size=tokenizer.vocab_size,
+            embed_dim=16,
+            ffn_dim=16,
+            num_encoder_layers=1,
+            num_decoder_layers=1,
+            num_heads=2,
+            kernel_sizes=(5,),
+            decoder_kernel_sizes=(3,),
+            conv_num_heads=2,
+            max_positions=128,
+        ),
+    )
+    torch.manual_seed(1)
+    model = build_model(config.model)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    metrics = {"languages": {"src": "en", "tgt": "de"}}
+    save_model_directory(
+        path, config=config, state=model.state_dict(), tokenizer_json=tokenizer.to_json(), metrics=metrics
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def exported(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """The bundle made by the command, and the command's stdout and stderr."""
+    path = tmp_path_factory.mktemp("exported") / "tiny.zip"
+    done = _run("export", str(model_path), "--out", str(path), "--max-src-tokens", str(MAX_SOURCE), "--json")
+    assert done.returncode == 0, done.stderr
+    return path, done.stdout, done.stderr
+
+
+def test_progress_on_stderr_and_one_object_on_stdout(exported: tuple[Path, str, str]) -> None:
+    path, out, err = exported
+    for stage in ("tracing", "converting to ONNX", "lowering to ExecuTorch", "comparing onnx", "comparing executorch"):
+        assert stage in err
+    assert "Warning" not in err
+    content = json.loads(out)
+    assert (content["schema_version"], content["precision"], content["size_bytes"]) == (1, "fp32", path.stat().st_size)
+    assert {entry["name"]: entry["size_bytes"] for entry in content["files"]} == {
+        name: entry.size_bytes for name, entry in open_bundle(path).manifest.files.items()
+    }
+    assert {runtime: result["agreement"] for runtime, result in content["parity"].items()} == {
+        "onnx": 1.0,
+        "executorch": 1.0,
+    }
+
+
+def test_the_manifest_describes_the_model(exported: tuple[Path, str, str], model_path: Path) -> None:
+    bundle = open_bundle(exported[0])
+    manifest = bundle.manifest
+    assert manifest.name == "tiny-model"
+    assert (manifest.languages.src, manifest.languages.tgt) == ("en", "de")
+    # The source as asked for, the capacity as far as the model's positions reach.
+    assert (manifest.bounds.source, manifest.bounds.capacity) == (MAX_SOURCE, 128)
+    assert set(manifest.versions) == {"lite_nlp", "torch", "executorch", "onnx", "onnxruntime", "opset"}
+    assert bundle.tokenizer_json == (model_path / "tokenizer.json").read_bytes()
+    config = parse_config(bundle.read("config.toml").decode(), name="bundle")
+    assert config.model.family == "lite-transformer"
+    model = build_model(config.model)
+    assert manifest.budget["params"]["total"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "executorch"])
+def test_a_few_hundred_sentences_give_the_same_tokens(
+    exported: tuple[Path, str, str], model_path: Path, runtime: str
+) -> None:
+    from lite_nlp.cli.model_source import load_model
+
+    loaded = load_model(str(model_path))
+    rows = [loaded.tokenizer.encode(line)[: MAX_SOURCE - 1] for line in SENTENCES[:300]]
+    assert isinstance(loaded.model, EncoderDecoder)
+    engine = create_engine(open_bundle(exported[0]), runtime=runtime, threads=1)
+    report = compare_engines(TorchStepModel(loaded.model), engine, rows, SearchOptions(max_steps=24))
+    assert report.disagreements == ()
+    beam = compare_engines(TorchStepModel(loaded.model), engine, rows[:24], SearchOptions(beam_size=4, max_steps=16))
+    assert beam.disagreements == ()
+
+
+def test_translate_gives_the_same_text_in_every_runtime(
+    exported: tuple[Path, str, str],
+    model_path: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    found = []
+    for words in (
+        [str(model_path)],
+        [str(exported[0]), "--runtime", "onnx"],
+        [str(exported[0]), "--runtime", "executorch"],
+    ):
+        monkeypatch.setattr(sys, "argv", ["lite-nlp", "translate", *words, "--input", str(source), "--threads", "1"])
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert not stopped.value.code
+        found.append(capfd.readouterr().out)
+    assert found[0].count("\n") == len(LINES)
+    # Torch cuts the long line only at the model's own 128 positions, the bundle at the 96 it was exported for.
+    kept = [text.split("\n")[:-2] for text in found]
+    assert kept[1] == kept[2] == kept[0]
+    assert found[1] == found[2]
+
+
+def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path: Path) -> None:
+    source = tmp_path / "source.txt"
+    source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'onnx', 'executorch', 'datasets', 'accelerate'):\n"
+        "    sys.modules[name] = None\n"
+        "from lite_nlp.cli.main import main\n"
+        "main()\n"
+    )
+    words = ["translate", str(exported[0]), "--runtime", "onnx", "--input", str(source)]
+    blocked = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert blocked.returncode == 0, blocked.stderr
+    assert blocked.stdout == _run(*words).stdout
+    assert blocked.stdout.count("\n") == len(LINES)
+
+    words[words.index("onnx")] = "executorch"
+    refused = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "--runtime executorch needs the executorch package and torch" in refused.stderr
+
+
+def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path: Path) -> None:
+    before = exported[0].read_bytes()
+    done = _run("export", str(model_path), "--out", str(exported[0]))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "output exists already" in done.stderr
+    assert exported[0].read_bytes() == before
+
+
+def test_wrong_usage(model_path: Path, exported: tuple[Path, str, str], tmp_path: Path) -> None:
+    done = _run("export", str(model_path), "--out", str(tmp_path / "model.onnx"))
+    assert done.returncode == 2
+    assert ".zip" in done.stderr
+    done = _run("export", str(exported[0]), "--out", str(tmp_path / "again.zip"))
+    assert done.returncode == 1
+    assert "found an exported bundle" in " ".join(done.stderr.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_says_other_things_is_not_put_in_place(
+    model_path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reference has its vocabulary turned round; lowering is left out to save its time."""
+    from export import pipeline
+
+    class _Shuffled(TorchStepModel):
+        def step(self, tokens, state):
+            logits, state = super().step(tokens, state)
+            return logits[:, ::-1].copy(), state
+
+    monkeypatch.setattr("lite_nlp.models.step_model.TorchStepModel", _Shuffled)
+    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: b"not lowered")
+    monkeypatch.setattr(sys, "argv", ["lite-nlp", "export", str(model_path), "--out", str(tmp_path / "wrong.zip")])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 1
+    assert "onnx: expected the model's own token ids for all 50 sentences" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
