@@ -93,11 +93,12 @@ def clustered_model(tensors: Mapping[str, Tensor], clusters: Mapping[str, Cluste
 def entropy_coded_model(
     tensors: Mapping[str, Tensor], clusters: Mapping[str, ClusteredTensor]
 ) -> dict[str, EncodedTensor]:
-    """Codebooks and entropy-coded indices for the clustered tensors, 16-bit floats for the rest."""
-    coded = encode_kmeans_rans(clusters) if clusters else {}
-    return {
-        name: coded[name] if name in coded else _encode_rest(tensor, exact=False) for name, tensor in tensors.items()
-    }
+    """Entropy-coded indices where they are smaller than fixed-width ones, 16-bit floats for unclustered tensors."""
+    encoded = clustered_model(tensors, clusters)
+    for name, coded in (encode_kmeans_rans(clusters) if clusters else {}).items():
+        if len(coded.payload) < len(encoded[name].payload):
+            encoded[name] = coded
+    return encoded
 
 
 def cluster_parameters(parameters: Mapping[str, Tensor], num_centroids: int) -> dict[str, ClusteredTensor]:
