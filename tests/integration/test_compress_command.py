@@ -2,8 +2,6 @@
 
 import errno
 import itertools
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from lite_nlp.cli.calibration import everyday_calibration
-from lite_nlp.cli.main import main
 from lite_nlp.cli.model_source import load_model
 from lite_nlp.data.batches import collate
 from lite_nlp.data.corpus import open_data
@@ -24,6 +21,7 @@ from lite_nlp.models.build import build_model
 from lite_nlp.models.config import Config, ModelConfig
 from lite_nlp.models.directory import save_model_directory
 from lite_nlp.models.transformer import EncoderDecoder
+from tests.integration.conftest import Done, LiteNlp
 
 PAIRS = [
     (f"{subject[0]} {verb[0]} {thing[0]}.", f"{subject[1]} {verb[1]} {thing[1]}.")
@@ -85,30 +83,25 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Compress:
-    def __init__(self, home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._home, self._capfd, self._monkeypatch = home, capfd, monkeypatch
+    """Runs ``lite-nlp compress`` on the model, with its data."""
 
-    def __call__(self, *words: str | Path) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr of the command, run in this process."""
-        arguments = ["compress", str(self._home / "model"), "--data", str(self._home / "data"), *map(str, words)]
-        self._monkeypatch.setattr(sys, "argv", ["lite-nlp", *arguments])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = self._capfd.readouterr()
-        return int(stopped.value.code or 0), captured.out, captured.err
+    def __init__(self, lite_nlp: LiteNlp, home: Path) -> None:
+        self._lite_nlp = lite_nlp
+        self._words = ["compress", home / "model", "--data", home / "data"]
+
+    def __call__(self, *words: str | Path) -> Done:
+        return self._lite_nlp(*self._words, *words)
 
     def stages(self, *words: str | Path) -> list[dict[str, Any]]:
-        code, output, errors = self(*words, "--json")
-        assert code == 0, errors
-        content = json.loads(output)
-        assert content["schema_version"] == 1
-        stages: list[dict[str, Any]] = content["stages"]
+        stages: list[dict[str, Any]] = self._lite_nlp.json(*self._words, *words)["stages"]
         return stages
 
 
 @pytest.fixture
-def run(home: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Compress:
-    return Compress(home, capfd, monkeypatch)
+def run(lite_nlp: LiteNlp, home: Path, monkeypatch: pytest.MonkeyPatch) -> Compress:
+    # A usual terminal, to see that the table fits it.
+    monkeypatch.setenv("COLUMNS", "80")
+    return Compress(lite_nlp, home)
 
 
 def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
@@ -185,9 +178,9 @@ def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[st
     ],
 )
 def test_wrong_usage(run: Compress, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
-    code, _, errors = run("--out", tmp_path / "small", *options)
-    assert code == 2
-    assert message in " ".join(errors.replace("│", " ").split())
+    done = run("--out", tmp_path / "small", *options)
+    assert done.code == 2
+    assert message in done.message
     assert list(tmp_path.iterdir()) == []
 
 
@@ -223,20 +216,13 @@ def test_a_full_disk_midway_leaves_nothing(run: Compress, tmp_path: Path, monkey
     ],
 )
 def test_a_damaged_or_missing_model_is_named(
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    content: bytes | None,
-    message: str,
+    lite_nlp: LiteNlp, tmp_path: Path, content: bytes | None, message: str
 ) -> None:
     damaged = tmp_path / "damaged.lnlp"
     if content is not None:
         damaged.write_bytes(content)
-    monkeypatch.setattr(sys, "argv", ["lite-nlp", "compress", str(damaged), "--out", str(tmp_path / "small")])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    assert stopped.value.code == 1
-    errors = capfd.readouterr().err
+    code, _, errors = lite_nlp("compress", damaged, "--out", tmp_path / "small")
+    assert code == 1
     assert "damaged.lnlp" in errors
     assert message in errors
     assert not (tmp_path / "small").exists()

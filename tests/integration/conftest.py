@@ -1,0 +1,82 @@
+"""The command line, run in this process; a model of random weights for it to work on."""
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from lite_nlp.cli.main import main
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import Config, ModelConfig
+from lite_nlp.models.directory import save_model_directory
+
+
+class Done(NamedTuple):
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def message(self) -> str:
+        """Stderr as one line, without the box around usage errors."""
+        return " ".join(self.err.replace("│", " ").split())
+
+
+class LiteNlp:
+    """Runs ``lite-nlp`` with some words, and nothing but ``stdin`` on its standard input."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capfd, self._monkeypatch = capfd, monkeypatch
+
+    def __call__(self, *words: str | Path, stdin: bytes = b"") -> Done:
+        self._monkeypatch.setattr(sys, "argv", ["lite-nlp", *map(str, words)])
+        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = self._capfd.readouterr()
+        return Done(int(stopped.value.code or 0), captured.out, captured.err)
+
+    def json(self, *words: str | Path) -> dict[str, Any]:
+        """The object printed by a command that succeeds."""
+        code, out, err = self(*words, "--json")
+        assert code == 0, err
+        content: dict[str, Any] = json.loads(out)
+        assert content["schema_version"] == 1
+        return content
+
+
+@pytest.fixture
+def lite_nlp(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> LiteNlp:
+    """The command line on a terminal so wide that no message is broken; output of native libraries is caught too."""
+    monkeypatch.setenv("COLUMNS", "200")
+    return LiteNlp(capfd, monkeypatch)
+
+
+def write_model(path: Path, sentences: Sequence[str], **model: Any) -> None:
+    """Write a model directory: a vocabulary of the sentences, one layer a side, random weights.
+
+    Args:
+        path: The directory, made if need be.
+        sentences: What the vocabulary of at most 320 types is made of.
+        model: The family and whatever else of ``ModelConfig`` is to differ from a model of 16 channels.
+    """
+    tokenizer = Tokenizer.train(sentences, vocab_size=320)
+    sizes = {"src_vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.vocab_size}
+    sizes |= {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    config = Config(name="tiny", model=ModelConfig(**{**sizes, **model}))
+    torch.manual_seed(1)
+    save_model_directory(
+        path,
+        config=config,
+        state=build_model(config.model).state_dict(),
+        tokenizer_json=tokenizer.to_json(),
+        metrics={"languages": {"src": "en", "tgt": "de"}},
+    )
