@@ -109,15 +109,15 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
         bounds: Largest sizes; not beyond the model's own.
 
     Raises:
-        ModelError: If the model breaks the protocol.
+        ModelError: If the model breaks the protocol, or a bound is below the sizes that it is traced with.
     """
+    limits = {"batch": bounds.executorch_batch, "source": bounds.source, "capacity": bounds.capacity}
+    for size, limit in limits.items():
+        if limit < _SIZES[1][size]:
+            raise ModelError(f"{size}: expected a bound of at least {_SIZES[1][size]}, found {limit}")
     state = describe_state(model)
     stepped = cast(SteppedModel, model)
-    dims = {
-        "batch": Dim("batch", min=1, max=bounds.executorch_batch),
-        "source": Dim("source", min=1, max=bounds.source),
-        "capacity": Dim("capacity", min=1, max=bounds.capacity),
-    }
+    dims = {size: Dim(size, min=1, max=limit) for size, limit in limits.items()}
     rows = {0: dims["batch"]}
     sources = {0: dims["batch"], 1: dims["source"]}
     tensors = tuple(

@@ -55,10 +55,10 @@ def export(
         Precision, typer.Option("--precision", help="Of the Linear layers' weights.")
     ] = Precision.FP32,
     max_src_tokens: Annotated[
-        int, typer.Option("--max-src-tokens", min=2, help="Longest source, end mark included.")
+        int, typer.Option("--max-src-tokens", min=8, help="Longest source, end mark included.")
     ] = _MAX_SRC_TOKENS,
     max_tgt_tokens: Annotated[
-        int, typer.Option("--max-tgt-tokens", min=2, help="Longest translation, end mark included.")
+        int, typer.Option("--max-tgt-tokens", min=8, help="Longest translation, end mark included.")
     ] = _MAX_TGT_TOKENS,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,

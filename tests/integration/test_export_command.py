@@ -204,7 +204,7 @@ def test_an_existing_bundle_is_kept(
             1,
             "expected fp32, the only precision that export writes so far",
         ),
-        (["--out", "model.zip", "--max-src-tokens", "1"], 2, "--max-src-tokens"),
+        (["--out", "model.zip", "--max-src-tokens", "7"], 2, "--max-src-tokens"),
     ],
 )
 def test_wrong_usage(

@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from export.tracing import describe_state
+from export.runtime.manifest import Bounds
+from export.tracing import describe_state, trace_model
 from lite_nlp.errors import ModelError
 
 
@@ -62,3 +63,8 @@ def test_a_step_that_loses_a_tensor() -> None:
     model.decode_step = lambda tokens, state: (state["extra"], {"extra": state["extra"]})  # type: ignore[method-assign]
     with pytest.raises(ModelError, match=r"decode_step: expected the state \['src_mask', 'extra'\] back"):
         describe_state(model)
+
+
+def test_bounds_too_small_to_trace(small) -> None:
+    with pytest.raises(ModelError, match="source: expected a bound of at least 6, found 5"):
+        trace_model(small("lightconv").model, Bounds(source=5, capacity=8, executorch_batch=4))
