@@ -78,5 +78,5 @@ def write_model(path: Path, sentences: Sequence[str], **model: Any) -> None:
         config=config,
         state=build_model(config.model).state_dict(),
         tokenizer_json=tokenizer.to_json(),
-        metrics={"languages": {"src": "en", "tgt": "de"}},
+        metrics={},
     )

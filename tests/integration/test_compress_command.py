@@ -87,7 +87,7 @@ class Compress:
 
     def __init__(self, lite_nlp: LiteNlp, home: Path) -> None:
         self._lite_nlp = lite_nlp
-        self._words = ["compress", home / "model", "--data", home / "data"]
+        self._words: list[str | Path] = ["compress", home / "model", "--data", home / "data"]
 
     def __call__(self, *words: str | Path) -> Done:
         return self._lite_nlp(*self._words, *words)

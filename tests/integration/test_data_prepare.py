@@ -1,7 +1,5 @@
 import gzip
 import json
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,26 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.cli.main import main
 from lite_nlp.data.corpus import open_data
-
-ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "data.md"
 
 
 @pytest.fixture
-def run(capsys, monkeypatch, tmp_path):
-    """Run a command line in this process, in an empty directory: exit code, stdout, stderr."""
+def run(lite_nlp, monkeypatch, tmp_path):
+    """The command line in an empty directory."""
     monkeypatch.chdir(tmp_path)
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["lite-nlp", *words])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = capsys.readouterr()
-        return int(stopped.value.code or 0), captured.out, captured.err
-
-    return call
+    return lite_nlp
 
 
 def write_pairs(stem, n, src="en", tgt="de"):
@@ -126,9 +112,9 @@ def test_local_copy_of_a_named_corpus_and_a_shared_tokenizer(run):
     ],
 )
 def test_wrong_usage(run, words, message):
-    code, out, err = run("data", "prepare", "--out", "data", *words)
-    assert (code, out) == (2, "")
-    assert message in " ".join(err.replace("│", " ").split())
+    done = run("data", "prepare", "--out", "data", *words)
+    assert (done.code, done.out) == (2, "")
+    assert message in done.message
     assert not Path("data").exists()
 
 
@@ -197,26 +183,3 @@ def test_interrupt_leaves_nothing_behind(tmp_path):
         process.send_signal(signal.SIGINT)
     assert process.returncode != 0
     assert [path.name for path in tmp_path.iterdir()] == ["all.tsv"]
-
-
-def page_commands():
-    """The command lines of the page, without those that need the network."""
-    joined = PAGE.read_text(encoding="utf-8").replace("\\\n", " ")
-    commands = [line.removeprefix("$ ") for line in joined.splitlines() if line.startswith("$ lite-nlp")]
-    return [shlex.split(line) for line in commands if "--corpus" not in line or "--from" in line]
-
-
-def test_commands_of_the_page_work(run):
-    assert len(page_commands()) >= 4
-    for stem in ("news", "web", "dev", "test"):
-        write_pairs(stem, 200)
-    Path("copies/tatoeba").mkdir(parents=True)
-    for name in ("train", "valid", "test"):
-        for path in write_pairs(name, 50):
-            shutil.copy(path, "copies/tatoeba")
-    rows = zip(Path("news.en").read_text().splitlines(), Path("news.de").read_text().splitlines(), strict=True)
-    Path("pairs.tsv").write_text("".join(f"{src}\t{tgt}\n" for src, tgt in rows))
-    for words in page_commands():
-        assert words[0] == "lite-nlp"
-        code, _, err = run(*words[1:])
-        assert code == 0, err

@@ -1,20 +1,12 @@
 import gzip
-import io
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
-from lite_nlp.cli.main import main
 from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
 from lite_nlp.data.readers import TextFiles
-from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig
-from lite_nlp.models.directory import save_model_directory
+from tests.integration.conftest import LiteNlp, write_model
 
 SOURCES = [
     "A boy runs over the bridge.",
@@ -44,67 +36,23 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Corpus(splits={"train": texts, "test": texts}),
         options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=300),
     )
-    tokenizer = Tokenizer.train(SOURCES + REFERENCES, vocab_size=320)
-    model = ModelConfig(
-        family="transformer",
-        src_vocab_size=tokenizer.vocab_size,
-        tgt_vocab_size=tokenizer.vocab_size,
-        embed_dim=16,
-        ffn_dim=16,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-    )
-    torch.manual_seed(3)
-    save_model_directory(
-        path / "tiny",
-        config=Config(name="tiny", model=model),
-        state=build_model(model).state_dict(),
-        tokenizer_json=tokenizer.to_json(),
-        metrics={},
-    )
+    write_model(path / "tiny", SOURCES + REFERENCES, family="transformer")
     return path
 
 
-class Command:
-    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capfd, self._monkeypatch = capfd, monkeypatch
-
-    def __call__(self, command: str, *words: str | Path) -> tuple[int, str, str]:
-        """Exit code, stdout and stderr of a command, run in this process."""
-        self._monkeypatch.setattr(sys, "argv", ["lite-nlp", command, *map(str, words)])
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = self._capfd.readouterr()
-        return int(stopped.value.code or 0), captured.out, captured.err
-
-    def json(self, *words: str | Path) -> dict[str, Any]:
-        code, out, err = self("evaluate", *words, "--json")
-        assert code == 0, err
-        content: dict[str, Any] = json.loads(out)
-        assert content["schema_version"] == 1
-        return content
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setenv("COLUMNS", "200")
-    return Command(capfd, monkeypatch)
-
-
-def test_a_models_own_translations_score_one_hundred(run: Command, files: Path, tmp_path: Path) -> None:
+def test_a_models_own_translations_score_one_hundred(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept.txt"
-    assert run("translate", files / "tiny", "--input", files / "en.txt", "--output", kept)[0] == 0
+    assert lite_nlp("translate", files / "tiny", "--input", files / "en.txt", "--output", kept)[0] == 0
     again = tmp_path / "again.txt"
-    content = run.json(
-        files / "tiny", "--input", files / "en.txt", "--reference", kept, "--batch", "2", "--output", again
+    content = lite_nlp.json(
+        "evaluate", files / "tiny", "--input", files / "en.txt", "--reference", kept, "--batch", "2", "--output", again
     )
     assert content["scores"]["chrf"] == pytest.approx(100)
     assert again.read_bytes() == kept.read_bytes()
 
 
-def test_json_of_a_split(run: Command, files: Path) -> None:
-    content = run.json(files / "tiny", "--data", files / "data", "--split", "test", "--beam", "2")
+def test_json_of_a_split(lite_nlp: LiteNlp, files: Path) -> None:
+    content = lite_nlp.json("evaluate", files / "tiny", "--data", files / "data", "--split", "test", "--beam", "2")
     assert {key: content[key] for key in ("model", "runtime", "beam", "split", "sentences")} == {
         "model": "tiny",
         "runtime": "torch",
@@ -117,19 +65,19 @@ def test_json_of_a_split(run: Command, files: Path) -> None:
     assert "|version:" in content["scores"]["bleu_signature"]
 
 
-def test_split_and_text_files_agree(run: Command, files: Path, tmp_path: Path) -> None:
+def test_split_and_text_files_agree(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
     # A tokenizer of its own does not matter: the model reads the split's text, not its token ids.
     packed = tmp_path / "de.gz"
     packed.write_bytes(gzip.compress((files / "de.txt").read_bytes()))
-    from_split = run.json(files / "tiny", "--data", files / "data")
-    from_files = run.json(files / "tiny", "--input", files / "en.txt", "--reference", packed)
+    from_split = lite_nlp.json("evaluate", files / "tiny", "--data", files / "data")
+    from_files = lite_nlp.json("evaluate", files / "tiny", "--input", files / "en.txt", "--reference", packed)
     assert from_split["split"] == "test"
     assert from_files["split"] is None
     assert from_split["scores"] == from_files["scores"]
 
 
-def test_table(run: Command, files: Path) -> None:
-    code, out, _ = run("evaluate", files / "tiny", "--data", files / "data", "--lowercase")
+def test_table(lite_nlp: LiteNlp, files: Path) -> None:
+    code, out, _ = lite_nlp("evaluate", files / "tiny", "--data", files / "data", "--lowercase")
     assert code == 0
     assert "BLEU" in out
     assert "chrF" in out
@@ -147,38 +95,38 @@ def test_table(run: Command, files: Path) -> None:
         ["--input", "en.txt", "--reference", "de.txt", "--split", "test"],
     ],
 )
-def test_wrong_usage(run: Command, files: Path, words: list[str]) -> None:
-    code, out, err = run("evaluate", files / "tiny", *words)
+def test_wrong_usage(lite_nlp: LiteNlp, files: Path, words: list[str]) -> None:
+    code, out, err = lite_nlp("evaluate", files / "tiny", *words)
     assert (code, out) == (2, "")
     assert "expected either --data (and --split) or both --input and --reference" in err
 
 
-def test_texts_of_different_length(run: Command, files: Path, tmp_path: Path) -> None:
+def test_texts_of_different_length(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.txt"
     short.write_text("Eins\nZwei\n")
-    code, _, err = run("evaluate", files / "tiny", "--input", files / "en.txt", "--reference", short)
+    code, _, err = lite_nlp("evaluate", files / "tiny", "--input", files / "en.txt", "--reference", short)
     assert code == 1
     assert "short.txt: expected one line for each of the 5 lines of" in err
     assert "found 2" in err
 
 
-def test_empty_texts(run: Command, files: Path, tmp_path: Path) -> None:
+def test_empty_texts(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.txt"
     empty.write_text("")
-    code, _, err = run("evaluate", files / "tiny", "--input", empty, "--reference", empty)
+    code, _, err = lite_nlp("evaluate", files / "tiny", "--input", empty, "--reference", empty)
     assert code == 1
     assert "empty.txt: expected at least one line, found none" in err
 
 
-def test_missing_split(run: Command, files: Path) -> None:
-    code, _, err = run("evaluate", files / "tiny", "--data", files / "data", "--split", "valid")
+def test_missing_split(lite_nlp: LiteNlp, files: Path) -> None:
+    code, _, err = lite_nlp("evaluate", files / "tiny", "--data", files / "data", "--split", "valid")
     assert code == 1
     assert "expected a split of train, test, found valid" in err
 
 
-def test_without_sacrebleu(run: Command, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_sacrebleu(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "lite_nlp.evaluation.translation", raising=False)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
-    code, _, err = run("evaluate", files / "tiny", "--data", files / "data")
+    code, _, err = lite_nlp("evaluate", files / "tiny", "--data", files / "data")
     assert code == 1
     assert "which is not installed; expected the extra lite-nlp[train]" in err

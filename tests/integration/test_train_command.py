@@ -1,15 +1,14 @@
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lite_nlp.cli.main import main
 from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
 from lite_nlp.data.readers import TextFiles
 from lite_nlp.models.directory import load_model_directory
+from tests.integration.conftest import LiteNlp
 
 from .tiny_training import write_files
 
@@ -24,20 +23,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(files: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Run ``lite-nlp train tiny.toml --data data --out TMP/run`` with more arguments: exit code, stdout, stderr."""
+def run(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run ``lite-nlp train tiny.toml --data data --out TMP/run`` with more words: code, stdout, stderr in a line."""
+    monkeypatch.chdir(files)
 
     def run(*arguments: str, config: str = "tiny.toml", data: str = "data") -> tuple[int, str, str]:
-        monkeypatch.chdir(files)
-        words = ["train", config, "--data", data, "--out", str(tmp_path / "run"), *arguments]
-        monkeypatch.setattr(sys, "argv", ["lite-nlp", *words])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-        captured = capsys.readouterr()
-        return code, captured.out, re.sub(r"\s+", " ", captured.err)
+        done = lite_nlp("train", config, "--data", data, "--out", tmp_path / "run", *arguments)
+        return done.code, done.out, done.message
 
     return run
 

@@ -1,19 +1,17 @@
-import io
 import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from lite_nlp.cli.main import main
-from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig
-from lite_nlp.models.directory import save_model_directory
+from tests.integration.conftest import Done, LiteNlp, write_model
+
+Translate = Callable[..., Done]
 
 LINES = [
     "A boy runs over the bridge.",
@@ -27,48 +25,15 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model directory with random weights."""
     path = tmp_path_factory.mktemp("model")
-    tokenizer = Tokenizer.train(LINES * 3, vocab_size=320)
-    config = Config(
-        name="tiny",
-        model=ModelConfig(
-            family="lite-transformer",
-            src_vocab_size=tokenizer.vocab_size,
-            tgt_vocab_size=tokenizer.vocab_size,
-            embed_dim=16,
-            ffn_dim=16,
-            num_encoder_layers=1,
-            num_decoder_layers=1,
-            kernel_sizes=(3,),
-            decoder_kernel_sizes=(3,),
-            conv_num_heads=2,
-        ),
-    )
-    torch.manual_seed(1)
-    state = build_model(config.model).state_dict()
-    save_model_directory(path, config=config, state=state, tokenizer_json=tokenizer.to_json(), metrics={})
+    kernels = {"kernel_sizes": (3,), "decoder_kernel_sizes": (3,), "conv_num_heads": 2}
+    write_model(path, LINES * 3, family="lite-transformer", **kernels)
     return str(path)
 
 
-class Command:
-    def __init__(self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capfd, self._monkeypatch = capfd, monkeypatch
-
-    def __call__(self, *words: str, stdin: bytes = b"") -> tuple[int, str, str]:
-        """Exit code, stdout and stderr of ``lite-nlp translate``, run in this process."""
-        self._monkeypatch.setattr(sys, "argv", ["lite-nlp", "translate", *words])
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        captured = self._capfd.readouterr()
-        return int(stopped.value.code or 0), captured.out, captured.err
-
-
 @pytest.fixture
-def translate(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setenv("COLUMNS", "200")
-    return Command(capfd, monkeypatch)
+def translate(lite_nlp: LiteNlp) -> Translate:
+    return partial(lite_nlp, "translate")
 
 
 @pytest.fixture
@@ -78,7 +43,9 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_text_file_and_standard_input_give_the_same(translate: Command, model: str, text: Path, tmp_path: Path) -> None:
+def test_text_file_and_standard_input_give_the_same(
+    translate: Translate, model: str, text: Path, tmp_path: Path
+) -> None:
     code, from_file, _ = translate(model, "--input", str(text))
     assert code == 0
     lines = from_file.removesuffix("\n").split("\n")
@@ -95,22 +62,22 @@ def test_text_file_and_standard_input_give_the_same(translate: Command, model: s
 
 
 @pytest.mark.parametrize("beam", ["1", "3"])
-def test_batch_and_threads_change_nothing(translate: Command, model: str, text: Path, beam: str) -> None:
+def test_batch_and_threads_change_nothing(translate: Translate, model: str, text: Path, beam: str) -> None:
     words = [model, "--input", str(text), "--beam", beam]
     assert translate(*words, "--batch", "1")[:2] == translate(*words, "--batch", "5", "--threads", "1")[:2]
 
 
-def test_n_gram_blocking(translate: Command, model: str) -> None:
+def test_n_gram_blocking(translate: Translate, model: str) -> None:
     code, blocked, _ = translate(model, "--no-repeat-ngram", "1", "--text", LINES[4])
     assert code == 0
     assert blocked != translate(model, "--text", LINES[4])[1]
 
 
-def test_an_empty_input_gives_nothing(translate: Command, model: str) -> None:
+def test_an_empty_input_gives_nothing(translate: Translate, model: str) -> None:
     assert translate(model) == (0, "", "")
 
 
-def test_long_lines_and_foreign_letters_are_reported(translate: Command, model: str) -> None:
+def test_long_lines_and_foreign_letters_are_reported(translate: Translate, model: str) -> None:
     long_line = "The old man is waiting for the bus and " * 25
     code, out, err = translate(model, stdin=f"Yes.\nこれは\n{long_line}".encode())
     assert code == 0
@@ -119,7 +86,7 @@ def test_long_lines_and_foreign_letters_are_reported(translate: Command, model: 
     assert "warning: line 3: cut into " in err
 
 
-def test_invalid_utf8_leaves_no_output(translate: Command, model: str, tmp_path: Path) -> None:
+def test_invalid_utf8_leaves_no_output(translate: Translate, model: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"good\nb\xe4d\n")
     code, out, err = translate(model, "--input", str(bad), "--output", str(tmp_path / "out.txt"))
@@ -136,7 +103,7 @@ def test_invalid_utf8_leaves_no_output(translate: Command, model: str, tmp_path:
     assert "error: --text: line 1: expected UTF-8" in err
 
 
-def test_output_is_not_overwritten_without_force(translate: Command, model: str, tmp_path: Path) -> None:
+def test_output_is_not_overwritten_without_force(translate: Translate, model: str, tmp_path: Path) -> None:
     output = tmp_path / "out.txt"
     output.write_text("kept")
     code, _, err = translate(model, "--text", "Yes.", "--output", str(output))
@@ -156,13 +123,13 @@ def test_output_is_not_overwritten_without_force(translate: Command, model: str,
         (["--length-penalty", "-1"], "--length-penalty"),
     ],
 )
-def test_wrong_usage(translate: Command, model: str, words: list[str], message: str) -> None:
+def test_wrong_usage(translate: Translate, model: str, words: list[str], message: str) -> None:
     code, out, err = translate(model, *words)
     assert (code, out) == (2, "")
     assert message in err
 
 
-def test_a_runtime_that_does_not_fit_the_model(translate: Command, model: str, tmp_path: Path) -> None:
+def test_a_runtime_that_does_not_fit_the_model(translate: Translate, model: str, tmp_path: Path) -> None:
     code, _, err = translate(model, "--runtime", "onnx")
     assert code == 1
     assert "--runtime onnx needs a bundle .zip made by `lite-nlp export`, found a model directory" in err
@@ -176,7 +143,7 @@ def test_a_runtime_that_does_not_fit_the_model(translate: Command, model: str, t
 
 
 def test_without_torch_a_model_directory_is_refused(
-    translate: Command, model: str, monkeypatch: pytest.MonkeyPatch
+    translate: Translate, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, err = translate(model, "--text", "Yes.")
@@ -184,7 +151,7 @@ def test_without_torch_a_model_directory_is_refused(
     assert "running it needs torch, which is not installed; expected the extra lite-nlp[train]" in err
 
 
-def test_missing_model_and_missing_input(translate: Command, model: str, tmp_path: Path) -> None:
+def test_missing_model_and_missing_input(translate: Translate, model: str, tmp_path: Path) -> None:
     code, _, err = translate(str(tmp_path / "nothing"))
     assert code == 1
     assert "nothing: expected a model directory" in err
