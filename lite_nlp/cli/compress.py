@@ -171,7 +171,10 @@ def _embedded_files(loaded: "LoadedModel", model: "EncoderDecoder") -> dict[str,
 
     config = loaded.config.model_copy(update={"model": model.config})
     # Scores that came with the model are those from before compression, and must not pass for the file's own.
-    metrics = loaded.metrics if "uncompressed" in loaded.metrics else {"uncompressed": loaded.metrics}
+    metrics = loaded.metrics
+    if "uncompressed" not in metrics:
+        kept = {"languages": metrics["languages"]} if "languages" in metrics else {}
+        metrics = {**kept, "uncompressed": metrics}
     return {
         "config.toml": dump_config(config).encode("utf-8"),
         "metrics.json": json.dumps(metrics, ensure_ascii=False).encode("utf-8"),

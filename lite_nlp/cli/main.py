@@ -62,7 +62,7 @@ def main() -> None:
         _fail(str(error), debug=debug)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say to it.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         raise SystemExit(1) from None
 
 

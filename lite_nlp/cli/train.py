@@ -82,6 +82,7 @@ def _train(
             train=data.split("train"),
             valid=data.split("valid"),
             tokenizer_json=data.tokenizer.to_json(),
+            languages=data.info.languages.model_dump(),
             out=out_directory,
             console=err,
             resume=resume,

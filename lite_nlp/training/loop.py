@@ -41,6 +41,7 @@ class TrainingJob:
         train: The training split.
         valid: The validation split.
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
+        languages: Codes of the data's ``src`` and ``tgt`` language, written to ``metrics.json``.
         out: The run's directory.
         console: For progress and warnings; the processes other than the first are silent.
         resume: Go on with the run in ``out``; where it has no checkpoint yet, begin.
@@ -53,6 +54,7 @@ class TrainingJob:
     train: SplitRows
     valid: SplitRows
     tokenizer_json: bytes
+    languages: dict[str, str]
     out: Path
     console: Console
     resume: bool = False
@@ -268,6 +270,7 @@ class _Trainer:
         state = self.state
         metrics: dict[str, Any] = {
             "schema_version": 1,
+            "languages": self.job.languages,
             "ended_by": state.end(self.config),
             "steps": state.step,
             "epochs": state.epoch,

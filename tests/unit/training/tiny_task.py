@@ -71,6 +71,7 @@ def make_job(out: Path, config: Config, **changes: object) -> TrainingJob:
         "train": make_split(60, seed=1),
         "valid": make_split(10, seed=2),
         "tokenizer_json": b"{}",
+        "languages": {"src": "en", "tgt": "de"},
         "out": out,
         "console": Console(quiet=True),
     }
