@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,23 +60,36 @@ def lite_nlp(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return LiteNlp(capfd, monkeypatch)
 
 
-def write_model(path: Path, sentences: Sequence[str], **model: Any) -> None:
+def write_model(
+    path: Path,
+    sentences: Sequence[str],
+    *,
+    vocab_size: int = 320,
+    metrics: Mapping[str, Any] | None = None,
+    **model: Any,
+) -> None:
     """Write a model directory: a vocabulary of the sentences, one layer a side, random weights.
 
     Args:
         path: The directory, made if need be.
-        sentences: What the vocabulary of at most 320 types is made of.
+        sentences: What the vocabulary is made of.
+        vocab_size: Its most types.
+        metrics: What ``metrics.json`` is to hold; nothing by default.
         model: The family and whatever else of ``ModelConfig`` is to differ from a model of 16 channels.
     """
-    tokenizer = Tokenizer.train(sentences, vocab_size=320)
+    tokenizer = Tokenizer.train(sentences, vocab_size=vocab_size)
     sizes = {"src_vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.vocab_size}
     sizes |= {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
     config = Config(name="tiny", model=ModelConfig(**{**sizes, **model}))
     torch.manual_seed(1)
+    built = build_model(config.model)
+    for parameter in built.parameters():
+        # Fresh biases are zero and would hide a leak from padding.
+        torch.nn.init.normal_(parameter, std=0.3)
     save_model_directory(
         path,
         config=config,
-        state=build_model(config.model).state_dict(),
+        state=built.state_dict(),
         tokenizer_json=tokenizer.to_json(),
-        metrics={},
+        metrics=metrics or {},
     )

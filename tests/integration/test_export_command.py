@@ -1,4 +1,3 @@
-import io
 import json
 import subprocess
 import sys
@@ -7,20 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 
 from export import pipeline
 from export.onnx_graphs import OnnxFiles
 from export.parity import compare_engines
 from export.runtime import create_engine, open_bundle
-from lite_nlp.cli.main import main
-from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, parse_config
-from lite_nlp.models.directory import save_model_directory
+from lite_nlp.models.config import parse_config
 from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
+from tests.integration.conftest import LiteNlp, write_model
 
 EVERYDAY = Path(__file__).parents[2] / "lite_nlp" / "assets" / "everyday.en-de.tsv"
 SENTENCES = [line.split("\t")[0] for line in EVERYDAY.read_text(encoding="utf-8").splitlines()]
@@ -38,31 +34,17 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory with random weights."""
     path = tmp_path_factory.mktemp("made") / "tiny-model"
-    tokenizer = Tokenizer.train(SENTENCES, vocab_size=500)
-    config = Config(
-        name="tiny",
-        model=ModelConfig(
-            family="lite-transformer",
-            src_vocab_size=tokenizer.vocab_size,
-            tgt_vocab_size=tokenizer.vocab_size,
-            embed_dim=16,
-            ffn_dim=16,
-            num_encoder_layers=1,
-            num_decoder_layers=1,
-            num_heads=2,
-            kernel_sizes=(5,),
-            decoder_kernel_sizes=(3,),
-            conv_num_heads=2,
-            max_positions=128,
-        ),
-    )
-    torch.manual_seed(1)
-    model = build_model(config.model)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    metrics = {"languages": {"src": "en", "tgt": "de"}}
-    save_model_directory(
-        path, config=config, state=model.state_dict(), tokenizer_json=tokenizer.to_json(), metrics=metrics
+    write_model(
+        path,
+        SENTENCES,
+        vocab_size=500,
+        metrics={"languages": {"src": "en", "tgt": "de"}},
+        family="lite-transformer",
+        num_heads=2,
+        kernel_sizes=(5,),
+        decoder_kernel_sizes=(3,),
+        conv_num_heads=2,
+        max_positions=128,
     )
     return path
 
@@ -124,26 +106,15 @@ def test_a_few_hundred_sentences_give_the_same_tokens(
 
 
 def test_translate_gives_the_same_text_in_every_runtime(
-    exported: tuple[Path, str, str],
-    model_path: Path,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    exported: tuple[Path, str, str], model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
 ) -> None:
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     found = []
-    for words in (
-        [str(model_path)],
-        [str(exported[0]), "--runtime", "onnx"],
-        [str(exported[0]), "--runtime", "executorch"],
-    ):
-        monkeypatch.setattr(sys, "argv", ["lite-nlp", "translate", *words, "--input", str(source), "--threads", "1"])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        assert not stopped.value.code
-        found.append(capfd.readouterr().out)
+    for words in ([model_path], [exported[0], "--runtime", "onnx"], [exported[0], "--runtime", "executorch"]):
+        done = lite_nlp("translate", *words, "--input", source, "--threads", "1")
+        assert done.code == 0, done.err
+        found.append(done.out)
     assert found[0].count("\n") == len(LINES)
     # Torch cuts the long line only at the model's own 128 positions, the bundle at the 96 it was exported for.
     kept = [text.split("\n")[:-2] for text in found]
@@ -173,23 +144,11 @@ def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path
     assert "--runtime executorch needs the executorch package and torch" in refused.stderr
 
 
-def _main(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
-    """Exit code of the command, run in this process."""
-    monkeypatch.setattr(sys, "argv", ["lite-nlp", *words])
-    with pytest.raises(SystemExit) as stopped:
-        main()
-    return int(stopped.value.code or 0)
-
-
-def test_an_existing_bundle_is_kept(
-    exported: tuple[Path, str, str],
-    model_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path: Path, lite_nlp: LiteNlp) -> None:
     before = exported[0].read_bytes()
-    assert _main(monkeypatch, "export", str(model_path), "--out", str(exported[0])) == 1
-    assert "output exists already" in capfd.readouterr().err
+    done = lite_nlp("export", model_path, "--out", exported[0])
+    assert done.code == 1
+    assert "output exists already" in done.err
     assert exported[0].read_bytes() == before
 
 
@@ -210,29 +169,23 @@ def test_an_existing_bundle_is_kept(
 def test_wrong_usage(
     model_path: Path,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    lite_nlp: LiteNlp,
     monkeypatch: pytest.MonkeyPatch,
     words: list[str],
     code: int,
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    assert _main(monkeypatch, "export", str(model_path), *words) == code
-    captured = capfd.readouterr()
-    assert captured.out == ""
-    assert message in captured.err
+    done = lite_nlp("export", model_path, *words)
+    assert (done.code, done.out) == (code, "")
+    assert message in done.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bundle_is_not_exported_again(
-    exported: tuple[Path, str, str],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert _main(monkeypatch, "export", str(exported[0]), "--out", str(tmp_path / "again.zip")) == 1
-    assert "found an exported bundle" in " ".join(capfd.readouterr().err.split())
+def test_a_bundle_is_not_exported_again(exported: tuple[Path, str, str], tmp_path: Path, lite_nlp: LiteNlp) -> None:
+    done = lite_nlp("export", exported[0], "--out", tmp_path / "again.zip")
+    assert done.code == 1
+    assert "found an exported bundle" in done.message
 
 
 class _Reversed(TorchStepModel):
@@ -247,7 +200,7 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     exported: tuple[Path, str, str],
     model_path: Path,
     tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    lite_nlp: LiteNlp,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bundle = open_bundle(exported[0])
@@ -258,11 +211,12 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     monkeypatch.setattr(pipeline, "trace_model", lambda model, bounds: traced)
     monkeypatch.setattr(pipeline, "export_onnx", lambda traced: files)
     monkeypatch.setattr(pipeline, "export_executorch", lambda traced: bundle.read("model.pte"))
-    words = ["export", str(model_path), "--max-src-tokens", str(MAX_SOURCE), "--out"]
-    assert _main(monkeypatch, *words, str(tmp_path / "right.zip")) == 0
+    words: list[str | Path] = ["export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--out"]
+    assert lite_nlp(*words, tmp_path / "right.zip").code == 0
     assert (tmp_path / "right.zip").read_bytes() == exported[0].read_bytes()
 
     monkeypatch.setattr("lite_nlp.models.step_model.TorchStepModel", _Reversed)
-    assert _main(monkeypatch, *words, str(tmp_path / "wrong.zip")) == 1
-    assert "onnx: expected the model's own token ids for all 50 sentences" in capfd.readouterr().err
+    done = lite_nlp(*words, tmp_path / "wrong.zip")
+    assert done.code == 1
+    assert "onnx: expected the model's own token ids for all 50 sentences" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["right.zip"]
