@@ -1,7 +1,5 @@
 import gzip
 import hashlib
-import io
-import tarfile
 import threading
 import zipfile
 from functools import partial
@@ -11,6 +9,7 @@ import pytest
 
 from lite_nlp.data.download import Archive, default_cache, extract, fetch
 from lite_nlp.errors import DataError, OutputError
+from tests.unit.data.archives import write_tar
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -179,15 +178,6 @@ def test_cache_directory_from_the_environment(monkeypatch, tmp_path):
     assert default_cache() == tmp_path / "lite-nlp"
 
 
-def tar_archive(path, files, mode="w:gz"):
-    with tarfile.open(path, mode) as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return path
-
-
 def zip_archive(path, files):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
@@ -198,7 +188,7 @@ def zip_archive(path, files):
 FILES = {"de-en/a.en": b"one\n" * 5000, "de-en/a.de": b"eins\n" * 5000, "../outside": b"never wanted"}
 
 
-@pytest.mark.parametrize("make", [tar_archive, partial(tar_archive, mode="w"), zip_archive])
+@pytest.mark.parametrize("make", [write_tar, partial(write_tar, mode="w"), zip_archive])
 def test_only_what_is_wanted_is_extracted(tmp_path, make):
     archive = make(tmp_path / "archive", FILES)
     paths = extract(archive, ["de-en/a.de", "de-en/a.en"], tmp_path / "out")
@@ -213,18 +203,18 @@ def test_only_what_is_wanted_is_extracted(tmp_path, make):
 
 
 def test_leading_dot_in_a_tar_is_no_difference(tmp_path):
-    archive = tar_archive(tmp_path / "archive", {"./de-en/a.en": b"one\n"})
+    archive = write_tar(tmp_path / "archive", {"./de-en/a.en": b"one\n"})
     assert extract(archive, ["de-en/a.en"], tmp_path / "out")[0].read_bytes() == b"one\n"
 
 
 def test_missing_member_is_named(tmp_path):
-    archive = tar_archive(tmp_path / "archive", FILES)
+    archive = write_tar(tmp_path / "archive", FILES)
     with pytest.raises(DataError, match=r"archive: expected it to hold de-en/b\.en, found no such file"):
         extract(archive, ["de-en/a.en", "de-en/b.en"], tmp_path / "out")
 
 
 def test_damaged_archives_are_refused(tmp_path):
-    whole = tar_archive(tmp_path / "archive", {"a.en": gzip.compress(CONTENT)}).read_bytes()
+    whole = write_tar(tmp_path / "archive", {"a.en": gzip.compress(CONTENT)}).read_bytes()
     altered = bytearray(whole)
     altered[len(whole) // 2] ^= 0xFF
     for number, content in enumerate((whole[: len(whole) // 2], bytes(altered), b"no archive", b"")):

@@ -1,6 +1,4 @@
 import gzip
-import io
-import tarfile
 import threading
 import zipfile
 from dataclasses import replace
@@ -22,6 +20,7 @@ from lite_nlp.data.named import (
 )
 from lite_nlp.data.readers import ignore_bad_line
 from lite_nlp.errors import DataError
+from tests.unit.data.archives import write_tar
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -58,14 +57,6 @@ def moved(part, base):
     if isinstance(part, Columns):
         return Columns(here(part.archive), part.member, part.columns)
     return {language: Text(here(text.archive), text.member, text.markup) for language, text in part.items()}
-
-
-def write_tar(path, files, mode="w:gz"):
-    with tarfile.open(path, mode) as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
 
 
 def lines(language, stem, n):
