@@ -4,12 +4,14 @@ Each is named exactly: a warning that is new, or about our own graphs, still com
 """
 
 import logging
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["quiet_libraries"]
+__all__ = ["quiet_libraries", "quiet_startup"]
 
 _WARNINGS: Final = (
     # torch's own modules call interfaces that torch has deprecated.
@@ -39,3 +41,21 @@ def quiet_libraries() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+@contextmanager
+def quiet_startup() -> Iterator[None]:
+    """Drop what native code prints to stderr within the block.
+
+    For the start of ExecuTorch's thread pool alone, which reports processor files that x86 machines do not have; what
+    it says later, about a program, still comes through.
+    """
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from export.quiet import quiet_libraries
+from export.quiet import quiet_libraries, quiet_startup
 from export.runtime.manifest import Manifest
 from lite_nlp.errors import BundleError, RuntimeUnavailableError
 
@@ -30,8 +30,7 @@ class ExecuTorchRunner:
         self._encoded = manifest.encoded
         self._changing = manifest.changing
         self._max_batch = manifest.bounds.executorch_batch
-        runtime, reset_threads = _load_runtime()
-        reset_threads(threads)
+        runtime = _start_runtime(threads)
         try:
             # Kept: the methods are views of the program.
             self._program = runtime.load_program(program)
@@ -77,14 +76,16 @@ def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
     return [output.numpy() for output in outputs]
 
 
-def _load_runtime() -> tuple[Any, Any]:
+def _start_runtime(threads: int) -> Any:
     try:
-        with quiet_libraries():
+        with quiet_libraries(), quiet_startup():
             from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
             from executorch.runtime import Runtime
+
+            _unsafe_reset_threadpool(threads)
+            return Runtime.get()
     except ModuleNotFoundError as error:
         raise RuntimeUnavailableError(
             "--runtime executorch needs the executorch package and torch, which are not installed; expected the extra "
             "lite-nlp[export]"
         ) from error
-    return Runtime.get(), _unsafe_reset_threadpool

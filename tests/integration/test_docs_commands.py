@@ -37,7 +37,9 @@ class _Command:
 
 def _commands(page: str) -> Iterator[_Command]:
     """The lines of the page's ``bash`` blocks; a block headed ``bash not-run`` needs what a test cannot have."""
-    for block in re.findall(r"^```bash\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
+    for block in re.findall(
+        r"^```bash\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    ):
         for line in block.replace("\\\n", " ").splitlines():
             if line.strip():
                 stated = re.search(r"# exits with (\d+)", line)
