@@ -20,8 +20,8 @@ TEST_SETS = {"tatoeba test": "tatoeba/test", "multi30k test2016": "multi30k/test
 
 CARD = """# {name}
 
-English to German, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters without
-embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes.
+English to German, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters
+without embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes.
 
 ## Scores
 
@@ -53,6 +53,8 @@ lite-nlp data prepare --train tatoeba/train.en.gz tatoeba/train.de.gz \\
 lite-nlp train {preset} --data runs/data-en-de --out runs/{name} --set training.max_steps={steps}
 {compress}
 ```
+
+{note}
 
 ## Data and licences
 
@@ -97,6 +99,7 @@ def main() -> None:
     parser.add_argument("--copies", type=Path, required=True)
     parser.add_argument("--training-run", type=Path, required=True)
     parser.add_argument("--compress-command", required=True)
+    parser.add_argument("--note", default="", help="How the run differed from these commands.")
     parser.add_argument("--processor", default="one to two cores of a server CPU")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
@@ -132,6 +135,7 @@ def main() -> None:
         hours=metrics["seconds"] / 3600,
         processor=arguments.processor,
         compress=arguments.compress_command,
+        note=arguments.note,
     )
     write_text(arguments.out.with_suffix(".md"), text)
     print(text)
