@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from export.quiet import quiet_libraries, quiet_startup
+from export.quiet import quiet_libraries
+from export.runtime.executorch_runner import start_runtime
 from export.tracing import TracedModel
 from lite_nlp.errors import ModelError
 
@@ -164,11 +165,7 @@ def _call(graph: Any, target: Callable[..., Any], arguments: tuple[Any, ...], va
 
 def _check_kernels(program: bytes) -> None:
     """Loading a method resolves each of its operators to a kernel."""
-    with quiet_startup():
-        from executorch.runtime import Runtime
-
-        runtime = Runtime.get()
-    loaded = runtime.load_program(program)
+    loaded = start_runtime(threads=1).load_program(program)
     for method in ("encode", "decode_step"):
         try:
             loaded.load_method(method)

@@ -9,7 +9,7 @@ from export.quiet import quiet_libraries, quiet_startup
 from export.runtime.manifest import Manifest
 from lite_nlp.errors import BundleError, RuntimeUnavailableError
 
-__all__ = ["ExecuTorchRunner"]
+__all__ = ["ExecuTorchRunner", "start_runtime"]
 
 
 class ExecuTorchRunner:
@@ -30,7 +30,7 @@ class ExecuTorchRunner:
         self._encoded = manifest.encoded
         self._changing = manifest.changing
         self._max_batch = manifest.bounds.executorch_batch
-        runtime = _start_runtime(threads)
+        runtime = start_runtime(threads=threads)
         try:
             # Kept: the methods are views of the program.
             self._program = runtime.load_program(program)
@@ -76,7 +76,12 @@ def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
     return [output.numpy() for output in outputs]
 
 
-def _start_runtime(threads: int) -> Any:
+def start_runtime(*, threads: int) -> Any:
+    """The process's ExecuTorch runtime, its pool set to ``threads``.
+
+    Raises:
+        RuntimeUnavailableError: If ExecuTorch is not installed.
+    """
     try:
         with quiet_libraries(), quiet_startup():
             from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
