@@ -1,6 +1,7 @@
 """What a MODEL argument means: a model directory, a ``.lnlp`` file, a bundle, or the name of a shipped model."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -99,17 +100,19 @@ def read_config(source: Source) -> "Config":
     if source.kind == "container":
         from compress.container import read_container
 
-        files = read_container(source.path).files
-        if "config.toml" not in files:
-            raise ContainerError(
-                f"{source.path}: expected a model with config.toml, found {sorted(files) or 'no files'}"
-            )
-        text = files["config.toml"]
+        content = _member(read_container(source.path).files, "config.toml", source.path)
     else:
         from export.runtime import open_bundle
 
-        text = open_bundle(source.path).read("config.toml")
-    return parse_config(text.decode("utf-8"), name=str(source.path))
+        content = open_bundle(source.path).read("config.toml")
+    return parse_config(content.decode("utf-8"), name=str(source.path))
+
+
+def _member(files: Mapping[str, bytes], name: str, path: Path) -> bytes:
+    """A file that every container of a model holds."""
+    if name not in files:
+        raise ContainerError(f"{path}: expected a model with {name}, found {sorted(files) or 'no files'}")
+    return files[name]
 
 
 def load_model(source: str | None) -> LoadedModel:
@@ -122,6 +125,7 @@ def load_model(source: str | None) -> LoadedModel:
     import torch
 
     from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.models.config import parse_config
     from lite_nlp.models.directory import load_model_directory, model_from_state
 
     resolved = resolve_source(source)
@@ -138,12 +142,11 @@ def load_model(source: str | None) -> LoadedModel:
         from compress.container import read_container
 
         container = read_container(resolved.path)
-        config = read_config(resolved)
-        for name in ("tokenizer.json", "metrics.json"):
-            if name not in container.files:
-                raise ContainerError(f"{resolved.path}: expected a model with {name}, found {sorted(container.files)}")
-        tokenizer_json = container.files["tokenizer.json"]
-        metrics = json.loads(container.files["metrics.json"])
+        config_toml, tokenizer_json, metrics_json = (
+            _member(container.files, name, resolved.path) for name in ("config.toml", "tokenizer.json", "metrics.json")
+        )
+        config = parse_config(config_toml.decode("utf-8"), name=str(resolved.path))
+        metrics = json.loads(metrics_json)
         state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
     tokenizer = Tokenizer.from_json(tokenizer_json)
     if tokenizer.vocab_size != config.model.src_vocab_size or tokenizer.vocab_size != config.model.tgt_vocab_size:
