@@ -10,6 +10,7 @@ __all__ = [
     "OutputError",
     "RuntimeUnavailableError",
     "TrainingError",
+    "UnknownOperatorError",
 ]
 
 
@@ -47,3 +48,7 @@ class TrainingError(LiteNlpError):
 
 class OutputError(LiteNlpError):
     """An output exists already, or writing it failed midway (full disk, no permission)."""
+
+
+class UnknownOperatorError(LiteNlpError):
+    """An operator does arithmetic on tensors, but no formula says how many Mult-Adds it takes."""
