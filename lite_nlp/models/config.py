@@ -1,28 +1,21 @@
 """The validated configuration of a model and its training: what a preset file holds. Imports no torch."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.errors import ConfigError
+from lite_nlp.models.architecture import ModelConfig, Section
 
 __all__ = ["Config", "ModelConfig", "Reproduces", "TrainingConfig", "dump_config", "load_config", "parse_config"]
 
-Family = Literal["transformer", "lite-transformer", "lightconv"]
 
-
-class _Section(BaseModel):
-    """A section that rejects unknown keys and silent conversions such as "3" for 3."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class Reproduces(_Section):
+class Reproduces(Section):
     """The published row that a preset reproduces."""
 
     paper: str
@@ -30,99 +23,7 @@ class Reproduces(_Section):
     row: str
 
 
-class ModelConfig(_Section):
-    """Architecture of an encoder-decoder.
-
-    Families (Lite Transformer, section 4): ``transformer`` has full-width self-attention; ``lite-transformer`` runs
-    attention on the first half of the channels and a convolution on the second half, in parallel (LSRA);
-    ``lightconv`` has a full-width convolution in place of self-attention (Wu et al. 2019).
-    """
-
-    family: Family
-    src_vocab_size: int = Field(default=8000, ge=4)
-    tgt_vocab_size: int = Field(default=8000, ge=4)
-    #: none: three tables; decoder: target input and output share one; all: source shares it too.
-    tie_embeddings: Literal["none", "decoder", "all"] = "all"
-    embed_dim: int = Field(ge=2)
-    ffn_dim: int = Field(ge=1)
-    num_encoder_layers: int = Field(default=6, ge=1)
-    num_decoder_layers: int = Field(default=6, ge=1)
-    #: Heads of self-attention (of its half of the channels in a lite-transformer).
-    num_heads: int = Field(default=4, ge=1)
-    #: Heads of cross-attention, which always has the full width.
-    cross_num_heads: int = Field(default=4, ge=1)
-    #: One odd kernel size per encoder layer; empty for a transformer.
-    kernel_sizes: tuple[int, ...] = ()
-    #: One kernel size per decoder layer.
-    decoder_kernel_sizes: tuple[int, ...] = ()
-    conv_type: Literal["lightweight", "dynamic"] = "lightweight"
-    conv_glu: bool = False
-    conv_num_heads: int = Field(default=4, ge=1)
-    #: LayerNorm before each block (pre-norm) instead of after the residual sum (post-norm).
-    pre_norm: bool = False
-    #: LayerNorm after the last layer of each stack; wanted with pre_norm.
-    final_norm: bool = False
-    dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
-    attention_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    ffn_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    conv_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
-    #: Longest sequence, in tokens with the end mark, that the position table covers.
-    max_positions: int = Field(default=1024, ge=2)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _lists_to_tuples(cls, values: Any) -> Any:
-        if not isinstance(values, Mapping):
-            return values
-        return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-
-    @property
-    def attention_dim(self) -> int:
-        """Channels of the self-attention branch; 0 if there is none."""
-        return {"transformer": self.embed_dim, "lite-transformer": self.embed_dim // 2, "lightconv": 0}[self.family]
-
-    @property
-    def conv_dim(self) -> int:
-        """Channels of the convolution branch; 0 if there is none."""
-        return self.embed_dim - self.attention_dim
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if self.tie_embeddings == "all" and self.src_vocab_size != self.tgt_vocab_size:
-            raise ValueError(
-                "tie_embeddings = 'all' needs one vocabulary: expected src_vocab_size = tgt_vocab_size, "
-                f"found {self.src_vocab_size} and {self.tgt_vocab_size}"
-            )
-        if self.family == "lite-transformer" and self.embed_dim % 2:
-            raise ValueError(
-                f"embed_dim: a lite-transformer splits it in halves, expected an even number, found {self.embed_dim}"
-            )
-        self._check_heads("num_heads", self.num_heads, "the attention channels", self.attention_dim)
-        self._check_heads("cross_num_heads", self.cross_num_heads, "embed_dim", self.embed_dim)
-        self._check_heads("conv_num_heads", self.conv_num_heads, "the convolution channels", self.conv_dim)
-        self._check_kernels("kernel_sizes", self.kernel_sizes, self.num_encoder_layers)
-        self._check_kernels("decoder_kernel_sizes", self.decoder_kernel_sizes, self.num_decoder_layers)
-        for size in self.kernel_sizes:
-            if size % 2 == 0:
-                raise ValueError(f"kernel_sizes: expected odd sizes (centred in the encoder), found {size}")
-        return self
-
-    def _check_heads(self, key: str, heads: int, what: str, channels: int) -> None:
-        if channels % heads:
-            raise ValueError(f"{key}: expected a divisor of {what} ({channels}), found {heads}")
-
-    def _check_kernels(self, key: str, sizes: tuple[int, ...], layers: int) -> None:
-        expected = layers if self.conv_dim else 0
-        if len(sizes) != expected:
-            raise ValueError(
-                f"{key}: expected {expected} sizes for a {self.family} with {layers} layers, found {len(sizes)}"
-            )
-        for size in sizes:
-            if size < 1:
-                raise ValueError(f"{key}: expected sizes of at least 1, found {size}")
-
-
-class TrainingConfig(_Section):
+class TrainingConfig(Section):
     """How a model is trained. Lengths are in optimizer steps unless the name says otherwise."""
 
     seed: int = Field(default=1, ge=0)
@@ -158,7 +59,7 @@ class TrainingConfig(_Section):
     max_tokens: int = Field(default=256, ge=2)
 
 
-class Config(_Section):
+class Config(Section):
     """A whole preset: its name, the published row it reproduces if any, model and training."""
 
     name: str
