@@ -187,3 +187,66 @@ def test_a_hand_counted_model() -> None:
 def test_lengths_that_the_model_cannot_take(src_len: int, tgt_len: int, named: str) -> None:
     with pytest.raises(ConfigError, match=rf"{named} length: expected 1 to 1024 tokens \(model.max_positions\), found"):
         _count("lite-transformer-wmt-200", src_len=src_len, tgt_len=tgt_len)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_beam_multiplies_the_steps_but_not_the_source(beam: int) -> None:
+    """The formulas of papers.md's d 160 row: the encoder and two projections of cross-attention stay."""
+    one = _count("lite-transformer-iwslt-160").by_part()
+    wide = count_model(load_config("lite-transformer-iwslt-160").model, beam=beam)
+    parts = wide.by_part()
+    assert wide.macs_paper == 54_288_000
+    for part, cost in parts.items():
+        if part.startswith(("encoder", "embeddings")):
+            assert cost.executed == one[part].executed
+        elif part == "decoder.cross_attention":
+            keys_and_values = 6 * 2 * 160 * 160 * 30
+            assert cost.executed - keys_and_values == beam * (one[part].executed - keys_and_values)
+        else:
+            assert cost.executed == beam * one[part].executed
+
+
+def test_groups_in_their_order_hold_everything() -> None:
+    count = _count("lite-transformer-wmt-496")
+    groups = count.by_group()
+    assert list(groups) == [
+        "embeddings",
+        "encoder",
+        "decoder",
+        "cross_attention",
+        "ffn",
+        "convolution",
+        "layer_norm",
+        "output",
+    ]
+    # Counted on the released model.
+    assert {group: cost.params for group, cost in groups.items()} == {
+        "embeddings": 32_768 * 496,
+        "encoder": 1_482_048,
+        "decoder": 1_482_048,
+        "cross_attention": 5_916_288,
+        "ffn": 2 * 2_958_144,
+        "convolution": 2 * (741_024 + 370_512 + 117_056),
+        "layer_norm": 11_904 + 17_856,
+        "output": 0,
+    }
+    assert groups["layer_norm"].paper == 446_400
+    assert sum(cost.paper for cost in groups.values()) == 527_436_480
+    assert sum(cost.executed for cost in groups.values()) == count.macs_executed
+    assert all(group == cost.part for group, cost in groups.items())
+
+
+def test_a_group_that_a_model_lacks_is_zero() -> None:
+    convolution = _count("transformer-wmt-128").by_group()["convolution"]
+    assert (convolution.params, convolution.paper, convolution.executed) == (0, 0, 0)
+
+
+def test_parameters_of_matrices_alone() -> None:
+    """Transformer base without biases and LayerNorms: 44,040,192 (R2D2's table 2 prints 44M)."""
+    count = _count("transformer-cnndm-512")
+    assert (count.params_paper, count.params_weights) == (44_138_496, 44_040_192)
+
+
+def test_a_beam_of_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="beam: expected at least 1 hypothesis, found 0"):
+        count_model(load_config("transformer-wmt-128").model, beam=0)
