@@ -7,13 +7,15 @@ tables out; ``count_params = "total"`` holds them against every stored parameter
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from lite_nlp.budget.formulas import Cost, ModelCount
 
-__all__ = ["CountParams", "Limits", "Verdict", "check_budget"]
+__all__ = ["CountParams", "Limits", "Verdict", "check_budget", "name_quantity"]
 
 CountParams = Literal["total", "paper"]
+
+_NAMES: Final = {"macs": "Mult-Adds (paper)", "params": "parameters", "size_bytes": "file size in bytes"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +82,12 @@ def check_budget(count: ModelCount, limits: Limits, *, size_bytes: int | None = 
     if size_bytes is not None and limits.max_size_bytes is not None:
         verdicts.append(Verdict(quantity="size_bytes", found=size_bytes, limit=limits.max_size_bytes))
     return tuple(verdicts)
+
+
+def name_quantity(verdict: Verdict, limits: Limits) -> str:
+    """What a verdict is about, for people, with the convention that it was counted in."""
+    name = _NAMES[verdict.quantity]
+    return f"{name} ({limits.count_params})" if verdict.quantity == "params" else name
 
 
 def _largest(count: ModelCount, figure: Callable[[Cost], int]) -> tuple[tuple[str, int], ...]:
