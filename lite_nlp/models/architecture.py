@@ -45,7 +45,7 @@ class ModelConfig(Section):
     #: none: three tables; decoder: target input and output share one; all: source shares it too.
     tie_embeddings: Literal["none", "decoder", "all"] = "all"
     #: What leads from the tables to the model's width (Subformer, section 3.2 and table 1): nothing, one Linear, two
-    #: with a ReLU between, or a small Transformer layer (SAFE).
+    #: in a row, or a small Transformer layer (SAFE).
     embedding: Literal["table", "linear", "two-layer-linear", "safe"] = "table"
     #: Width of the tables; 0: embed_dim.
     embedding_dim: int = Field(default=0, ge=0)

@@ -111,15 +111,21 @@ class CrossAttention(nn.Module):
             nn.init.xavier_uniform_(part, gain=2**-0.5)
         self.out_proj = xavier_linear(embed_dim, embed_dim)
 
-    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values, each (B, H, S, D / H), of the encoded source ``memory`` (B, S, D)."""
-        key, value = self.memory_proj(memory).chunk(2, dim=-1)
-        return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
+    def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
+        """What ``forward`` takes as state: keys and values, each (B, H, S, D / H), of the encoded source ``memory``.
 
-    def forward(self, x: Tensor, key: Tensor, value: Tensor, src_mask: Tensor) -> Tensor:
-        """Attend from ``x`` (B, T, D) to projected ``key`` and ``value`` under ``src_mask`` (B, S)."""
+        Args:
+            memory: (B, S, D).
+            src_mask: (B, S), not used here: ``forward`` masks the scores.
+        """
+        key, value = self.memory_proj(memory).chunk(2, dim=-1)
+        return {"cross_key": split_heads(key, self.num_heads), "cross_value": split_heads(value, self.num_heads)}
+
+    def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor) -> Tensor:
+        """Attend from ``x`` (B, T, D) to what ``project_memory`` returned, under ``src_mask`` (B, S)."""
         query = split_heads(self.query_proj(x), self.num_heads)
         mask = src_mask[:, None, None, :]
+        key, value = state["cross_key"], state["cross_value"]
         out = _attend(query, key, value, mask=mask, dropout=self.dropout, training=self.training)
         projected: Tensor = self.out_proj(merge_heads(out))
         return projected

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from lite_nlp.models.attention import CrossAttention, SelfAttention, xavier_linear
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.convolution import Convolution
+from lite_nlp.models.specs import LayerSpec
 
 __all__ = ["DecoderLayer", "EncoderLayer", "FeedForward", "TokenMixer"]
 
@@ -20,31 +21,15 @@ class TokenMixer(nn.Module):
 
     Args:
         config: The model's configuration.
-        kernel_size: Taps of the convolution; not used without one.
+        spec: The layer's widths, heads, taps and kinds.
         causal: Whether a token sees only itself and what came before.
     """
 
-    def __init__(self, *, config: ModelConfig, kernel_size: int, causal: bool) -> None:
+    def __init__(self, *, config: ModelConfig, spec: LayerSpec, causal: bool) -> None:
         super().__init__()
-        self.widths = [config.attention_dim, config.conv_dim]
-        self.attention = (
-            SelfAttention(embed_dim=config.attention_dim, num_heads=config.num_heads, dropout=config.attention_dropout)
-            if config.attention_dim
-            else None
-        )
-        self.convolution = (
-            Convolution(
-                channels=config.conv_dim,
-                kernel_size=kernel_size,
-                num_heads=config.conv_num_heads,
-                dynamic=config.conv_type == "dynamic",
-                glu=config.conv_glu,
-                causal=causal,
-                dropout=config.conv_dropout,
-            )
-            if config.conv_dim
-            else None
-        )
+        self.widths = [spec.attention_dim, spec.conv_dim]
+        self.attention = _self_attention(config, spec) if spec.attention_dim else None
+        self.convolution = _convolution(config, spec, causal=causal) if spec.conv_dim else None
 
     def forward(self, x: Tensor, attention_mask: Tensor, token_mask: Tensor | None) -> Tensor:
         """Mix ``x`` (B, T, D); the masks are those of the two branches' ``forward``."""
@@ -124,69 +109,105 @@ class _ResidualLayer(nn.Module):
 class EncoderLayer(_ResidualLayer):
     """Token mixer and feed-forward block.
 
+    The layer owns its LayerNorms, and its blocks only where its spec says so: ``forward`` is given the layer whose
+    blocks it applies, so that every parameter has one place and one name however many positions share it.
+
     Args:
         config: The model's configuration.
-        kernel_size: Taps of this layer's convolution; not used without one.
+        spec: This layer's widths, heads, taps and kinds.
     """
 
-    def __init__(self, *, config: ModelConfig, kernel_size: int) -> None:
-        super().__init__(config)
-        self.mixer = TokenMixer(config=config, kernel_size=kernel_size, causal=False)
-        self.mixer_norm = nn.LayerNorm(config.embed_dim)
-        self.ffn = FeedForward(embed_dim=config.embed_dim, ffn_dim=config.ffn_dim, dropout=config.ffn_dropout)
-        self.ffn_norm = nn.LayerNorm(config.embed_dim)
+    mixer: TokenMixer
+    ffn: FeedForward
 
-    def forward(self, x: Tensor, src_mask: Tensor) -> Tensor:
-        """Encode ``x`` (B, S, D) whose real tokens are True in ``src_mask`` (B, S)."""
-        mixed = self.mixer(self._before(x, self.mixer_norm), src_mask[:, None, None, :], src_mask)
+    def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
+        super().__init__(config)
+        self.owner = spec.owner
+        if spec.is_owner:
+            self.mixer = TokenMixer(config=config, spec=spec, causal=False)
+        self.mixer_norm = nn.LayerNorm(spec.embed_dim)
+        if spec.is_owner:
+            self.ffn = FeedForward(embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout)
+        self.ffn_norm = nn.LayerNorm(spec.embed_dim)
+
+    def forward(self, x: Tensor, src_mask: Tensor, owner: "EncoderLayer") -> Tensor:
+        """Encode ``x`` (B, S, D) whose real tokens are True in ``src_mask`` (B, S), with the blocks of ``owner``."""
+        mixed = owner.mixer(self._before(x, self.mixer_norm), src_mask[:, None, None, :], src_mask)
         x = self._after(x, mixed, self.mixer_norm)
-        return self._after(x, self.ffn(self._before(x, self.ffn_norm)), self.ffn_norm)
+        return self._after(x, owner.ffn(self._before(x, self.ffn_norm)), self.ffn_norm)
 
 
 class DecoderLayer(_ResidualLayer):
-    """Causal token mixer, cross-attention and feed-forward block.
+    """Causal token mixer, cross-attention and feed-forward block; sharing works as in ``EncoderLayer``.
 
     Args:
         config: The model's configuration.
-        kernel_size: Taps of this layer's convolution; not used without one.
+        spec: This layer's widths, heads, taps and kinds.
     """
 
-    def __init__(self, *, config: ModelConfig, kernel_size: int) -> None:
-        super().__init__(config)
-        self.mixer = TokenMixer(config=config, kernel_size=kernel_size, causal=True)
-        self.mixer_norm = nn.LayerNorm(config.embed_dim)
-        self.cross = CrossAttention(
-            embed_dim=config.embed_dim, num_heads=config.cross_num_heads, dropout=config.attention_dropout
-        )
-        self.cross_norm = nn.LayerNorm(config.embed_dim)
-        self.ffn = FeedForward(embed_dim=config.embed_dim, ffn_dim=config.ffn_dim, dropout=config.ffn_dropout)
-        self.ffn_norm = nn.LayerNorm(config.embed_dim)
+    mixer: TokenMixer
+    cross: CrossAttention
+    ffn: FeedForward
 
-    def forward(self, x: Tensor, tgt_mask: Tensor, memory: Tensor, src_mask: Tensor) -> Tensor:
+    def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
+        super().__init__(config)
+        self.owner = spec.owner
+        if spec.is_owner:
+            self.mixer = TokenMixer(config=config, spec=spec, causal=True)
+        self.mixer_norm = nn.LayerNorm(spec.embed_dim)
+        if spec.is_owner:
+            self.cross = _cross_attention(config, spec)
+        self.cross_norm = nn.LayerNorm(spec.embed_dim)
+        if spec.is_owner:
+            self.ffn = FeedForward(embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout)
+        self.ffn_norm = nn.LayerNorm(spec.embed_dim)
+
+    def forward(self, x: Tensor, tgt_mask: Tensor, memory: Tensor, src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
         """Decode all of ``x`` (B, T, D) at once over the encoded source ``memory`` (B, S, D).
 
         No padding mask is needed on the target side: its padding is on the right and every block is causal.
         """
-        mixed = self.mixer(self._before(x, self.mixer_norm), tgt_mask, None)
+        mixed = owner.mixer(self._before(x, self.mixer_norm), tgt_mask, None)
         x = self._after(x, mixed, self.mixer_norm)
-        key, value = self.cross.project_memory(memory)
-        return self._finish(x, key, value, src_mask)
+        return self._finish(x, owner.cross.project_memory(memory, src_mask), src_mask, owner)
 
-    def _finish(self, x: Tensor, key: Tensor, value: Tensor, src_mask: Tensor) -> Tensor:
+    def _finish(self, x: Tensor, cross_state: dict[str, Tensor], src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
         """The blocks after the mixer, the same for all tokens at once and for one."""
-        crossed = self.cross(self._before(x, self.cross_norm), key, value, src_mask)
+        crossed = owner.cross(self._before(x, self.cross_norm), cross_state, src_mask)
         x = self._after(x, crossed, self.cross_norm)
-        return self._after(x, self.ffn(self._before(x, self.ffn_norm)), self.ffn_norm)
+        return self._after(x, owner.ffn(self._before(x, self.ffn_norm)), self.ffn_norm)
 
-    def init_state(self, memory: Tensor, capacity: int) -> dict[str, Tensor]:
-        """Empty caches for ``capacity`` tokens and the projected source, of the batch of ``memory`` (B, S, D)."""
-        key, value = self.cross.project_memory(memory)
-        return {**self.mixer.init_state(memory, capacity), "cross_key": key, "cross_value": value}
+    def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int, owner: "DecoderLayer") -> dict[str, Tensor]:
+        """This position's state: empty caches for ``capacity`` tokens and the projected source ``memory`` (B, S, D).
+
+        Layers that share blocks have a state each: they see different inputs.
+        """
+        return {**owner.mixer.init_state(memory, capacity), **owner.cross.project_memory(memory, src_mask)}
 
     def step(
-        self, x: Tensor, state: dict[str, Tensor], position: Tensor, src_mask: Tensor
+        self, x: Tensor, state: dict[str, Tensor], position: Tensor, src_mask: Tensor, owner: "DecoderLayer"
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Decode one token ``x`` (B, 1, D) at ``position`` (B,); returns the output and the whole new state."""
-        mixed, changed = self.mixer.step(self._before(x, self.mixer_norm), state, position)
+        mixed, changed = owner.mixer.step(self._before(x, self.mixer_norm), state, position)
         x = self._after(x, mixed, self.mixer_norm)
-        return self._finish(x, state["cross_key"], state["cross_value"], src_mask), {**state, **changed}
+        return self._finish(x, state, src_mask, owner), {**state, **changed}
+
+
+def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention:
+    return SelfAttention(embed_dim=spec.attention_dim, num_heads=spec.num_heads, dropout=config.attention_dropout)
+
+
+def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention:
+    return CrossAttention(embed_dim=spec.memory_dim, num_heads=config.cross_num_heads, dropout=config.attention_dropout)
+
+
+def _convolution(config: ModelConfig, spec: LayerSpec, *, causal: bool) -> Convolution:
+    return Convolution(
+        channels=spec.conv_dim,
+        kernel_size=spec.kernel_size,
+        num_heads=config.conv_num_heads,
+        dynamic=config.conv_type == "dynamic",
+        glu=config.conv_glu,
+        causal=causal,
+        dropout=config.conv_dropout,
+    )

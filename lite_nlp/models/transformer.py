@@ -11,6 +11,7 @@ from lite_nlp.models.attention import causal_mask, xavier_linear
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.embeddings import Positions, token_embedding
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
+from lite_nlp.models.specs import decoder_specs, encoder_specs
 
 __all__ = ["EncoderDecoder"]
 
@@ -33,11 +34,8 @@ class EncoderDecoder(nn.Module):
         self.own_tgt_embedding = None if tied == "all" else token_embedding(config.tgt_vocab_size, config.embed_dim)
         self.own_output = xavier_linear(config.embed_dim, config.tgt_vocab_size, bias=False) if tied == "none" else None
         self.positions = Positions(max_positions=config.max_positions, embed_dim=config.embed_dim)
-        # Without a convolution there are no kernel sizes to hand out; the layers then ignore the number.
-        kernels = config.kernel_sizes or (1,) * config.num_encoder_layers
-        decoder_kernels = config.decoder_kernel_sizes or (1,) * config.num_decoder_layers
-        self.encoder = nn.ModuleList(EncoderLayer(config=config, kernel_size=size) for size in kernels)
-        self.decoder = nn.ModuleList(DecoderLayer(config=config, kernel_size=size) for size in decoder_kernels)
+        self.encoder = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
+        self.decoder = nn.ModuleList(DecoderLayer(config=config, spec=spec) for spec in decoder_specs(config))
         self.encoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
 
@@ -51,8 +49,15 @@ class EncoderDecoder(nn.Module):
         """The output projection (V, D), whichever module owns it."""
         return self.tgt_table if self.own_output is None else self.own_output.weight
 
-    def _decoder_layers(self) -> Iterator[DecoderLayer]:
-        return (cast(DecoderLayer, layer) for layer in self.decoder)
+    def _encoder_layers(self) -> Iterator[tuple[EncoderLayer, EncoderLayer]]:
+        """Each layer, and the layer whose blocks it applies."""
+        layers = [cast(EncoderLayer, layer) for layer in self.encoder]
+        return ((layer, layers[layer.owner]) for layer in layers)
+
+    def _decoder_layers(self) -> Iterator[tuple[DecoderLayer, DecoderLayer]]:
+        """Each layer, and the layer whose blocks it applies."""
+        layers = [cast(DecoderLayer, layer) for layer in self.decoder]
+        return ((layer, layers[layer.owner]) for layer in layers)
 
     def _embed(self, tokens: Tensor, table: Tensor, positions: Tensor) -> Tensor:
         embedded = F.embedding(tokens, table) * self.embed_scale + positions
@@ -69,8 +74,8 @@ class EncoderDecoder(nn.Module):
             The encoded source (B, S, D); rows where ``src_mask`` is False are meaningless.
         """
         x = self._embed(src_tokens, self.src_embedding.weight, self.positions.first(src_tokens.shape[1]))
-        for layer in self.encoder:
-            x = layer(x, src_mask)
+        for layer, owner in self._encoder_layers():
+            x = layer(x, src_mask, owner)
         normed: Tensor = self.encoder_norm(x)
         return normed
 
@@ -79,8 +84,8 @@ class EncoderDecoder(nn.Module):
         memory = self.encode(src_tokens, src_mask)
         x = self._embed(tgt_tokens, self.tgt_table, self.positions.first(tgt_tokens.shape[1]))
         mask = causal_mask(tgt_tokens.shape[1], x.device)
-        for layer in self.decoder:
-            x = layer(x, mask, memory, src_mask)
+        for layer, owner in self._decoder_layers():
+            x = layer(x, mask, memory, src_mask, owner)
         return F.linear(self.decoder_norm(x), self.output_table)
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
@@ -97,8 +102,8 @@ class EncoderDecoder(nn.Module):
             ``cross_value`` (B, H, S, head_dim), where the layer has them. Keyed by layer position.
         """
         state = {"position": torch.zeros_like(src_mask[:, 0], dtype=torch.int64), "src_mask": src_mask}
-        for index, layer in enumerate(self._decoder_layers()):
-            for name, value in layer.init_state(memory, capacity).items():
+        for index, (layer, owner) in enumerate(self._decoder_layers()):
+            for name, value in layer.init_state(memory, src_mask, capacity, owner).items():
                 state[f"layers.{index}.{name}"] = value
         return state
 
@@ -115,9 +120,9 @@ class EncoderDecoder(nn.Module):
         position, src_mask = state["position"], state["src_mask"]
         x = self._embed(tokens[:, None], self.tgt_table, self.positions.at(position)[:, None, :])
         new_state = {"position": position + 1, "src_mask": src_mask}
-        for index, layer in enumerate(self._decoder_layers()):
+        for index, (layer, owner) in enumerate(self._decoder_layers()):
             prefix = f"layers.{index}."
             own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-            x, changed = layer.step(x, own, position, src_mask)
+            x, changed = layer.step(x, own, position, src_mask, owner)
             new_state |= {prefix + name: value for name, value in changed.items()}
         return F.linear(self.decoder_norm(x)[:, 0], self.output_table), {name: new_state[name] for name in state}
