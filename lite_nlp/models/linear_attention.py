@@ -1,0 +1,250 @@
+"""Linear attention (T2R, Kasai et al. 2021, section 2.2): in parallel for training, as a recurrence for decoding.
+
+A feature map phi replaces the exponential: the similarity of a query and a key is phi(q / sqrt(d)) . phi(k). What was
+attended to is then summed up in a state S (k, d) and a normalizer z (k) per head, whose size does not depend on the
+length. Queries are divided by sqrt(d) and normalizers are at least 0.01, as in the authors' code; the paper is silent.
+Attention weights are never made, so there is no dropout of them (nor is there in the authors' fast path).
+
+Shape letters as in ``attention``, and k features per head, N chunks of c tokens.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.models.attention import merge_heads, split_heads, xavier_linear
+from lite_nlp.models.feature_maps import FeatureMap, LearnedFeatures
+
+__all__ = ["LinearCrossAttention", "LinearSelfAttention", "causal_linear_attention"]
+
+#: Tokens whose similarities are computed directly; what came before them is in the state.
+CHUNK: Final = 64
+
+#: Smallest normalizer (the authors' code): a query that is similar to nothing gets an output near zero.
+_FLOOR: Final = 0.01
+
+
+def _normalize(weighted: Tensor, similarity: Tensor) -> Tensor:
+    """Divide sums of values (..., d) by the sums (..., 1) of their similarities.
+
+    Random features can make a sum negative; its size counts then, as in the authors' cross-attention.
+    """
+    return weighted / similarity.abs().clamp(min=_FLOOR)
+
+
+def _exact(*tensors: Tensor) -> list[Tensor]:
+    """The tensors in fp32 (or fp64), in which long sums lose nothing that matters."""
+    return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
+
+
+def _no_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Keeps products in the type of their operands; nothing where autocast is off, so that exporters see no context."""
+    if torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
+
+
+def _sum_up(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """State (..., k, d) and normalizer (..., k) of features ``key`` (..., S, k) and ``value`` (..., S, d)."""
+    return torch.matmul(key.transpose(-2, -1), value), key.sum(dim=-2)
+
+
+def _read(query: Tensor, state: Tensor, normalizer: Tensor) -> Tensor:
+    """What features ``query`` (B, H, T, k) find in ``state`` (B, H, k, d); (B, H, T, d)."""
+    return _normalize(torch.matmul(query, state), torch.matmul(query, normalizer[..., None]))
+
+
+def causal_linear_attention(query: Tensor, key: Tensor, value: Tensor, *, chunk: int = CHUNK) -> Tensor:
+    """Attention of every token to itself and what came before (equations 4 and 5), without a (T, T) matrix.
+
+    Within a chunk similarities are computed directly; the state before each chunk comes from a running sum over
+    chunks. Time and memory grow linearly with T; all sums are in fp32.
+
+    Args:
+        query: Features (B, H, T, k).
+        key: Features (B, H, T, k).
+        value: (B, H, T, d).
+        chunk: Tokens c of a chunk; the result does not depend on it.
+
+    Returns:
+        (B, H, T, d), in the type of ``value``.
+    """
+    with _no_autocast(value.device):
+        length = value.shape[2]
+        size = min(chunk, length)
+        padding = -length % size
+        # Padding has no features: it adds nothing to any state.
+        queries, keys, values = (
+            F.pad(x, (0, 0, 0, padding)).reshape(*x.shape[:2], -1, size, x.shape[3]) for x in _exact(query, key, value)
+        )  # (B, H, N, c, ...)
+        local = torch.matmul(queries, keys.transpose(-2, -1)).tril()
+        weighted = torch.matmul(local, values)
+        similarity = local.sum(dim=-1, keepdim=True)
+        if length > size:
+            state, normalizer = _sum_up(keys[:, :, :-1], values[:, :, :-1])
+            # The first chunk has nothing before it.
+            before = F.pad(state.cumsum(dim=2), (0, 0, 0, 0, 1, 0))
+            normalizer_before = F.pad(normalizer.cumsum(dim=2), (0, 0, 1, 0))
+            weighted = weighted + torch.matmul(queries, before)
+            similarity = similarity + torch.matmul(queries, normalizer_before[..., None])
+        return _normalize(weighted, similarity).flatten(2, 3)[:, :, :length].to(value.dtype)
+
+
+class LinearSelfAttention(nn.Module):
+    """Causal self-attention with a feature map; parameters as in ``SelfAttention``, and those of the map.
+
+    Args:
+        embed_dim: Channels D of input and output.
+        num_heads: Heads H, a divisor of ``embed_dim``.
+        feature_map: Turns queries and keys (B, H, T, D / H) into features (B, H, T, k).
+    """
+
+    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
+        self.feature_size = feature_map.feature_size
+        self.in_proj = xavier_linear(embed_dim, 3 * embed_dim)
+        for part in self.in_proj.weight.data.chunk(3):
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+        self.feature_map: FeatureMap | None = feature_map
+        self.out_proj = xavier_linear(embed_dim, embed_dim)
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of queries and keys (B, H, T, k), and values (B, H, T, D / H), of ``x`` (B, T, D)."""
+        projected = self.in_proj(x)
+        if self.feature_map is None:
+            width = self.num_heads * self.feature_size
+            query, key, value = projected.split([width, width, self.num_heads * self.head_dim], dim=-1)
+            return (
+                F.relu(split_heads(query, self.num_heads)),
+                F.relu(split_heads(key, self.num_heads)),
+                split_heads(value, self.num_heads),
+            )
+        query, key, value = (split_heads(part, self.num_heads) for part in projected.chunk(3, dim=-1))
+        return self.feature_map(query * self.head_dim**-0.5), self.feature_map(key), value
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Attend within ``x`` (B, T, D); ``mask`` is not used, since causality is built in. Returns (B, T, D)."""
+        out = causal_linear_attention(*self._project(x))
+        projected: Tensor = self.out_proj(merge_heads(out))
+        return projected
+
+    def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
+        """State (B, H, k, D / H) and normalizer (B, H, k) before the first token; the same for any ``capacity``."""
+        dtype = torch.promote_types(like.dtype, torch.float32)
+        state = like.new_zeros((like.shape[0], self.num_heads, self.feature_size, self.head_dim), dtype=dtype)
+        normalizer = like.new_zeros((like.shape[0], self.num_heads, self.feature_size), dtype=dtype)
+        return {"self_state": state, "self_normalizer": normalizer}
+
+    def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """One token ``x`` (B, 1, D) (equations 6 and 7); returns the output (B, 1, D) and the new state."""
+        with _no_autocast(x.device):
+            query, key, value = _exact(*self._project(x))
+            new_state = state["self_state"] + key.transpose(-2, -1) * value
+            normalizer = state["self_normalizer"] + key[:, :, 0]
+            out = _read(query, new_state, normalizer).to(x.dtype)
+            return self.out_proj(merge_heads(out)), {"self_state": new_state, "self_normalizer": normalizer}
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Merge a learned feature map into the projections (equation 8), for good: the output stays the same."""
+        if isinstance(self.feature_map, LearnedFeatures):
+            query, key, value = _split_linear(self.in_proj, 3)
+            scale = self.head_dim**-0.5
+            self.in_proj = _join_linears(
+                _merge_into(query, self.feature_map, scale=scale), _merge_into(key, self.feature_map), value
+            )
+            self.feature_map = None
+
+
+class LinearCrossAttention(nn.Module):
+    """Attention with a feature map to the encoded source, which is summed up once per sentence.
+
+    Parameters as in ``CrossAttention``, and those of the map.
+
+    Args:
+        embed_dim: Channels D of target, source and output.
+        num_heads: Heads H, a divisor of ``embed_dim``.
+        feature_map: Turns queries and keys (B, H, T, D / H) into features (B, H, T, k).
+    """
+
+    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.head_dim = embed_dim // num_heads
+        self.feature_size = feature_map.feature_size
+        self.query_proj = xavier_linear(embed_dim, embed_dim, gain=2**-0.5)
+        self.memory_proj = xavier_linear(embed_dim, 2 * embed_dim)
+        for part in self.memory_proj.weight.data.chunk(2):
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+        self.feature_map: FeatureMap | None = feature_map
+        self.out_proj = xavier_linear(embed_dim, embed_dim)
+
+    def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
+        """Sum up the encoded source ``memory`` (B, S, D), where ``src_mask`` (B, S) is True.
+
+        Returns:
+            ``cross_state`` (B, H, k, D / H) and ``cross_normalizer`` (B, H, k).
+        """
+        projected = self.memory_proj(memory)
+        width = projected.shape[-1] - self.num_heads * self.head_dim
+        key, value = projected.split([width, self.num_heads * self.head_dim], dim=-1)
+        key = self._features(split_heads(key, self.num_heads))
+        with _no_autocast(memory.device):
+            key, value = _exact(key.masked_fill(~src_mask[:, None, :, None], 0.0), split_heads(value, self.num_heads))
+            state, normalizer = _sum_up(key, value)
+        return {"cross_state": state, "cross_normalizer": normalizer}
+
+    def _features(self, x: Tensor) -> Tensor:
+        return F.relu(x) if self.feature_map is None else self.feature_map(x)
+
+    def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor | None = None) -> Tensor:
+        """Attend from ``x`` (B, T, D) to what ``project_memory`` returned; ``src_mask`` is in there already."""
+        query = split_heads(self.query_proj(x), self.num_heads)
+        # After merging the scale is in the weights.
+        query = self._features(query if self.feature_map is None else query * self.head_dim**-0.5)
+        with _no_autocast(x.device):
+            (query,) = _exact(query)
+            out = _read(query, state["cross_state"], state["cross_normalizer"]).to(x.dtype)
+        projected: Tensor = self.out_proj(merge_heads(out))
+        return projected
+
+    @torch.no_grad()
+    def merge(self) -> None:
+        """Merge a learned feature map into the projections (equation 8), for good: the output stays the same."""
+        if isinstance(self.feature_map, LearnedFeatures):
+            key, value = _split_linear(self.memory_proj, 2)
+            self.query_proj = _join_linears(
+                _merge_into(_split_linear(self.query_proj, 1)[0], self.feature_map, scale=self.head_dim**-0.5)
+            )
+            self.memory_proj = _join_linears(_merge_into(key, self.feature_map), value)
+            self.feature_map = None
+
+
+def _split_linear(linear: nn.Linear, parts: int) -> list[tuple[Tensor, Tensor]]:
+    """Weights and biases of the ``parts`` Linears that were fused into one."""
+    return list(zip(linear.weight.chunk(parts), linear.bias.chunk(parts), strict=True))
+
+
+def _merge_into(
+    projection: tuple[Tensor, Tensor], features: LearnedFeatures, *, scale: float = 1.0
+) -> tuple[Tensor, Tensor]:
+    """Weight (H k, D) and bias (H k) of the map after the projection; ``scale`` multiplies what lies between."""
+    weight, bias = projection
+    num_heads, _, head_dim = features.weight.shape
+    merged = torch.matmul(features.weight * scale, weight.view(num_heads, head_dim, -1)).flatten(0, 1)
+    shift = torch.matmul(features.weight * scale, bias.view(num_heads, head_dim, 1))[..., 0]
+    return merged, (features.bias + shift).flatten()
+
+
+def _join_linears(*parts: tuple[Tensor, Tensor]) -> nn.Linear:
+    """One Linear whose outputs are those of the parts, one after the other."""
+    weight = torch.cat([weight for weight, _ in parts])
+    linear = nn.Linear(weight.shape[1], weight.shape[0], device=weight.device, dtype=weight.dtype)
+    linear.weight.copy_(weight)
+    linear.bias.copy_(torch.cat([bias for _, bias in parts]))
+    return linear

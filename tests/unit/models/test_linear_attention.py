@@ -1,0 +1,318 @@
+"""Linear attention against a slow oracle, in parallel and step by step; its sizes against the paper's formulas."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lite_nlp.models.feature_maps import LearnedFeatures, RandomFeatures, build_feature_map
+from lite_nlp.models.linear_attention import CHUNK, LinearCrossAttention, LinearSelfAttention, causal_linear_attention
+
+Array = NDArray[np.float64]
+
+HEADS, WIDTH = 2, 12
+SIZES = {"t2r": 5, "elu": 6, "random-features": 8}
+
+
+def _features(kind: str) -> torch.nn.Module:
+    return build_feature_map(kind, num_heads=HEADS, head_dim=WIDTH // HEADS, feature_size=SIZES[kind])
+
+
+def _randomized(module: torch.nn.Module) -> Any:
+    """In fp64, with biases that are not zero, so that nothing hides."""
+    generator = torch.Generator().manual_seed(5)
+    module.double()
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.5, generator=generator)
+    return module
+
+
+def _self_attention(kind: str) -> LinearSelfAttention:
+    torch.manual_seed(1)
+    return _randomized(LinearSelfAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind)))
+
+
+def _cross_attention(kind: str) -> LinearCrossAttention:
+    torch.manual_seed(1)
+    return _randomized(LinearCrossAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind)))
+
+
+def _inputs(rows: int, length: int) -> Tensor:
+    return torch.randn(rows, length, WIDTH, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+
+def _phi(kind: str, features: torch.nn.Module, head: int) -> Callable[[Array], Array]:
+    """The feature map of one vector of one head, written out."""
+    weights = {name: value.detach().numpy() for name, value in features.state_dict().items()}
+    if kind == "t2r":
+        weight, bias = weights["weight"][head], weights["bias"][head]
+        return lambda x: np.array([max(0.0, float(row @ x) + shift) for row, shift in zip(weight, bias, strict=True)])
+    if kind == "elu":
+        return lambda x: np.array([value + 1 if value > 0 else math.exp(value) for value in x])
+    rows = [row * weights["temperature"][head] for row in weights["projections"][head]]
+
+    def random_features(x: Array) -> Array:
+        unit = x / math.sqrt(float(x @ x))
+        waves = [math.sin(float(row @ unit)) for row in rows] + [math.cos(float(row @ unit)) for row in rows]
+        return np.array(waves) / math.sqrt(len(rows))
+
+    return random_features
+
+
+def _attend(phi: Callable[[Array], Array], query: Array, keys: Array, values: Array) -> Array:
+    """Equation 4 for one query: the weighted mean of the values, with the authors' scale and floor."""
+    similarities = [float(phi(query / math.sqrt(len(query))) @ phi(key)) for key in keys]
+    weighted = sum(similarity * value for similarity, value in zip(similarities, values, strict=True))
+    return np.asarray(weighted / max(abs(sum(similarities)), 0.01))
+
+
+def _oracle(
+    kind: str, features: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, visible: Callable[[int], Array]
+) -> Tensor:
+    """Attention of one row, head by head and token by token; ``visible`` has the source positions each one sees."""
+    width = query.shape[-1] // HEADS
+    out = np.zeros(query.shape)
+    for head in range(HEADS):
+        part = slice(head * width, (head + 1) * width)
+        phi = _phi(kind, features, head)
+        queries, keys, values = (x.detach().numpy()[:, part] for x in (query, key, value))
+        for token in range(len(queries)):
+            seen = visible(token)
+            out[token, part] = _attend(phi, queries[token], keys[seen], values[seen])
+    return torch.from_numpy(out)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+@pytest.mark.parametrize("length", [1, 9, CHUNK, CHUNK + 1, 2 * CHUNK + 10])
+def test_parallel_form_equals_the_definition(kind: str, length: int) -> None:
+    attention = _self_attention(kind)
+    x = _inputs(2, length)
+    out = attention(x)
+    for row in range(2):
+        query, key, value = attention.in_proj(x[row]).chunk(3, dim=-1)
+        expected = _oracle(kind, attention.feature_map, query, key, value, lambda token: np.arange(token + 1))
+        torch.testing.assert_close(out[row], attention.out_proj(expected), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_recurrence_equals_the_parallel_form(kind: str) -> None:
+    attention = _self_attention(kind).float()
+    x = _inputs(3, 2 * CHUNK + 7).float()
+    state = attention.init_state(x, capacity=9)
+    shapes = {name: value.shape for name, value in state.items()}
+    steps = []
+    with torch.inference_mode():
+        for position in range(x.shape[1]):
+            out, state = attention.step(x[:, position : position + 1], state, torch.full((3,), position))
+            steps.append(out)
+            assert {name: value.shape for name, value in state.items()} == shapes
+        torch.testing.assert_close(torch.cat(steps, dim=1), attention(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_cross_attention_equals_the_definition_without_the_padding(kind: str) -> None:
+    attention = _cross_attention(kind)
+    x, memory = _inputs(2, 4), _inputs(2, 11).flip(1)
+    lengths = (11, 3)
+    mask = torch.arange(11)[None, :] < torch.tensor(lengths)[:, None]
+    out = attention(x, attention.project_memory(memory, mask))
+    for row, length in enumerate(lengths):
+        key, value = attention.memory_proj(memory[row]).chunk(2, dim=-1)
+        query = attention.query_proj(x[row])
+        seen = np.arange(length)
+        expected = _oracle(kind, attention.feature_map, query, key, value, lambda token, seen=seen: seen)
+        torch.testing.assert_close(out[row], attention.out_proj(expected), rtol=1e-9, atol=1e-9)
+
+
+def test_the_chunk_does_not_matter() -> None:
+    torch.manual_seed(3)
+    query, key, value = torch.rand(2, 3, 50, 4), torch.rand(2, 3, 50, 4), torch.randn(2, 3, 50, 5)
+    whole = causal_linear_attention(query, key, value, chunk=50)
+    for chunk in (1, 7, 25, 49, 64):
+        torch.testing.assert_close(causal_linear_attention(query, key, value, chunk=chunk), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_a_similarity_below_the_floor_is_divided_by_the_floor() -> None:
+    # One token: 0.02 * 0.1 = 0.002 of a value of 3, over 0.01 instead of 0.002.
+    out = causal_linear_attention(
+        torch.full((1, 1, 1, 1), 0.02), torch.full((1, 1, 1, 1), 0.1), torch.full((1, 1, 1, 1), 3.0)
+    )
+    assert out.item() == pytest.approx(0.6)
+    nothing = causal_linear_attention(torch.zeros(1, 1, 3, 2), torch.rand(1, 1, 3, 2), torch.rand(1, 1, 3, 2))
+    assert nothing.tolist() == [[[[0.0, 0.0]] * 3]]
+
+
+def test_long_sums_in_low_precision_stay_exact() -> None:
+    """A running mean of 4,096 ones: bf16 sums would stick at 256."""
+    ones = torch.ones(1, 1, 4096, 1, dtype=torch.bfloat16)
+    out = causal_linear_attention(ones, ones, ones)
+    assert (out.dtype, out.min().item(), out.max().item()) == (torch.bfloat16, 1.0, 1.0)
+    attention = LinearSelfAttention(
+        embed_dim=4, num_heads=2, feature_map=build_feature_map("elu", num_heads=2, head_dim=2, feature_size=2)
+    ).bfloat16()
+    x = torch.ones(1, 1, 4, dtype=torch.bfloat16)
+    out, state = attention.step(x, attention.init_state(x, 1), torch.zeros(1))
+    assert {value.dtype for value in state.values()} == {torch.float32}
+    assert out.dtype == torch.bfloat16
+
+
+class _Largest(TorchDispatchMode):
+    """Notes the most elements that any operator's output has."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for tensor in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(tensor, Tensor):
+                self.elements = max(self.elements, tensor.numel())
+        return out
+
+
+def _largest(attention: LinearSelfAttention, length: int) -> int:
+    with torch.device("meta"):
+        x = torch.empty(1, length, WIDTH, dtype=torch.float64, requires_grad=True)
+    with _Largest() as largest:
+        attention(x).sum().backward()
+    return largest.elements
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_memory_grows_with_the_length_and_not_with_its_square(kind: str) -> None:
+    attention = _self_attention(kind).to("meta")
+    sizes = {length: _largest(attention, length) for length in (4096, 8192, 16384)}
+    assert sizes[8192] == 2 * sizes[4096]
+    assert sizes[16384] == 2 * sizes[8192]
+    # Per token: a row of a chunk's similarities for each head, at most.
+    assert sizes[8192] <= 8192 * HEADS * CHUNK
+
+
+def _on_meta(width: int, heads: int, size: int, kind: str = "t2r") -> tuple[LinearSelfAttention, LinearCrossAttention]:
+    with torch.device("meta"):
+        return (
+            LinearSelfAttention(
+                embed_dim=width,
+                num_heads=heads,
+                feature_map=build_feature_map(kind, num_heads=heads, head_dim=width // heads, feature_size=size),
+            ),
+            LinearCrossAttention(
+                embed_dim=width,
+                num_heads=heads,
+                feature_map=build_feature_map(kind, num_heads=heads, head_dim=width // heads, feature_size=size),
+            ),
+        )
+
+
+def _numel(tensors: dict[str, Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors.values())
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "size", "floats"),
+    [(1024, 8, 32, 33_024), (1024, 16, 4, 4_160), (1024, 16, 32, 33_280)],
+)
+def test_sizes_of_the_papers_models(width: int, heads: int, size: int, floats: int) -> None:
+    """h k + r k floats of state; r k (d + 1) parameters of the map, which here is as many."""
+    own, cross = _on_meta(width, heads, size)
+    one = torch.empty(1, 1, width, device="meta")
+    many = torch.empty(1, 4096, width, device="meta")
+    mask = torch.ones(1, 4096, dtype=torch.bool, device="meta")
+    assert _numel(own.init_state(one, capacity=1)) == _numel(own.init_state(one, capacity=4096)) == floats
+    assert _numel(cross.project_memory(many, mask)) == floats
+    assert sum(parameter.numel() for parameter in own.feature_map.parameters()) == floats
+    assert sum(parameter.numel() for parameter in cross.feature_map.parameters()) == floats
+
+
+def test_seven_tenths_less_state_than_elu() -> None:
+    """Section 3.3, figure 3: "a 70% memory reduction" of causal 4 and cross 32 against 64 features each."""
+
+    def floats(kind: str, causal: int, cross: int) -> int:
+        one, mask = torch.empty(1, 1, 1024, device="meta"), torch.ones(1, 1, dtype=torch.bool, device="meta")
+        own, other = _on_meta(1024, 16, causal, kind)[0], _on_meta(1024, 16, cross, kind)[1]
+        return _numel(own.init_state(one, 1)) + _numel(other.project_memory(one, mask))
+
+    assert (floats("t2r", 4, 32), floats("elu", 64, 64)) == (37_440, 133_120)
+
+
+@pytest.mark.parametrize(
+    ("width", "heads", "size", "merged"),
+    [(1024, 8, 32, 524_288), (1024, 16, 4, 131_072), (1024, 16, 32, 1_048_576)],
+)
+def test_sizes_of_the_merged_maps(width: int, heads: int, size: int, merged: int) -> None:
+    """W~q and W~k, r k x h each, in place of two h x h matrices and the map."""
+    for attention in _on_meta(width, heads, size):
+        values_and_output = 2 * width * width
+        attention.merge()
+        weights = sum(parameter.numel() for parameter in attention.parameters() if parameter.dim() > 1)
+        assert weights == values_and_output + merged
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_merged_equals_unmerged(kind: str) -> None:
+    own, cross = _self_attention(kind), _cross_attention(kind)
+    x, memory = _inputs(2, CHUNK + 9), _inputs(2, 6).flip(1)
+    mask = torch.tensor([[True] * 6, [True] * 2 + [False] * 4])
+    names = {name for name, _ in own.named_parameters()}
+    before = own(x), cross(x, cross.project_memory(memory, mask))
+    first_step = own.step(x[:, :1], own.init_state(x, 1), torch.zeros(2))[0]
+    own.merge()
+    cross.merge()
+    after = own(x), cross(x, cross.project_memory(memory, mask))
+    torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(own.step(x[:, :1], own.init_state(x, 1), torch.zeros(2))[0], first_step)
+    # Only a learned map is linear before its nonlinearity; the others stay.
+    left = {name for name in names if name.startswith("feature_map")} if kind != "t2r" else set()
+    assert {name for name, _ in own.named_parameters() if name.startswith("feature_map")} == left
+
+
+def test_learned_features_begin_like_a_linear() -> None:
+    """Uniform within 1 / sqrt(d), weights and biases: variance 1 / 3d."""
+    torch.manual_seed(0)
+    features = LearnedFeatures(num_heads=64, head_dim=16, feature_size=32)
+    for values in (features.weight, features.bias):
+        assert values.abs().max().item() <= 0.25
+        assert values.var().item() == pytest.approx(1 / 48, rel=0.1)
+
+
+def test_random_features_are_those_of_the_gaussian_kernel() -> None:
+    torch.manual_seed(0)
+    features = RandomFeatures(num_heads=1, head_dim=4, feature_size=200_000)
+    x = torch.tensor([[3.0, 0.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0], [-0.1, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
+    phi = features(x[None, None])[0, 0]
+    # exp(-|a - b|^2 / 2) of the unit vectors, whose squared distances are 2 - 2 cos.
+    cosines = torch.tensor([1.0, 0.0, -1.0, 0.5**0.5])
+    torch.testing.assert_close(phi @ phi[0], (cosines - 1).exp(), rtol=0.0, atol=0.01)
+    assert torch.isfinite(features(torch.zeros(1, 1, 1, 4))).all()
+    assert "projections" in features.state_dict()
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_gradients_equal_finite_differences(kind: str) -> None:
+    torch.manual_seed(2)
+    features = _features(kind).double()
+    x = torch.randn(1, HEADS, 7, WIDTH // HEADS, dtype=torch.float64, requires_grad=True)
+    value = torch.randn(1, HEADS, 7, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(
+        lambda x, value: causal_linear_attention(features(x), features(x.flip(2)), value, chunk=3), (x, value)
+    )
+
+
+@pytest.mark.parametrize("kind", SIZES)
+def test_gradients_reach_every_parameter_and_bf16_stays_finite(kind: str) -> None:
+    for bf16 in (False, True):
+        own, cross = _self_attention(kind).float(), _cross_attention(kind).float()
+        x = _inputs(2, CHUNK + 3).float()
+        mask = torch.tensor([[True] * (CHUNK + 3), [True] * 5 + [False] * (CHUNK - 2)])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
+            out = cross(own(x), cross.project_memory(x, mask))
+        out.float().square().sum().backward()
+        for name, parameter in [*own.named_parameters(), *cross.named_parameters()]:
+            assert parameter.grad is not None, name
+            assert torch.isfinite(parameter.grad).all(), name
+            assert parameter.grad.abs().max() > 0, name
