@@ -1,0 +1,321 @@
+"""The family of Linear layers: dense, R2D2, quaternion and low-rank.
+
+Shape letters: d inputs, k outputs, n Kronecker factors, r rank. All members map (..., d) to (..., k) and have the
+attributes ``in_features``, ``out_features`` and ``bias`` of ``nn.Linear``.
+
+R2D2 and quaternion layers hold fewer parameters than the k x d weight that they stand for. In training mode that weight
+is built anew in each call, or (R2D2) left out in favour of its factors where that takes fewer Mult-Adds. In evaluation
+mode without gradients the built weight is kept, so that a call costs what a dense layer's does; see ``BuiltLinear``.
+"""
+
+import math
+from abc import abstractmethod
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+from lite_nlp.models.specs import LinearKind
+
+__all__ = ["BuiltLinear", "LowRankLinear", "QuaternionLinear", "R2D2Linear", "build_linear", "xavier_linear"]
+
+
+def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
+    """A Linear with Xavier-uniform weights and zero bias."""
+    linear = nn.Linear(in_features, out_features, bias=bias)
+    nn.init.xavier_uniform_(linear.weight, gain=gain)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+def build_linear(
+    in_features: int,
+    out_features: int,
+    *,
+    kind: LinearKind = "dense",
+    n: int = 1,
+    rank: int = 0,
+    bias: bool = True,
+    gain: float = 1.0,
+) -> nn.Module:
+    """A member of the family whose weight has, entry by entry, the variance of a Xavier-uniform one; zero bias.
+
+    Args:
+        in_features: Inputs d.
+        out_features: Outputs k.
+        kind: Which member.
+        n: Kronecker factors of an R2D2 layer; not used by the others.
+        rank: Rank of a low-rank layer; not used by the others.
+        bias: Whether a bias is added.
+        gain: Factor on the standard deviation of the weight.
+
+    Raises:
+        ValueError: If ``n`` (or a quaternion's four components) does not divide both sizes, or the rank is not within
+            1..min(d, k).
+    """
+    if kind == "r2d2":
+        return R2D2Linear(in_features, out_features, n=n, bias=bias, gain=gain)
+    if kind == "quaternion":
+        return QuaternionLinear(in_features, out_features, bias=bias, gain=gain)
+    if kind == "low-rank":
+        return LowRankLinear(in_features, out_features, rank=rank, bias=bias, gain=gain)
+    return xavier_linear(in_features, out_features, bias=bias, gain=gain)
+
+
+class BuiltLinear(nn.Module):
+    """A Linear whose weight H (k, d) is built from fewer parameters, the factors.
+
+    Frozen: ``eval()`` (or ``freeze()``) builds H and keeps it beside the factors as a buffer, which calls without
+    gradients then use. The state dict holds the factors only. The kept weight does not go stale: ``train()`` drops it,
+    loading a state dict in evaluation mode rebuilds it, and every call first compares the factors' storage and version
+    counters with those that it was built from and rebuilds it if an optimizer, a compressor or anybody else has
+    written to them. Only writes that hide from PyTorch's version counter (``parameter.data.copy_``) need a
+    ``freeze()`` of their own. Traced calls (``torch.export``, fake tensors) cannot look at storage and take the kept
+    weight as it is, so that the graph holds one dense product.
+
+    Args:
+        in_features: Inputs d.
+        out_features: Outputs k.
+        bias: Whether a bias is added.
+    """
+
+    frozen_weight: Tensor | None
+
+    def __init__(self, in_features: int, out_features: int, *, bias: bool) -> None:
+        super().__init__()
+        self.in_features = in_features
+        self.out_features = out_features
+        self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
+        self.register_buffer("frozen_weight", None, persistent=False)
+        # Holding the tensors, not just their addresses, keeps an address from being given to other factors.
+        self._frozen_from: tuple[tuple[Tensor, int], ...] | None = None
+        self.register_load_state_dict_post_hook(_refreeze)  # type: ignore[no-untyped-call]
+
+    @abstractmethod
+    def factors(self) -> tuple[nn.Parameter, ...]:
+        """The parameters that H is built from."""
+
+    @abstractmethod
+    def build_weight(self) -> Tensor:
+        """Build H (k, d), differentiable in the factors."""
+
+    def freeze(self) -> None:
+        """Build H and keep it for calls in evaluation mode without gradients."""
+        device = self.factors()[0].device.type
+        # Made outside the caller's inference mode and autocast: the buffer outlives both.
+        with torch.inference_mode(mode=False), torch.no_grad():
+            if torch.amp.is_autocast_available(device):
+                with torch.autocast(device, enabled=False):
+                    self.frozen_weight = self.build_weight()
+            else:
+                self.frozen_weight = self.build_weight()
+        self._frozen_from = tuple((factor.detach(), factor._version) for factor in self.factors())
+
+    def train(self, mode: bool = True) -> Self:
+        """Switch between training, which drops the kept weight, and evaluation, which builds it."""
+        super().train(mode)
+        if mode:
+            self.frozen_weight = self._frozen_from = None
+        elif not any(factor.is_inference() for factor in self.factors()):
+            # Tensors made in inference mode have no version counter: a weight kept of them could go stale.
+            self.freeze()
+        return self
+
+    def dense_weight(self, x: Tensor) -> Tensor:
+        """H (k, d) to apply to ``x``: the kept one where it may be used, else built anew."""
+        kept = self._kept_weight(x)
+        return self.build_weight() if kept is None else kept
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x`` (..., d) to (..., k)."""
+        return F.linear(x, self.dense_weight(x), self.bias)
+
+    def _kept_weight(self, x: Tensor) -> Tensor | None:
+        if self.training or self.frozen_weight is None or self._frozen_from is None:
+            return None
+        if _is_traced(x):
+            return self.frozen_weight
+        factors = self.factors()
+        if torch.is_grad_enabled() and any(factor.requires_grad for factor in factors):
+            return None
+        for factor, (source, version) in zip(factors, self._frozen_from, strict=True):
+            if factor.data_ptr() != source.data_ptr() or factor._version != version:
+                self.freeze()
+                break
+        return self.frozen_weight
+
+    def extra_repr(self) -> str:
+        """The sizes, for ``print(model)``."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+class R2D2Linear(BuiltLinear):
+    """y = H x + b with H the sum over m of kron(A'_m, S'_m): n^3 + k d / n weights (R2D2, equations 2.2 to 2.4).
+
+    In the paper's letters ``diffusion[i]`` is A_i, (n, n), and column j of ``components[m]`` is row m of S_j, so that
+    A'_m[p, i] = A_i[p, m], S'_m = ``components[m]``, and
+
+        H[p * k/n + q, i * d/n + j] = sum over m of diffusion[i, p, m] * components[m, q, j].
+
+    Each A_i begins as a random orthogonal matrix, as those of the Hamilton product are, so that H has the variance of
+    the components.
+
+    Args:
+        in_features: Inputs d.
+        out_features: Outputs k.
+        n: Kronecker factors, a divisor of both; with 1, H is a scalar times a dense weight.
+        bias: Whether a bias is added.
+        gain: Factor on the standard deviation of the initial weight.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, n: int, bias: bool = True, gain: float = 1.0) -> None:
+        super().__init__(in_features, out_features, bias=bias)
+        if n < 1 or in_features % n or out_features % n:
+            raise ValueError(
+                f"R2D2 layer of {in_features} -> {out_features} features: expected n to divide both, found {n}"
+            )
+        self.n = n
+        self.diffusion = nn.Parameter(torch.empty(n, n, n))
+        self.components = nn.Parameter(torch.empty(n, out_features // n, in_features // n))
+        for block in self.diffusion.data:
+            nn.init.orthogonal_(block)
+        nn.init.uniform_(self.components, *_xavier_range(in_features, out_features, gain))
+
+    def factors(self) -> tuple[nn.Parameter, ...]:
+        """A and S."""
+        return self.diffusion, self.components
+
+    def build_weight(self) -> Tensor:
+        """H (k, d), for n k d Mult-Adds."""
+        n, outputs, inputs = self.components.shape
+        mixing = self.diffusion.transpose(0, 1).reshape(n * n, n)  # (p i, m)
+        blocks = torch.matmul(mixing, self.components.view(n, outputs * inputs))  # (p i, q j)
+        return blocks.view(n, n, outputs, inputs).transpose(1, 2).reshape(self.out_features, self.in_features)
+
+    def apply_factors(self, x: Tensor) -> Tensor:
+        """H ``x`` without building H, for k d + n^2 min(d, k) Mult-Adds per row; no bias."""
+        n, outputs, inputs = self.components.shape
+        rows = x.numel() // self.in_features
+        blocks = x.reshape(rows, n, inputs)  # (R, i, j)
+        if self.out_features <= self.in_features:
+            # S first, A on the narrower side.
+            columns = self.components.view(n * outputs, inputs).t()  # (j, m q)
+            spread = torch.matmul(blocks, columns).view(rows, n * n, outputs)  # (R, i m, q)
+            y = torch.matmul(self.diffusion.permute(1, 0, 2).reshape(n, n * n), spread)  # (R, p, q)
+        else:
+            mixing = self.diffusion.permute(1, 2, 0).reshape(n * n, n)  # (p m, i)
+            spread = torch.matmul(mixing, blocks).view(rows, n, n * inputs)  # (R, p, m j)
+            y = torch.matmul(spread, self.components.transpose(1, 2).reshape(n * inputs, outputs))  # (R, p, q)
+        return y.reshape(*x.shape[:-1], self.out_features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x`` (..., d) to (..., k), in the order of evaluation that takes fewer Mult-Adds."""
+        weight = self._kept_weight(x)
+        if weight is None and self._factors_are_cheaper(x):
+            y = self.apply_factors(x)
+            return y if self.bias is None else y + self.bias
+        return F.linear(x, self.build_weight() if weight is None else weight, self.bias)
+
+    def _factors_are_cheaper(self, x: Tensor) -> bool:
+        # Both orders apply k d per row; building adds n k d once and the factors add n^2 min(d, k) per row.
+        # A traced call has no number of rows to compare.
+        return not _is_traced(x) and x.numel() // self.in_features * self.n < max(self.in_features, self.out_features)
+
+    def extra_repr(self) -> str:
+        """The sizes, for ``print(model)``."""
+        return f"{super().extra_repr()}, n={self.n}"
+
+
+class QuaternionLinear(BuiltLinear):
+    """The Hamilton product of a quaternion of weights with one of inputs, k d / 4 weights (R2D2, equation 2.6).
+
+    ``components`` holds the weight's parts r, x, y, z, (k/4, d/4) each; the inputs' and outputs' parts are the quarters
+    of the channels. Building H only places the parts, so that one order of evaluation is enough.
+
+    Args:
+        in_features: Inputs d, a multiple of 4.
+        out_features: Outputs k, a multiple of 4.
+        bias: Whether a bias is added.
+        gain: Factor on the standard deviation of the initial weight.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> None:
+        super().__init__(in_features, out_features, bias=bias)
+        if in_features % 4 or out_features % 4:
+            raise ValueError(
+                f"quaternion layer: expected multiples of 4, found {in_features} -> {out_features} features"
+            )
+        self.components = nn.Parameter(torch.empty(4, out_features // 4, in_features // 4))
+        nn.init.uniform_(self.components, *_xavier_range(in_features, out_features, gain))
+
+    def factors(self) -> tuple[nn.Parameter, ...]:
+        """The four parts, as one parameter."""
+        return (self.components,)
+
+    def build_weight(self) -> Tensor:
+        """H (k, d), without Mult-Adds."""
+        r, x, y, z = self.components
+        rows = ([r, -x, -y, -z], [x, r, -z, y], [y, z, r, -x], [z, -y, x, r])
+        return torch.cat([torch.cat(row, dim=1) for row in rows])
+
+
+class LowRankLinear(nn.Module):
+    """Two Linears with r channels between and nothing in between: r (d + k) weights ("Factorized" in R2D2, table 2).
+
+    Args:
+        in_features: Inputs d.
+        out_features: Outputs k.
+        rank: r, within 1..min(d, k).
+        bias: Whether a bias is added to the output.
+        gain: Factor on the standard deviation of the initial weight, the product of the two.
+    """
+
+    def __init__(self, in_features: int, out_features: int, *, rank: int, bias: bool = True, gain: float = 1.0) -> None:
+        super().__init__()
+        if not 1 <= rank <= min(in_features, out_features):
+            raise ValueError(
+                f"low-rank layer of {in_features} -> {out_features} features: expected a rank within "
+                f"1..{min(in_features, out_features)}, found {rank}"
+            )
+        self.in_features = in_features
+        self.out_features = out_features
+        self.down_proj = nn.Linear(in_features, rank, bias=False)
+        self.up_proj = nn.Linear(rank, out_features, bias=bias)
+        # The inner channels keep the variance of the inputs; an entry of the product sums r terms.
+        nn.init.uniform_(self.down_proj.weight, *_uniform_range(1.0 / in_features))
+        variance = 2.0 * gain**2 / (in_features + out_features)
+        nn.init.uniform_(self.up_proj.weight, *_uniform_range(variance * in_features / rank))
+        if bias:
+            nn.init.zeros_(self.up_proj.bias)
+
+    @property
+    def bias(self) -> Tensor | None:
+        """The bias (k,), if there is one."""
+        return self.up_proj.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``x`` (..., d) to (..., k)."""
+        projected: Tensor = self.up_proj(self.down_proj(x))
+        return projected
+
+
+def _refreeze(module: nn.Module, _: object) -> None:
+    """After a state dict was loaded: a weight kept of the factors before is none of these."""
+    if isinstance(module, BuiltLinear) and module.frozen_weight is not None:
+        module.freeze()
+
+
+def _is_traced(x: Tensor) -> bool:
+    return torch.compiler.is_compiling() or isinstance(x, FakeTensor)
+
+
+def _xavier_range(in_features: int, out_features: int, gain: float) -> tuple[float, float]:
+    return _uniform_range(2.0 * gain**2 / (in_features + out_features))
+
+
+def _uniform_range(variance: float) -> tuple[float, float]:
+    bound = math.sqrt(3.0 * variance)
+    return -bound, bound

@@ -1,0 +1,78 @@
+"""A long short-term memory whose gates are Linears of any kind (R2D2, section 3.1).
+
+Shape letters: B batch, T tokens, D input channels, H hidden channels.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.models.linear import BuiltLinear, build_linear
+from lite_nlp.models.specs import LinearSpec
+
+__all__ = ["LSTM"]
+
+#: Forget, input and output gate, and the candidate: the paper's order.
+_NUM_GATES = 4
+
+
+class LSTM(nn.Module):
+    """One layer, left to right, over padded batches.
+
+    Each gate has one Linear for the input and one for the hidden state, eight in all, and there is one bias vector:
+    the layout with which the R2D2 paper's parameter counts (table 1) come out. The hidden state is sigmoid(o) tanh(c)
+    as in the LSTM that the paper compares with; its formula for h leaves both functions out.
+
+    Args:
+        input_dim: Channels D of the input.
+        hidden_dim: Channels H of the states.
+        linear: The kind of the gates' Linears.
+    """
+
+    def __init__(self, *, input_dim: int, hidden_dim: int, linear: LinearSpec) -> None:
+        super().__init__()
+        self.hidden_dim = hidden_dim
+        options = asdict(linear)
+        self.input_gates = nn.ModuleList(
+            build_linear(input_dim, hidden_dim, bias=False, **options) for _ in range(_NUM_GATES)
+        )
+        self.hidden_gates = nn.ModuleList(
+            build_linear(hidden_dim, hidden_dim, bias=False, **options) for _ in range(_NUM_GATES)
+        )
+        self.bias = nn.Parameter(torch.zeros(_NUM_GATES * hidden_dim))
+
+    def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Read ``x`` (B, T, D), T >= 1, whose real tokens are True in ``mask`` (B, T).
+
+        Returns:
+            The states after each token (B, T, H) and after the last one (B, H). Padding, wherever it is, leaves the
+            state as it was.
+        """
+        inputs = torch.cat([gate(x) for gate in self.input_gates], dim=-1) + self.bias  # (B, T, 4 H)
+        recur = self._recurrence(x)
+        hidden = x.new_zeros(x.shape[0], self.hidden_dim)
+        cell = torch.zeros_like(hidden)
+        states = []
+        for token, keep in zip(inputs.unbind(1), mask[:, :, None].unbind(1), strict=True):
+            forget, enter, leave, candidate = (token + recur(hidden)).chunk(_NUM_GATES, dim=-1)
+            new_cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
+            cell = torch.where(keep, new_cell, cell)
+            hidden = torch.where(keep, leave.sigmoid() * new_cell.tanh(), hidden)
+            states.append(hidden)
+        return torch.stack(states, dim=1), hidden
+
+    def _recurrence(self, x: Tensor) -> Callable[[Tensor], Tensor]:
+        """The gates' map of the hidden state, (B, H) -> (B, 4 H)."""
+        # A weight that has to be built is built once for all tokens, whatever a single token would make cheaper.
+        weights = [
+            gate.dense_weight(x) if isinstance(gate, BuiltLinear) else gate.weight
+            for gate in self.hidden_gates
+            if isinstance(gate, (BuiltLinear, nn.Linear))
+        ]
+        if len(weights) == _NUM_GATES:
+            weight = torch.cat(weights)
+            return lambda hidden: F.linear(hidden, weight)
+        return lambda hidden: torch.cat([gate(hidden) for gate in self.hidden_gates], dim=-1)
