@@ -1,12 +1,12 @@
 """Products in an ONNX graph that are summed afterwards: a contraction written as multiplication and sum.
 
-``Mul`` alone is no Mult-Add, and neither is a sum; together they are. The rule is the one of the operator-level counter
-(:mod:`lite_nlp.budget.counter`): a product of two floating-point tensors is remembered, through operators that only
-move its elements, until a sum takes it, which then counts one Mult-Add per element of the product. An addition takes
-an outer product in the same way (a state to which it is added). Masks and single numbers make no products.
+The rule is that of :mod:`lite_nlp.budget.contractions`, said of ONNX's operators: ``Mul`` of two floating-point tensors
+is remembered, through operators that move, mask or scale its elements, until a sum takes it, which then counts one
+Mult-Add per element of the product, once. An addition takes outer products only. Masks, numbers without axes and the
+square of a tensor make no products.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
@@ -15,25 +15,31 @@ from export.onnx_operators import Shape
 
 __all__ = ["Products"]
 
-#: Operators whose first input comes out with all its elements, in another order or shape.
-_MOVES: Final = frozenset({"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+#: Operators through which a product stays one.
+_CARRIERS: Final = frozenset(
+    {"Cast", "CastLike", "Compress", "Concat", "Div", "Dropout", "Expand", "Flatten", "Gather", "GatherElements"}
+    | {"GatherND", "Identity", "Neg", "Pad", "Reshape", "ReverseSequence", "Slice", "Split", "Squeeze", "Tile"}
+    | {"Transpose", "Trilu", "Unsqueeze", "Where"}
+)
 
-_SUMS: Final = frozenset({"CumSum", "ReduceMean", "ReduceSum"})
+_SUMS: Final = frozenset({"CumSum", "ReduceMean", "ReduceSum", "ScatterElements", "ScatterND"})
+_ADDITIONS: Final = frozenset({"Add", "Sub", "Sum"})
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Product:
-    """Elements of a product, and whether it has more of them than either factor."""
+    """A product not summed so far: its number of elements, and whether that exceeds both factors'."""
 
     elements: int
     outer: bool
+    counted: bool = False
 
 
 class Products:
     """What is known of the values of one graph, while it is walked in order."""
 
     def __init__(self) -> None:
-        self._products: dict[str, _Product] = {}
+        self._products: dict[str, tuple[_Product, ...]] = {}
         self._masks: set[str] = set()
 
     def follow(self, node: Any, tensors: Mapping[str, tuple[Shape, bool]]) -> int:
@@ -46,32 +52,50 @@ class Products:
         Returns:
             Mult-Adds of the products that the node sums, 0 for most nodes.
         """
+        # Integers that say where and how far are neither factors nor masks.
+        inputs = [name for name in node.input if name and (tensors[name][1] or node.op_type not in _CARRIERS)]
+        self._masks.update(name for name in node.input if name and not tensors[name][1])
+        if node.op_type in _SUMS:
+            return _count(self._of(inputs))
+        if node.op_type in _ADDITIONS:
+            # The complement of a mask (1 - mask) is one too.
+            axed = [name for name in inputs if tensors[name][0]]
+            self._note(node, (), mask=len(axed) == 1 and axed[0] in self._masks)
+            return _count(product for product in self._of(inputs) if product.outer)
         if node.op_type == "Mul":
             self._multiply(node, tensors)
-        elif node.op_type in _MOVES:
-            self._move(node, tensors)
-        elif node.op_type in _SUMS:
-            return self._elements(node.input[0])
-        elif node.op_type in ("Add", "Sub", "Sum"):
-            return sum(self._elements(name, outer=True) for name in node.input)
+        elif node.op_type in _CARRIERS:
+            cast = node.op_type == "Cast" and node.input[0] in self._masks
+            mask = cast or (bool(inputs) and all(name in self._masks for name in inputs))
+            self._note(node, tuple(self._of(inputs)), mask=mask)
         return 0
 
     def _multiply(self, node: Any, tensors: Mapping[str, tuple[Shape, bool]]) -> None:
-        shape, floating = tensors[node.output[0]]
-        factors = [tensors[name][0] for name in node.input]
-        if floating and all(factors) and not self._masks.intersection(node.input):
-            elements = prod(shape)
-            outer = all(prod(factor) < elements for factor in factors)
-            self._products[node.output[0]] = _Product(elements, outer)
+        carried = tuple(self._of(node.input))
+        factors = [name for name in node.input if tensors[name][0] and name not in self._masks]
+        if len(set(factors)) == 2:
+            elements = prod(tensors[node.output[0]][0])
+            larger = elements > max(prod(tensors[name][0]) for name in factors)
+            carried = (_Product(elements, larger or any(product.outer for product in carried)),)
+        self._note(node, carried, mask=all(name in self._masks for name in node.input))
 
-    def _move(self, node: Any, tensors: Mapping[str, tuple[Shape, bool]]) -> None:
-        taken, made = node.input[0], node.output[0]
-        from_floating, to_floating = tensors[taken][1], tensors[made][1]
-        if taken in self._masks or (to_floating and not from_floating):
-            self._masks.add(made)
-        if taken in self._products:
-            self._products[made] = self._products[taken]
+    def _of(self, names: Iterable[str]) -> list[_Product]:
+        """The products in the named values that nothing has summed so far, each once."""
+        found = (product for name in names for product in self._products.get(name, ()))
+        return list(dict.fromkeys(product for product in found if not product.counted))
 
-    def _elements(self, name: str, *, outer: bool = False) -> int:
-        product = self._products.get(name)
-        return product.elements if product is not None and (product.outer or not outer) else 0
+    def _note(self, node: Any, products: tuple[_Product, ...], *, mask: bool) -> None:
+        for name in node.output:
+            if products:
+                self._products[name] = products
+            if mask:
+                self._masks.add(name)
+
+
+def _count(products: Iterable[_Product]) -> int:
+    """Sum up ``products`` and remember that they are counted."""
+    elements = 0
+    for product in products:
+        elements += product.elements
+        product.counted = True
+    return elements

@@ -140,9 +140,13 @@ def test_products_that_are_summed_count_once_per_element() -> None:
     nodes = [
         helper.make_node("Mul", ["x", "z"], ["product"]),
         helper.make_node("Transpose", ["product"], ["moved"], perm=[1, 0]),
-        helper.make_node("ReduceSum", ["moved", "axes"], ["y"]),
+        helper.make_node("Where", ["mask", "moved", "zero"], ["masked"]),
+        helper.make_node("ReduceSum", ["masked", "axes"], ["y"]),
+        helper.make_node("ReduceMean", ["masked", "axes"], ["again"]),
     ]
-    work = count_onnx(_model(nodes, {"x": (4, 5), "z": (1, 5)}, ["y"], {"axes": np.array([1])}), {})
+    inputs = {"x": (4, 5), "z": (1, 5), "mask": (TensorProto.BOOL, (5, 4))}
+    constants = {"axes": np.array([1]), "zero": np.float32(0)}
+    work = count_onnx(_model(nodes, inputs, ["y", "again"], constants), {})
     assert work.by_kind() == {"matmul": 0, "convolution": 0, "contraction": 20, "layer_norm": 0}
 
 
@@ -168,12 +172,21 @@ def test_an_outer_product_added_to_a_state_counts() -> None:
             helper.make_node("Mul", ["x", "row"], ["m"]),
             helper.make_node("ReduceSum", ["m"], ["y"]),
         ],
+        # A complement is a mask as well: (1 - mask) * x.
+        [
+            helper.make_node("Cast", ["mask"], ["floats"], to=FLOAT),
+            helper.make_node("Sub", ["one", "floats"], ["complement"]),
+            helper.make_node("Mul", ["complement", "x"], ["m"]),
+            helper.make_node("ReduceSum", ["m"], ["y"]),
+        ],
+        # A square is a statistic of one tensor.
+        [helper.make_node("Mul", ["x", "x"], ["m"]), helper.make_node("ReduceMean", ["m"], ["y"])],
         # A sum of what was not multiplied.
         [helper.make_node("Softmax", ["x"], ["m"]), helper.make_node("ReduceSum", ["m"], ["y"])],
     ],
 )
 def test_products_that_are_no_contraction(nodes) -> None:
-    constants = {"scale": np.float32(0.5), "axes": np.array([0])}
+    constants = {"scale": np.float32(0.5), "one": np.float32(1), "axes": np.array([0])}
     inputs = {"x": (4, 5), "z": (4, 5), "mask": (INT64, (4, 5))}
     assert count_onnx(_model(nodes, inputs, ["y"], constants), {}).total == 0
 
