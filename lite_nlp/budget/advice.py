@@ -136,7 +136,7 @@ class _Dimension:
     least: int = 1
 
 
-#: What can be made smaller. Keys that a config does not have, or where 0 stands for another key, are passed over.
+#: What can be made smaller; a key that is 0 stands for another one, or for nothing, and has no smaller value.
 _EMBED_DIM: Final = _Dimension(("embed_dim",))
 _LAYERS: Final = _Dimension(("num_encoder_layers", "num_decoder_layers"))
 _DIMENSIONS: Final = (
@@ -149,6 +149,7 @@ _DIMENSIONS: Final = (
     _Dimension(("embedding_dim",)),
     _Dimension(("sandwich_dim",)),
     _Dimension(("sandwich_ffn_dim",)),
+    _Dimension(("linear_rank",)),
     _Dimension(("self_feature_size", "cross_feature_size")),
 )
 
@@ -169,9 +170,10 @@ def advise(
     """What would bring a model under every limit that it exceeds.
 
     Mult-Adds and parameters: for each dimension the largest value with which both are within their limits, everything
-    else as it is. Two things follow: ``ffn_dim`` stays the whole multiple of ``embed_dim`` that it is, and lists of
-    kernel sizes lose their last entries with the layers. Only values that the config accepts are tried. If no
-    dimension suffices alone, the pair of ``embed_dim`` and layers of which most is kept.
+    else as it is. Some things follow: ``ffn_dim`` stays the whole multiple of ``embed_dim`` that it is, an equal
+    ``embedding_dim`` stays equal, and lists of kernel sizes lose their last entries with the layers. Only values that
+    the config accepts are tried. If no dimension suffices alone, the pair of ``embed_dim`` and layers of which most is
+    kept.
 
     Args:
         model: The architecture counted.
@@ -267,7 +269,7 @@ class _Trial:
 
     def _now(self, dimension: _Dimension) -> int:
         """The dimension's value: the largest of its keys."""
-        values: list[int] = [self._before.get(key, 0) for key in dimension.keys]
+        values: list[int] = [self._before[key] for key in dimension.keys]
         return max(values)
 
     def _bounded(self, *bounds: tuple[_Dimension, int]) -> dict[str, Any]:
@@ -275,11 +277,12 @@ class _Trial:
         after = dict(self._before)
         for dimension, bound in bounds:
             for key in dimension.keys:
-                if key in after:
-                    after[key] = min(after[key], bound)
+                after[key] = min(after[key], bound)
         times, rest = divmod(self._before["ffn_dim"], self._before["embed_dim"])
         if after["embed_dim"] < self._before["embed_dim"] and rest == 0:
             after["ffn_dim"] = times * after["embed_dim"]
+        if self._before["embedding_dim"] == self._before["embed_dim"]:
+            after["embedding_dim"] = min(after["embedding_dim"], after["embed_dim"])
         for layers, sizes in _PER_LAYER.items():
             after[sizes] = after[sizes][: after[layers]]
         return after

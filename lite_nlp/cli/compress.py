@@ -1,7 +1,7 @@
 """``lite-nlp compress``: sensitivity, pruning, k-means, entropy coding; the ledger."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,6 +12,21 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from lite_nlp.cli.console import out, print_json, progress_bar
+from lite_nlp.cli.gate import (
+    MAX_MACS,
+    MAX_PARAMS,
+    AllowOption,
+    CountParamsOption,
+    Gate,
+    MaxMacsOption,
+    MaxParamsOption,
+    MaxSizeOption,
+    SrcLenOption,
+    TgtLenOption,
+    enforce_budget,
+    enforce_size,
+    read_limits,
+)
 from lite_nlp.cli.quantities import parse_size
 from lite_nlp.cli.translator_source import ModelArgument, ThreadsOption
 from lite_nlp.files import atomic_directory, check_output
@@ -68,26 +83,43 @@ def compress(
     threads: ThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    max_macs: MaxMacsOption = MAX_MACS,
+    max_params: MaxParamsOption = MAX_PARAMS,
+    count_params: CountParamsOption = "paper",
+    max_size: MaxSizeOption = None,
+    src_len: SrcLenOption = None,
+    tgt_len: TgtLenOption = None,
+    allow_over_budget: AllowOption = False,
 ) -> None:
-    """Make a model smaller, stage by stage; every figure is measured on the file that the stage wrote."""
+    """Make a model smaller, stage by stage; every figure is measured on the file that the stage wrote.
+
+    A model over budget, or a final file over --max-size, ends it with exit code 3 unless --allow-over-budget is given.
+    """
     if target_ratio is not None and target_ratio <= 1:
         raise typer.BadParameter(f"--target-ratio: expected more than 1, found {target_ratio}")
     if structured_ffn is not None and not 0 < structured_ffn < 1:
         raise typer.BadParameter(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
     if no_finetune and finetune_steps is not None:
         raise typer.BadParameter("--no-finetune and --finetune-steps: expected one of them")
+    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
+    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
     target_bytes = None if target_size is None else parse_size(target_size)
+    if target_bytes is not None and limits.max_size_bytes is not None and target_bytes > limits.max_size_bytes:
+        raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")
     check_output(out_directory, force=force)
 
     import torch
 
     from compress.pipeline import CompressionOptions, compress_model
     from lite_nlp.cli.calibration import data_calibration, everyday_calibration
-    from lite_nlp.cli.model_source import load_model
+    from lite_nlp.cli.model_source import load_model, read_config, resolve_source
 
     if threads is not None:
         torch.set_num_threads(threads)
     loaded = load_model(model)
+    named = model or loaded.name
+    if structured_ffn is None:
+        enforce_budget(loaded.config.model, gate, target=named)
     calibration = everyday_calibration(loaded.tokenizer) if data is None else data_calibration(data, loaded.tokenizer)
     options = CompressionOptions(
         tolerance=_TOLERANCE_WITHOUT_FINETUNING if no_finetune else _TOLERANCE,
@@ -99,12 +131,16 @@ def compress(
         rows = compress_model(
             loaded.model,
             out=directory,
-            task=_task(loaded, calibration, report),
+            task=_task(loaded, calibration, report, gate),
             options=options,
-            shrink=None if structured_ffn is None else lambda module: _shrink(loaded, module, structured_ffn),
+            shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=None if no_finetune else _finetuning(loaded, calibration, finetune_steps),
             progress=report,
         )
+        # Before the directory is put in place: what is too large is not left behind.
+        file = directory / rows[-1].file
+        config = read_config(resolve_source(str(file)))
+        enforce_size(config.model, gate, target=named, size_bytes=file.stat().st_size)
     if as_json:
         print_json({"model": loaded.name, "text": calibration.name, "stages": [row.as_dict() for row in rows]})
     else:
@@ -140,7 +176,7 @@ def _reporting() -> Iterator[_Report]:
         report.finish()
 
 
-def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report) -> "Task":
+def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report, gate: Gate) -> "Task":
     """Everything that compression has to know about translation."""
     from compress.ledger import Task
     from lite_nlp.budget.formulas import count_model
@@ -154,7 +190,8 @@ def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report) ->
         return _score(loaded, model, calibration, report) | {"loss": round(mean_loss(model, calibration.scan), 4)}
 
     def count_macs(model: Any) -> int:
-        return count_model(model.config).macs_paper
+        src_len, tgt_len = gate.lengths(model.config)
+        return count_model(model.config, src_len=src_len, tgt_len=tgt_len).macs_paper
 
     return Task(
         name=loaded.name,
@@ -222,6 +259,19 @@ def _finetuning(loaded: "LoadedModel", calibration: "Calibration", steps: int | 
         pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
         shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
     )
+
+
+def _shrinking(
+    loaded: "LoadedModel", fraction: float, gate: Gate, named: str
+) -> "Callable[[nn.Module], EncoderDecoder]":
+    """Structured pruning, with the smaller model held against the budget in place of the original."""
+
+    def shrink(model: "nn.Module") -> "EncoderDecoder":
+        smaller = _shrink(loaded, model, fraction)
+        enforce_budget(smaller.config, gate, target=named)
+        return smaller
+
+    return shrink
 
 
 def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "EncoderDecoder":

@@ -8,9 +8,24 @@ import typer
 from rich.table import Table
 
 from lite_nlp.cli.console import err, out, print_json
+from lite_nlp.cli.gate import (
+    MAX_MACS,
+    MAX_PARAMS,
+    AllowOption,
+    CountParamsOption,
+    Gate,
+    MaxMacsOption,
+    MaxParamsOption,
+    MaxSizeOption,
+    SrcLenOption,
+    TgtLenOption,
+    enforce_budget,
+    enforce_size,
+    read_limits,
+)
 from lite_nlp.cli.model_source import LoadedModel, load_model
 from lite_nlp.errors import RuntimeUnavailableError
-from lite_nlp.files import check_output
+from lite_nlp.files import atomic_file, check_output
 
 if TYPE_CHECKING:
     from export.pipeline import ModelCard
@@ -62,15 +77,25 @@ def export(
     ] = _MAX_TGT_TOKENS,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    max_macs: MaxMacsOption = MAX_MACS,
+    max_params: MaxParamsOption = MAX_PARAMS,
+    count_params: CountParamsOption = "paper",
+    max_size: MaxSizeOption = None,
+    src_len: SrcLenOption = None,
+    tgt_len: TgtLenOption = None,
+    allow_over_budget: AllowOption = False,
 ) -> None:
     """Export a model to a bundle: ONNX and ExecuTorch graphs, tokenizer, config and manifest in one .zip file.
 
-    The bundle appears only after both runtimes have translated sentences to the very tokens that the model gives.
+    The bundle appears only after both runtimes have translated sentences to the very tokens that the model gives. A
+    model over budget, or a bundle over --max-size, ends it with exit code 3 unless --allow-over-budget is given.
     """
     if output.suffix != ".zip":
         raise typer.BadParameter(f"--out: expected a name that ends in .zip, found {output}")
     if precision is Precision.INT8:
         raise RuntimeUnavailableError("--precision int8: expected fp32, the only precision that export writes so far")
+    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
+    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
     check_output(output, force=force)
     try:
         from export.pipeline import Proof, export_bundle
@@ -83,6 +108,8 @@ def export(
     from lite_nlp.models.step_model import TorchStepModel
 
     loaded = load_model(model)
+    named = model or loaded.name
+    enforce_budget(loaded.config.model, gate, target=named)
     positions = loaded.config.model.max_positions
     bounds = Bounds(
         source=min(max_src_tokens, positions),
@@ -94,15 +121,18 @@ def export(
         src_rows=_proof_rows(loaded, bounds.source),
         options=SearchOptions(max_steps=min(_PROOF_STEPS, bounds.capacity)),
     )
-    manifest = export_bundle(
-        output,
-        model=loaded.model,
-        card=_describe(loaded),
-        bounds=bounds,
-        proof=proof,
-        force=force,
-        report=lambda message: err.print(message, markup=False, soft_wrap=True),
-    )
+    with atomic_file(output) as weighed:
+        manifest = export_bundle(
+            weighed,
+            model=loaded.model,
+            card=_describe(loaded),
+            bounds=bounds,
+            proof=proof,
+            report=lambda message: err.print(message, markup=False, soft_wrap=True),
+        )
+        # Before the bundle is put in place: one that is too large is not left behind, nor an older one lost.
+        size_bytes = weighed.stat().st_size
+        enforce_size(loaded.config.model, gate, target=named, size_bytes=size_bytes, bundle=True)
     if as_json:
         print_json(_to_json(output, manifest))
     else:

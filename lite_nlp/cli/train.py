@@ -1,11 +1,25 @@
 """``lite-nlp train``: a preset or config file, trained on a data directory."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from lite_nlp.cli.console import err, out
+from lite_nlp.cli.gate import (
+    MAX_MACS,
+    MAX_PARAMS,
+    AllowOption,
+    CountParamsOption,
+    Gate,
+    MaxMacsOption,
+    MaxParamsOption,
+    SrcLenOption,
+    TgtLenOption,
+    enforce_budget,
+    read_limits,
+)
 from lite_nlp.errors import TrainingError
 
 if TYPE_CHECKING:
@@ -33,16 +47,29 @@ def train(
         str | None, typer.Option("--init-from", metavar="MODEL", help="Begin with the weights of this model.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the run in --out.")] = False,
+    max_macs: MaxMacsOption = MAX_MACS,
+    max_params: MaxParamsOption = MAX_PARAMS,
+    count_params: CountParamsOption = "paper",
+    src_len: SrcLenOption = None,
+    tgt_len: TgtLenOption = None,
+    allow_over_budget: AllowOption = False,
 ) -> None:
-    """Train a model; run it under `accelerate launch` or `torchrun` to use many processes or machines."""
+    """Train a model; run it under `accelerate launch` or `torchrun` to use many processes or machines.
+
+    A model over budget is not trained (exit code 3) unless --allow-over-budget is given.
+    """
     if resume and force:
         raise typer.BadParameter("--resume goes on with a run, --force throws it away: expected one of them")
+    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params)
+    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
     from lite_nlp.data.corpus import open_data
     from lite_nlp.models.config import load_config
 
     loaded = load_config(config, overrides or ())
     directory = open_data(data)
     fitted = _fit_vocabulary(loaded, directory.tokenizer.vocab_size)
+    # Launchers number the processes; the first speaks for all, and all stop.
+    enforce_budget(fitted.model, gate, target=config, quiet=os.environ.get("RANK", "0") != "0")
     metrics = _train(
         fitted, directory, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
         announce_vocabulary=fitted != loaded,

@@ -63,6 +63,12 @@ def test_ffn_dim_follows_as_the_same_multiple_or_not_at_all() -> None:
     assert (other.overrides, other.macs) == (("model.embed_dim=4",), 620)
 
 
+def test_an_equal_width_of_the_tables_follows() -> None:
+    # Without following, every smaller embed_dim would be refused: plain tables have the model's width.
+    found = _by_key(_advise(_model(embedding_dim=16), Limits(max_macs=1000)))["model.embed_dim"]
+    assert set(found.overrides) == {"model.embed_dim=6", "model.ffn_dim=6", "model.embedding_dim=6"}
+
+
 def test_ffn_dim_alone() -> None:
     # 12 x 256 + 11 x 16 = 3248, and 64 for each inner channel: 11 of them leave 48 of 4000.
     found = _by_key(_advise(_model(), Limits(max_macs=4000)))["model.ffn_dim"]
