@@ -4,6 +4,7 @@ __all__ = [
     "BundleError",
     "ConfigError",
     "ContainerError",
+    "CountError",
     "DataError",
     "LiteNlpError",
     "ModelError",
@@ -50,5 +51,9 @@ class OutputError(LiteNlpError):
     """An output exists already, or writing it failed midway (full disk, no permission)."""
 
 
-class UnknownOperatorError(LiteNlpError):
+class CountError(LiteNlpError):
+    """The work of a model cannot be counted from shapes alone."""
+
+
+class UnknownOperatorError(CountError):
     """An operator does arithmetic on tensors, but no formula says how many Mult-Adds it takes."""

@@ -5,11 +5,11 @@ as against the closed forms of :mod:`lite_nlp.budget.formulas`, which count by k
 are exact integers.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
-__all__ = ["WORK_KINDS", "Entry", "WorkCount", "WorkKind"]
+__all__ = ["WORK_KINDS", "Entry", "ParameterCount", "WorkCount", "WorkKind"]
 
 #: The kind of arithmetic behind a Mult-Add. ``layer_norm`` is a column of its own, one per normalised element, since
 #: most counters leave it out; all other kinds are multiply-accumulates in the strict sense.
@@ -133,3 +133,16 @@ class WorkCount:
         for entry in self.entries:
             groups.setdefault(key(entry), []).append(entry)
         return {name: WorkCount.from_entries(entries) for name, entries in groups.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterCount:
+    """Parameters of a module, a shared one once.
+
+    Attributes:
+        total: All of them.
+        by_module: Those of each module's own tensors, by its dotted path; a shared tensor is where it first occurs.
+    """
+
+    total: int
+    by_module: Mapping[str, int]
