@@ -4,20 +4,16 @@ Shape letters of the model code: B batch, T target tokens, S source tokens, C ca
 H heads, K kernel size. Masks are boolean, True means "may attend".
 """
 
+from dataclasses import asdict
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear, xavier_linear
+from lite_nlp.models.specs import LinearSpec
+
 __all__ = ["CrossAttention", "SelfAttention", "causal_mask", "merge_heads", "split_heads", "xavier_linear"]
-
-
-def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
-    """A Linear with Xavier-uniform weights and zero bias."""
-    linear = nn.Linear(in_features, out_features, bias=bias)
-    nn.init.xavier_uniform_(linear.weight, gain=gain)
-    if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
 
 
 def causal_mask(length: int, device: torch.device) -> Tensor:
@@ -54,18 +50,16 @@ class SelfAttention(nn.Module):
         embed_dim: Channels D of input and output.
         num_heads: Heads H, a divisor of ``embed_dim``.
         dropout: Drop rate of the attention weights while training.
+        linear: The kind of the projections.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float) -> None:
+    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.dropout = dropout
-        self.in_proj = xavier_linear(embed_dim, 3 * embed_dim)
-        for part in self.in_proj.weight.data.chunk(3):
-            # Each of the three as if it were its own Linear, with the gain of the published models (papers' code).
-            nn.init.xavier_uniform_(part, gain=2**-0.5)
-        self.out_proj = xavier_linear(embed_dim, embed_dim)
+        self.in_proj = build_fused_linear(embed_dim, 3, linear)
+        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Attend within ``x`` (B, T, D) under ``mask`` (broadcastable to (B, 1, T, T)); returns (B, T, D)."""
@@ -99,17 +93,16 @@ class CrossAttention(nn.Module):
         embed_dim: Channels D of target, source and output.
         num_heads: Heads H, a divisor of ``embed_dim``.
         dropout: Drop rate of the attention weights while training.
+        linear: The kind of the projections.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float) -> None:
+    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.dropout = dropout
-        self.query_proj = xavier_linear(embed_dim, embed_dim, gain=2**-0.5)
-        self.memory_proj = xavier_linear(embed_dim, 2 * embed_dim)
-        for part in self.memory_proj.weight.data.chunk(2):
-            nn.init.xavier_uniform_(part, gain=2**-0.5)
-        self.out_proj = xavier_linear(embed_dim, embed_dim)
+        self.query_proj = build_linear(embed_dim, embed_dim, gain=2**-0.5, **asdict(linear))
+        self.memory_proj = build_fused_linear(embed_dim, 2, linear)
+        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
 
     def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
         """What ``forward`` takes as state: keys and values, each (B, H, S, D / H), of the encoded source ``memory``.

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.embeddings import token_embedding
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.lstm import LSTM
 from lite_nlp.models.specs import LinearSpec
@@ -60,8 +59,10 @@ class PairClassifier(nn.Module):
     ) -> None:
         super().__init__()
         self.dropout = dropout
-        self.embedding = token_embedding(vocab_size, embed_dim)
-        if vectors is not None:
+        self.embedding = nn.Embedding(vocab_size, embed_dim)
+        if vectors is None:
+            nn.init.normal_(self.embedding.weight, std=embed_dim**-0.5)
+        else:
             if vectors.shape != self.embedding.weight.shape:
                 raise ValueError(
                     f"pretrained vectors: expected shape ({vocab_size}, {embed_dim}), found {tuple(vectors.shape)}"

@@ -4,11 +4,15 @@ The kernels of all positions are laid out as one banded matrix per head, so that
 product like attention's: short sentences, the case on a phone, need no K-fold unfolding of the activations.
 """
 
+from dataclasses import asdict
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.attention import merge_heads, split_heads, xavier_linear
+from lite_nlp.models.attention import merge_heads, split_heads
+from lite_nlp.models.linear import DENSE, build_linear, xavier_linear
+from lite_nlp.models.specs import LinearSpec
 
 __all__ = ["Convolution", "band_matrix"]
 
@@ -42,23 +46,35 @@ class Convolution(nn.Module):
         glu: The first Linear doubles the channels and a gated linear unit halves them again.
         causal: Kernels end at the current token (decoder) instead of being centred on it (encoder).
         dropout: Drop rate of the normalised kernel taps while training.
+        linear: The kind of the first and the last Linear. The one that generates dynamic kernels is dense whatever the
+            kind: it gives H K channels, which need not divide as the kind asks.
     """
 
     def __init__(
-        self, *, channels: int, kernel_size: int, num_heads: int, dynamic: bool, glu: bool, causal: bool, dropout: float
+        self,
+        *,
+        channels: int,
+        kernel_size: int,
+        num_heads: int,
+        dynamic: bool,
+        glu: bool,
+        causal: bool,
+        dropout: float,
+        linear: LinearSpec = DENSE,
     ) -> None:
         super().__init__()
+        self.channels = channels
         self.kernel_size = kernel_size
         self.num_heads = num_heads
         self.glu = glu
         self.left = kernel_size - 1 if causal else kernel_size // 2
         self.dropout = dropout
-        self.in_proj = xavier_linear(channels, 2 * channels if glu else channels)
+        self.in_proj = build_linear(channels, 2 * channels if glu else channels, **asdict(linear))
         self.kernel_proj = xavier_linear(channels, num_heads * kernel_size, bias=False) if dynamic else None
         self.kernel = None if dynamic else nn.Parameter(torch.empty(num_heads, kernel_size))
         if self.kernel is not None:
             nn.init.xavier_uniform_(self.kernel)
-        self.out_proj = xavier_linear(channels, channels)
+        self.out_proj = build_linear(channels, channels, **asdict(linear))
 
     def _gate(self, x: Tensor) -> Tensor:
         projected: Tensor = self.in_proj(x)
@@ -88,7 +104,7 @@ class Convolution(nn.Module):
 
     def init_state(self, like: Tensor) -> dict[str, Tensor]:
         """The K - 1 last gated inputs (B, K - 1, D), all zero before the first token."""
-        return {"conv": like.new_zeros(like.shape[0], self.kernel_size - 1, self.out_proj.in_features)}
+        return {"conv": like.new_zeros(like.shape[0], self.kernel_size - 1, self.channels)}
 
     def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D); returns the output (B, 1, D) and the shifted window."""

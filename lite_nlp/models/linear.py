@@ -10,16 +10,29 @@ mode without gradients the built weight is kept, so that a call costs what a den
 
 import math
 from abc import abstractmethod
-from typing import Self
+from dataclasses import asdict
+from typing import Final, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from lite_nlp.models.specs import LinearKind
+from lite_nlp.models.specs import LinearKind, LinearSpec
 
-__all__ = ["BuiltLinear", "LowRankLinear", "QuaternionLinear", "R2D2Linear", "build_linear", "xavier_linear"]
+__all__ = [
+    "DENSE",
+    "BuiltLinear",
+    "LowRankLinear",
+    "QuaternionLinear",
+    "R2D2Linear",
+    "build_fused_linear",
+    "build_linear",
+    "xavier_linear",
+]
+
+#: The kind of every Linear unless something else is asked for.
+DENSE: Final = LinearSpec()
 
 
 def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
@@ -63,6 +76,25 @@ def build_linear(
     if kind == "low-rank":
         return LowRankLinear(in_features, out_features, rank=rank, bias=bias, gain=gain)
     return xavier_linear(in_features, out_features, bias=bias, gain=gain)
+
+
+def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec) -> nn.Module:
+    """One Linear for ``parts`` square projections of the same input, side by side.
+
+    Each part begins with the variance of a Xavier-uniform Linear of its own with gain 2^-0.5, as in the published
+    models' code; fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
+
+    Args:
+        embed_dim: Inputs, and outputs of each part.
+        parts: Number of projections.
+        linear: The kind.
+    """
+    # (1 + parts) / 4 times the fused layer's Xavier variance is half of a square one's.
+    fused = build_linear(embed_dim, parts * embed_dim, gain=((1 + parts) / 4) ** 0.5, **asdict(linear))
+    if isinstance(fused, nn.Linear):
+        for part in fused.weight.data.chunk(parts):
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+    return fused
 
 
 class BuiltLinear(nn.Module):
@@ -223,10 +255,6 @@ class R2D2Linear(BuiltLinear):
         # Both orders apply k d per row; building adds n k d once and the factors add n^2 min(d, k) per row.
         # A traced call has no number of rows to compare.
         return not _is_traced(x) and x.numel() // self.in_features * self.n < max(self.in_features, self.out_features)
-
-    def extra_repr(self) -> str:
-        """The sizes, for ``print(model)``."""
-        return f"{super().extra_repr()}, n={self.n}"
 
 
 class QuaternionLinear(BuiltLinear):
