@@ -5,6 +5,7 @@ The tiny model has 16 channels, one layer a side and kernels of 3. At 30 -> 30 t
 and 59,520 for cross-attention).
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,14 @@ def test_train_refuses_to_start(train: Run, tmp_path: Path) -> None:
     _refused(done, f"Mult-Adds (paper): {MACS:,} found, at most {MACS - 1:,} allowed", tmp_path)
     assert "tiny.toml, 30 -> 30 tokens" in done.err
     assert "model.embed_dim 16 -> " in done.err
+
+
+def test_the_page_shows_what_the_command_says(lite_nlp: LiteNlp, home: Path, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"^```\n(over budget: .*?)^```", page, re.DOTALL | re.MULTILINE)
+    words = ["train", "multi30k-lite-transformer", "--data", home / "data", "--out", tmp_path / "out"]
+    done = lite_nlp(*words, "--max-macs", "15M")
+    assert (done.code, done.err) == (3, shown)
 
 
 def test_train_starts_at_the_limit_or_where_told(train: Run, tmp_path: Path) -> None:
