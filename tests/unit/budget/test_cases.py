@@ -1,0 +1,95 @@
+"""The cases of benchmarks/counters, which trip up one counter or another; the integers are worked out by hand.
+
+T = 30 tokens, C = 128 channels, H = 4 heads, K = 7 taps, V = 1000 words, F = 256 channels inside the FFN.
+"""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from lite_nlp.budget.counter import count_parameters, count_work
+
+BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "counters"
+
+#: Name, matrix products, convolutions, contractions, layer norms.
+EXPECTED = [
+    # 2 T^2 C = 2 x 900 x 128.
+    ("F.scaled_dot_product_attention", 230_400, 0, 0, 0),
+    ("attention with @", 230_400, 0, 0, 0),
+    ("attention with einsum", 230_400, 0, 0, 0),
+    ("attention with torch.matmul", 230_400, 0, 0, 0),
+    # T C K = 30 x 128 x 7.
+    ("LightConv: unfold, einsum", 26_880, 0, 0, 0),
+    ("LightConv: unfold, multiply, sum", 0, 0, 26_880, 0),
+    ("LightConv: depthwise F.conv1d", 0, 26_880, 0, 0),
+    # Kernels T C H K = 107,520, taps 26,880.
+    ("DynamicConv with einsum", 134_400, 0, 0, 0),
+    # 4 T C^2 = 1,966,080 and the attention.
+    ("nn.MultiheadAttention", 2_196_480, 0, 0, 0),
+    # The same and 2 T C F = 1,966,080; two norms of T C.
+    ("nn.TransformerEncoderLayer", 4_162_560, 0, 0, 7_680),
+    # T C^2 = 491,520, once and three times.
+    ("Linear with 3 parents, called once", 491_520, 0, 0, 0),
+    ("Linear called 3 times in a loop", 1_474_560, 0, 0, 0),
+    # T C V = 30 x 128 x 1000.
+    ("tied output head through F.linear", 3_840_000, 0, 0, 0),
+    ("tied output head as a module", 3_840_000, 0, 0, 0),
+    # T C^2 in the encoder; 4 T C^2 + T C V over the steps; attention 2 C (1 + ... + 30) = 2 x 128 x 465 = 119,040.
+    ("encoder and cached decode loop", 6_416_640, 0, 0, 0),
+]
+
+
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"counter_benchmark_{name}", BENCHMARK / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+CASES = {case.name: case for case in _load("cases").CASES}
+
+
+def test_every_case_is_tested() -> None:
+    assert [name for name, *_ in EXPECTED] == list(CASES)
+
+
+@pytest.mark.parametrize(("name", "matmul", "convolution", "contraction", "layer_norm"), EXPECTED)
+def test_case_counts_as_derived_by_hand(
+    name: str, matmul: int, convolution: int, contraction: int, layer_norm: int
+) -> None:
+    module, inputs = CASES[name].build()
+    work = count_work(module, *inputs)
+    assert work.by_kind() == {
+        "matmul": matmul,
+        "convolution": convolution,
+        "contraction": contraction,
+        "layer_norm": layer_norm,
+    }
+    assert CASES[name].macs == matmul + convolution + contraction
+
+
+def test_a_linear_with_three_parents_has_its_parameters_once() -> None:
+    module, _ = CASES["Linear with 3 parents, called once"].build()
+    assert count_parameters(module).total == 128 * 128 + 128
+    assert count_parameters(module).by_module == {"first.linear": 128 * 128 + 128}
+
+
+def test_a_tied_table_is_counted_once() -> None:
+    module, _ = CASES["tied output head as a module"].build()
+    assert count_parameters(module).total == 1000 * 128
+
+
+@pytest.mark.parametrize("name", [name for name, *_ in EXPECTED])
+def test_counting_leaves_module_and_inputs_as_they_were(name: str) -> None:
+    torch.manual_seed(0)
+    module, inputs = CASES[name].build()
+    before = module(*inputs)
+    count_work(module, *inputs)
+    assert torch.equal(module(*inputs), before)
