@@ -53,7 +53,7 @@ class ModelConfig(Section):
     ffn_dim: int = Field(ge=1)
     num_encoder_layers: int = Field(default=6, ge=1)
     num_decoder_layers: int = Field(default=6, ge=1)
-    #: Which layers of a stack share their blocks' parameters (Subformer, section 3.3); LayerNorms are never shared.
+    #: Which layers of a stack share their blocks (Subformer, section 3.3); the LayerNorms around them never are shared.
     sharing: Sharing = "none"
     #: Width of the layers inside the sandwich; 0: embed_dim.
     sandwich_dim: int = Field(default=0, ge=0)

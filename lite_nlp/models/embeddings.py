@@ -1,20 +1,92 @@
-"""Token embeddings and sinusoidal positions."""
+"""Token embeddings, what leads from the tables to the first layer and back to the output, sinusoidal positions."""
 
+import itertools
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.errors import DataError
+from lite_nlp.models.attention import xavier_linear
+from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.subformer import SafeInput
 
-__all__ = ["Positions", "token_embedding"]
+__all__ = ["PlainInput", "Positions", "build_input", "build_output_projection", "token_embedding"]
 
 
-def token_embedding(vocab_size: int, embed_dim: int) -> nn.Embedding:
-    """An embedding table drawn from N(0, 1 / embed_dim), so that it also serves as an output projection."""
-    table = nn.Embedding(vocab_size, embed_dim)
+def token_embedding(vocab_size: int, table_dim: int, *, embed_dim: int) -> nn.Embedding:
+    """An embedding table (V, table_dim), drawn from N(0, 1 / embed_dim) so that it also serves as output projection."""
+    table = nn.Embedding(vocab_size, table_dim)
     nn.init.normal_(table.weight, std=embed_dim**-0.5)
     return table
+
+
+class PlainInput(nn.Module):
+    """Embeddings, projected token by token if wanted, plus positions.
+
+    Args:
+        projection: From the tables' width E to the model's width D; left out where both are one.
+        dropout: Drop rate of the sum while training.
+    """
+
+    def __init__(self, *, projection: nn.Module | None, dropout: float) -> None:
+        super().__init__()
+        self.projection = projection
+        self.dropout = dropout
+
+    def forward(self, embedded: Tensor, positions: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Turn embeddings (B, T, E) and ``positions`` (T, D) into the first layer's input; ``mask`` is not used."""
+        x = embedded if self.projection is None else self.projection(embedded)
+        return F.dropout(x + positions, self.dropout, self.training)
+
+    def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
+        """Nothing to keep: tokens do not see each other here."""
+        return {}
+
+    def step(
+        self, embedded: Tensor, positions: Tensor, state: dict[str, Tensor], position: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """One token ``embedded`` (B, 1, E); returns (B, 1, D) and no state."""
+        return self(embedded, positions), {}
+
+
+def build_input(config: ModelConfig) -> PlainInput | SafeInput:
+    """What leads from the tables of ``config`` to the first layer of a stack."""
+    if config.embedding == "safe":
+        return SafeInput(
+            table_dim=config.table_dim,
+            embed_dim=config.embed_dim,
+            dropout=config.dropout,
+            attention_dropout=config.attention_dropout,
+            ffn_dropout=config.ffn_dropout,
+        )
+    widths = {
+        "table": (),
+        "linear": (config.table_dim, config.embed_dim),
+        "two-layer-linear": (config.table_dim, config.embed_dim, config.embed_dim),
+    }[config.embedding]
+    return PlainInput(projection=_linears(widths), dropout=config.dropout)
+
+
+def build_output_projection(config: ModelConfig) -> nn.Module | None:
+    """What leads from the decoder's width to that of the output table; None where both are one.
+
+    With SAFE one Linear with a bias, as in the Subformer's released code: the two of the paper's section 3.4 do not
+    give its parameter counts. Otherwise the mirror image of the input's Linears, without biases (table 1).
+    """
+    if config.table_dim == config.embed_dim:
+        return None
+    if config.embedding == "safe":
+        return xavier_linear(config.embed_dim, config.table_dim)
+    inner = (config.embed_dim,) if config.embedding == "two-layer-linear" else ()
+    return _linears((config.embed_dim, *inner, config.table_dim))
+
+
+def _linears(widths: tuple[int, ...]) -> nn.Module | None:
+    """Linears without biases from each width to the next; None for fewer than two widths."""
+    linears = [xavier_linear(width, after, bias=False) for width, after in itertools.pairwise(widths)]
+    return nn.Sequential(*linears) if linears else None
 
 
 class Positions(nn.Module):

@@ -8,6 +8,7 @@ from lite_nlp.models.attention import CrossAttention, SelfAttention, xavier_line
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.convolution import Convolution
 from lite_nlp.models.specs import LayerSpec
+from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection
 
 __all__ = ["DecoderLayer", "EncoderLayer", "FeedForward", "TokenMixer"]
 
@@ -89,12 +90,30 @@ class FeedForward(nn.Module):
 
 
 class _ResidualLayer(nn.Module):
-    """What encoder and decoder layers share: blocks inside residual connections, normalised before or after."""
+    """What encoder and decoder layers share: blocks inside residual connections, normalised before or after.
 
-    def __init__(self, config: ModelConfig) -> None:
+    The layer owns its LayerNorms and projections, and its blocks only where its spec says so: ``forward`` is given the
+    layer whose blocks it applies, so that every parameter has one place and one name however many positions share it.
+    """
+
+    ffn: FeedForward
+
+    def __init__(self, config: ModelConfig, spec: LayerSpec) -> None:
         super().__init__()
         self.pre_norm = config.pre_norm
         self.dropout = config.dropout
+        self.owner = spec.owner
+        self.entry = (
+            WidthProjection(input_dim=spec.input_dim, embed_dim=spec.embed_dim, dropout=PROJECTION_DROPOUT)
+            if spec.input_dim != spec.embed_dim
+            else None
+        )
+        self.extra_proj = xavier_linear(spec.embed_dim, spec.embed_dim) if spec.extra_linear else None
+
+    def _enter(self, x: Tensor) -> Tensor:
+        """Bring ``x`` from the width of the layer before to that of this one."""
+        entered: Tensor = x if self.entry is None else self.entry(x)
+        return entered
 
     def _before(self, x: Tensor, norm: nn.Module) -> Tensor:
         normed: Tensor = norm(x) if self.pre_norm else x
@@ -105,12 +124,16 @@ class _ResidualLayer(nn.Module):
         normed: Tensor = summed if self.pre_norm else norm(summed)
         return normed
 
+    def _feed(self, x: Tensor, ffn: FeedForward) -> Tensor:
+        """The feed-forward block ``ffn``, and after it what this position has of its own."""
+        out: Tensor = ffn(x)
+        if self.extra_proj is not None:
+            out = self.extra_proj(F.dropout(F.relu(out), self.dropout, self.training))
+        return out
+
 
 class EncoderLayer(_ResidualLayer):
     """Token mixer and feed-forward block.
-
-    The layer owns its LayerNorms, and its blocks only where its spec says so: ``forward`` is given the layer whose
-    blocks it applies, so that every parameter has one place and one name however many positions share it.
 
     Args:
         config: The model's configuration.
@@ -118,11 +141,9 @@ class EncoderLayer(_ResidualLayer):
     """
 
     mixer: TokenMixer
-    ffn: FeedForward
 
     def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
-        super().__init__(config)
-        self.owner = spec.owner
+        super().__init__(config, spec)
         if spec.is_owner:
             self.mixer = TokenMixer(config=config, spec=spec, causal=False)
         self.mixer_norm = nn.LayerNorm(spec.embed_dim)
@@ -132,9 +153,10 @@ class EncoderLayer(_ResidualLayer):
 
     def forward(self, x: Tensor, src_mask: Tensor, owner: "EncoderLayer") -> Tensor:
         """Encode ``x`` (B, S, D) whose real tokens are True in ``src_mask`` (B, S), with the blocks of ``owner``."""
+        x = self._enter(x)
         mixed = owner.mixer(self._before(x, self.mixer_norm), src_mask[:, None, None, :], src_mask)
         x = self._after(x, mixed, self.mixer_norm)
-        return self._after(x, owner.ffn(self._before(x, self.ffn_norm)), self.ffn_norm)
+        return self._after(x, self._feed(self._before(x, self.ffn_norm), owner.ffn), self.ffn_norm)
 
 
 class DecoderLayer(_ResidualLayer):
@@ -147,16 +169,20 @@ class DecoderLayer(_ResidualLayer):
 
     mixer: TokenMixer
     cross: CrossAttention
-    ffn: FeedForward
+    cross_entry: WidthProjection
+    cross_exit: WidthProjection
 
     def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
-        super().__init__(config)
-        self.owner = spec.owner
+        super().__init__(config, spec)
         if spec.is_owner:
             self.mixer = TokenMixer(config=config, spec=spec, causal=True)
         self.mixer_norm = nn.LayerNorm(spec.embed_dim)
         if spec.is_owner:
             self.cross = _cross_attention(config, spec)
+        self.adapts_cross = spec.embed_dim != spec.memory_dim
+        if self.adapts_cross and spec.is_owner:
+            self.cross_entry = WidthProjection(input_dim=spec.embed_dim, embed_dim=spec.memory_dim, dropout=0.0)
+            self.cross_exit = WidthProjection(input_dim=spec.memory_dim, embed_dim=spec.embed_dim, dropout=0.0)
         self.cross_norm = nn.LayerNorm(spec.embed_dim)
         if spec.is_owner:
             self.ffn = FeedForward(embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout)
@@ -165,17 +191,25 @@ class DecoderLayer(_ResidualLayer):
     def forward(self, x: Tensor, tgt_mask: Tensor, memory: Tensor, src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
         """Decode all of ``x`` (B, T, D) at once over the encoded source ``memory`` (B, S, D).
 
+        Only softmax attention needs ``tgt_mask`` (1, 1, T, T); the other mixers are causal by themselves.
         No padding mask is needed on the target side: its padding is on the right and every block is causal.
         """
+        x = self._enter(x)
         mixed = owner.mixer(self._before(x, self.mixer_norm), tgt_mask, None)
         x = self._after(x, mixed, self.mixer_norm)
         return self._finish(x, owner.cross.project_memory(memory, src_mask), src_mask, owner)
 
+    def _cross(self, x: Tensor, cross_state: dict[str, Tensor], src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
+        """Cross-attention, which works at the encoder's width also where the layer has another."""
+        query = owner.cross_entry(x) if self.adapts_cross else x
+        attended: Tensor = owner.cross(query, cross_state, src_mask)
+        return owner.cross_exit(attended) if self.adapts_cross else attended
+
     def _finish(self, x: Tensor, cross_state: dict[str, Tensor], src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
         """The blocks after the mixer, the same for all tokens at once and for one."""
-        crossed = owner.cross(self._before(x, self.cross_norm), cross_state, src_mask)
+        crossed = self._cross(self._before(x, self.cross_norm), cross_state, src_mask, owner)
         x = self._after(x, crossed, self.cross_norm)
-        return self._after(x, owner.ffn(self._before(x, self.ffn_norm)), self.ffn_norm)
+        return self._after(x, self._feed(self._before(x, self.ffn_norm), owner.ffn), self.ffn_norm)
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int, owner: "DecoderLayer") -> dict[str, Tensor]:
         """This position's state: empty caches for ``capacity`` tokens and the projected source ``memory`` (B, S, D).
@@ -188,6 +222,7 @@ class DecoderLayer(_ResidualLayer):
         self, x: Tensor, state: dict[str, Tensor], position: Tensor, src_mask: Tensor, owner: "DecoderLayer"
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Decode one token ``x`` (B, 1, D) at ``position`` (B,); returns the output and the whole new state."""
+        x = self._enter(x)
         mixed, changed = owner.mixer.step(self._before(x, self.mixer_norm), state, position)
         x = self._after(x, mixed, self.mixer_norm)
         return self._finish(x, state, src_mask, owner), {**state, **changed}

@@ -48,7 +48,7 @@ class LayerSpec:
     Attributes:
         position: Place in its stack, from 0.
         owner: Position of the layer whose blocks (mixer, cross-attention, feed-forward) this one applies: its own, or
-            that of an earlier layer whose parameters it shares. LayerNorms and projections are never shared.
+            that of an earlier layer whose parameters it shares. The LayerNorms around the blocks are never shared.
         input_dim: Width of what comes in; the layer begins with a projection where that is not ``embed_dim``.
         embed_dim: Width inside the layer and of what goes out.
         attention_dim: Width of the self-attention branch; 0 without one.

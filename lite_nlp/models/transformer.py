@@ -1,7 +1,7 @@
 """The encoder-decoder: teacher-forced for training, step by step with caches for decoding."""
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Final, cast
 
 import torch
 import torch.nn.functional as F
@@ -9,15 +9,18 @@ from torch import Tensor, nn
 
 from lite_nlp.models.attention import causal_mask, xavier_linear
 from lite_nlp.models.config import ModelConfig
-from lite_nlp.models.embeddings import Positions, token_embedding
+from lite_nlp.models.embeddings import Positions, build_input, build_output_projection, token_embedding
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
 from lite_nlp.models.specs import decoder_specs, encoder_specs
 
 __all__ = ["EncoderDecoder"]
 
+#: Of the names in the state that belong to what comes before the first layer.
+_INPUT_PREFIX: Final = "input."
+
 
 class EncoderDecoder(nn.Module):
-    """A Transformer, Lite Transformer or LightConv that turns source tokens into target tokens.
+    """Turns source tokens into target tokens: the model of every family.
 
     Tied tables are one parameter under one name, so the state dict holds every tensor once.
 
@@ -28,12 +31,23 @@ class EncoderDecoder(nn.Module):
     def __init__(self, *, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
-        self.embed_scale = config.embed_dim**0.5
-        self.src_embedding = token_embedding(config.src_vocab_size, config.embed_dim)
-        tied = config.tie_embeddings
-        self.own_tgt_embedding = None if tied == "all" else token_embedding(config.tgt_vocab_size, config.embed_dim)
-        self.own_output = xavier_linear(config.embed_dim, config.tgt_vocab_size, bias=False) if tied == "none" else None
-        self.positions = Positions(max_positions=config.max_positions, embed_dim=config.embed_dim)
+        tied, width = config.tie_embeddings, config.table_dim
+        # The Subformer's released code scales source and target differently where the tables are narrower than the
+        # model; everywhere else the two are the same.
+        self.src_scale, self.tgt_scale = width**0.5, config.embed_dim**0.5
+        self.src_embedding = token_embedding(config.src_vocab_size, width, embed_dim=config.embed_dim)
+        self.own_tgt_embedding = (
+            None if tied == "all" else token_embedding(config.tgt_vocab_size, width, embed_dim=config.embed_dim)
+        )
+        self.own_output = xavier_linear(width, config.tgt_vocab_size, bias=False) if tied == "none" else None
+        self.positions = Positions(
+            max_positions=config.max_positions,
+            # SAFE mixes tokens before the first layer, so that positions have to be in by then.
+            embed_dim=width if config.embedding == "safe" else config.embed_dim,
+        )
+        self.src_input = build_input(config)
+        self.tgt_input = build_input(config)
+        self.output_proj = build_output_projection(config)
         self.encoder = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
         self.decoder = nn.ModuleList(DecoderLayer(config=config, spec=spec) for spec in decoder_specs(config))
         self.encoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
@@ -59,9 +73,10 @@ class EncoderDecoder(nn.Module):
         layers = [cast(DecoderLayer, layer) for layer in self.decoder]
         return ((layer, layers[layer.owner]) for layer in layers)
 
-    def _embed(self, tokens: Tensor, table: Tensor, positions: Tensor) -> Tensor:
-        embedded = F.embedding(tokens, table) * self.embed_scale + positions
-        return F.dropout(embedded, self.config.dropout, self.training)
+    def _logits(self, x: Tensor) -> Tensor:
+        """Scores (..., V) of the target vocabulary from the last layer's output (..., D)."""
+        normed: Tensor = self.decoder_norm(x)
+        return F.linear(normed if self.output_proj is None else self.output_proj(normed), self.output_table)
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
         """Encode a batch of sources.
@@ -73,7 +88,8 @@ class EncoderDecoder(nn.Module):
         Returns:
             The encoded source (B, S, D); rows where ``src_mask`` is False are meaningless.
         """
-        x = self._embed(src_tokens, self.src_embedding.weight, self.positions.first(src_tokens.shape[1]))
+        embedded = F.embedding(src_tokens, self.src_embedding.weight) * self.src_scale
+        x = self.src_input(embedded, self.positions.first(src_tokens.shape[1]), src_mask[:, None, None, :])
         for layer, owner in self._encoder_layers():
             x = layer(x, src_mask, owner)
         normed: Tensor = self.encoder_norm(x)
@@ -82,11 +98,12 @@ class EncoderDecoder(nn.Module):
     def forward(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
         """Logits (B, T, V) of every next token, given the source and the target so far ``tgt_tokens`` (B, T)."""
         memory = self.encode(src_tokens, src_mask)
-        x = self._embed(tgt_tokens, self.tgt_table, self.positions.first(tgt_tokens.shape[1]))
-        mask = causal_mask(tgt_tokens.shape[1], x.device)
+        embedded = F.embedding(tgt_tokens, self.tgt_table) * self.tgt_scale
+        mask = causal_mask(tgt_tokens.shape[1], tgt_tokens.device)
+        x = self.tgt_input(embedded, self.positions.first(tgt_tokens.shape[1]), mask)
         for layer, owner in self._decoder_layers():
             x = layer(x, mask, memory, src_mask, owner)
-        return F.linear(self.decoder_norm(x), self.output_table)
+        return self._logits(x)
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
         """The state before the first target token.
@@ -99,9 +116,12 @@ class EncoderDecoder(nn.Module):
         Returns:
             Named tensors, each with the batch first: ``position`` (B,), ``src_mask`` (B, S) and, for each layer,
             ``self_key``, ``self_value`` (B, H, capacity, head_dim), ``conv`` (B, K - 1, channels), ``cross_key``,
-            ``cross_value`` (B, H, S, head_dim), where the layer has them. Keyed by layer position.
+            ``cross_value`` (B, H, S, head_dim), where the layer has them. Keyed by layer position, also where layers
+            share parameters. With SAFE, its caches come before, under ``input``.
         """
         state = {"position": torch.zeros_like(src_mask[:, 0], dtype=torch.int64), "src_mask": src_mask}
+        for name, value in self.tgt_input.init_state(memory, capacity).items():
+            state[_INPUT_PREFIX + name] = value
         for index, (layer, owner) in enumerate(self._decoder_layers()):
             for name, value in layer.init_state(memory, src_mask, capacity, owner).items():
                 state[f"layers.{index}.{name}"] = value
@@ -118,11 +138,18 @@ class EncoderDecoder(nn.Module):
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
         position, src_mask = state["position"], state["src_mask"]
-        x = self._embed(tokens[:, None], self.tgt_table, self.positions.at(position)[:, None, :])
+        embedded = F.embedding(tokens[:, None], self.tgt_table) * self.tgt_scale
+        positions = self.positions.at(position)[:, None, :]
+        x, changed = self.tgt_input.step(embedded, positions, _part_of(state, _INPUT_PREFIX), position)
         new_state = {"position": position + 1, "src_mask": src_mask}
+        new_state |= {_INPUT_PREFIX + name: value for name, value in changed.items()}
         for index, (layer, owner) in enumerate(self._decoder_layers()):
             prefix = f"layers.{index}."
-            own = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-            x, changed = layer.step(x, own, position, src_mask, owner)
+            x, changed = layer.step(x, _part_of(state, prefix), position, src_mask, owner)
             new_state |= {prefix + name: value for name, value in changed.items()}
-        return F.linear(self.decoder_norm(x)[:, 0], self.output_table), {name: new_state[name] for name in state}
+        return self._logits(x[:, 0]), {name: new_state[name] for name in state}
+
+
+def _part_of(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names start with ``prefix``, by the rest of the name."""
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

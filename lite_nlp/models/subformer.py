@@ -1,0 +1,104 @@
+"""Blocks of the Subformer (anonymous ICLR 2021 submission): SAFE embeddings and the sandwich's projections.
+
+Where paper and released code differ, the parameters printed in the paper decide, and they follow the code.
+"""
+
+from typing import Final
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.models.attention import SelfAttention, xavier_linear
+from lite_nlp.models.specs import derived_heads
+
+__all__ = ["PROJECTION_DROPOUT", "SafeInput", "WidthProjection"]
+
+#: Drop rate of the projections into and out of the sandwich while training; a constant in the released code.
+PROJECTION_DROPOUT: Final = 0.05
+
+
+class WidthProjection(nn.Module):
+    """From one width to another at the sandwich's edges and around its cross-attention (section 3.4).
+
+    Linear, dropout and LayerNorm: the paper names the first alone, the others are in the released code.
+
+    Args:
+        input_dim: Channels of the input.
+        embed_dim: Channels of the output.
+        dropout: Drop rate between the two while training.
+    """
+
+    def __init__(self, *, input_dim: int, embed_dim: int, dropout: float) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.proj = xavier_linear(input_dim, embed_dim)
+        self.norm = nn.LayerNorm(embed_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Project ``x`` (B, T, D) token by token."""
+        normed: Tensor = self.norm(F.dropout(self.proj(x), self.dropout, self.training))
+        return normed
+
+
+class SafeInput(nn.Module):
+    """Self-attentive factorized embeddings (section 3.2): a post-norm Transformer layer from the tables' width up.
+
+    Self-attention works at the tables' width, on embeddings with their positions; the feed-forward block leads to the
+    model's width. A residual connection goes around the feed-forward block only where both widths are one.
+
+    Args:
+        table_dim: Channels E of the embeddings.
+        embed_dim: Channels D of the output.
+        dropout: Drop rate of the embeddings and of both blocks while training.
+        attention_dropout: Drop rate of the attention weights while training.
+        ffn_dropout: Drop rate after the ReLU while training.
+    """
+
+    def __init__(
+        self, *, table_dim: int, embed_dim: int, dropout: float, attention_dropout: float, ffn_dropout: float
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        self.ffn_dropout = ffn_dropout
+        self.has_residual = table_dim == embed_dim
+        self.attention = SelfAttention(
+            embed_dim=table_dim, num_heads=derived_heads(table_dim), dropout=attention_dropout
+        )
+        self.attention_norm = nn.LayerNorm(table_dim)
+        self.up_proj = xavier_linear(table_dim, table_dim)
+        self.down_proj = xavier_linear(table_dim, embed_dim)
+        self.ffn_norm = nn.LayerNorm(embed_dim)
+
+    def forward(self, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """Turn embeddings (B, T, E) and ``positions`` (T, E) into the first layer's input (B, T, D).
+
+        Args:
+            embedded: Scaled rows of the table.
+            positions: Added to them.
+            mask: Broadcastable to (B, 1, T, T); causal in a decoder.
+        """
+        x = self._drop(embedded + positions)
+        return self._feed(x, self.attention(x, mask))
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.dropout, self.training)
+
+    def _feed(self, x: Tensor, attended: Tensor) -> Tensor:
+        """What follows the attention, the same for all tokens at once and for one."""
+        x = self.attention_norm(x + self._drop(attended))
+        hidden = F.dropout(F.relu(self.up_proj(x)), self.ffn_dropout, self.training)
+        projected = self._drop(self.down_proj(hidden))
+        normed: Tensor = self.ffn_norm(x + projected if self.has_residual else projected)
+        return normed
+
+    def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
+        """Empty caches of the attention for ``capacity`` tokens, with the batch, type and device of ``like``."""
+        return self.attention.init_state(like, capacity)
+
+    def step(
+        self, embedded: Tensor, positions: Tensor, state: dict[str, Tensor], position: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """One token ``embedded`` (B, 1, E) at ``position`` (B,); returns (B, 1, D) and the new caches."""
+        x = self._drop(embedded + positions)
+        attended, changed = self.attention.step(x, state, position)
+        return self._feed(x, attended), changed
