@@ -293,11 +293,14 @@ class _Trial:
             model = ModelConfig.model_validate(content)
         except ValidationError:
             return None
-        return all(verdict.within for verdict in check_budget(count_model(model, **self._lengths), self._limits))
+        return all(verdict.within for verdict in self._judge(model))
+
+    def _judge(self, model: ModelConfig) -> Sequence[Verdict]:
+        return check_budget(count_model(model, **self._lengths), self._limits)
 
     def _resize(self, *bounds: tuple[_Dimension, int]) -> Resize:
         after = self._bounded(*bounds)
-        count = count_model(ModelConfig.model_validate(after), **self._lengths)
+        found = {verdict.quantity: verdict.found for verdict in self._judge(ModelConfig.model_validate(after))}
         chosen = [key for dimension, _ in bounds for key in dimension.keys]
         changed = [key for key, value in self._before.items() if after[key] != value]
         kept = Fraction(1)
@@ -312,8 +315,8 @@ class _Trial:
             ),
             dimensions=len(bounds),
             kept=kept,
-            macs=count.macs_paper,
-            params=count.params_total if self._limits.count_params == "total" else count.params_paper,
+            macs=found["macs"],
+            params=found["params"],
         )
 
 

@@ -22,7 +22,7 @@ ENOUGH = 10**12
 def _model(**changes: Any) -> ModelConfig:
     sizes = {"src_vocab_size": 400, "tgt_vocab_size": 400, "embed_dim": 16, "ffn_dim": 16, "num_heads": 2}
     sizes |= {"cross_num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    return ModelConfig(family="transformer", **{**sizes, **changes})
+    return ModelConfig(**{"family": "transformer", **sizes, **changes})
 
 
 def _advise(model: ModelConfig, limits: Limits, size_bytes: int | None = None, **how: Any) -> tuple[Advice, ...]:
