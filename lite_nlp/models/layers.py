@@ -1,13 +1,16 @@
 """Token mixers (attention, convolution, or both in parallel), and the encoder and decoder layers around them."""
 
+from dataclasses import asdict
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.attention import CrossAttention, SelfAttention, xavier_linear
+from lite_nlp.models.attention import CrossAttention, SelfAttention
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.convolution import Convolution
-from lite_nlp.models.specs import LayerSpec
+from lite_nlp.models.linear import build_linear, xavier_linear
+from lite_nlp.models.specs import LayerSpec, LinearSpec
 from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection
 
 __all__ = ["DecoderLayer", "EncoderLayer", "FeedForward", "TokenMixer"]
@@ -74,12 +77,13 @@ class FeedForward(nn.Module):
         embed_dim: Channels D of input and output.
         ffn_dim: Channels between the two Linears.
         dropout: Drop rate after the ReLU while training.
+        linear: The kind of both.
     """
 
-    def __init__(self, *, embed_dim: int, ffn_dim: int, dropout: float) -> None:
+    def __init__(self, *, embed_dim: int, ffn_dim: int, dropout: float, linear: LinearSpec) -> None:
         super().__init__()
-        self.up_proj = xavier_linear(embed_dim, ffn_dim)
-        self.down_proj = xavier_linear(ffn_dim, embed_dim)
+        self.up_proj = build_linear(embed_dim, ffn_dim, **asdict(linear))
+        self.down_proj = build_linear(ffn_dim, embed_dim, **asdict(linear))
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -148,7 +152,7 @@ class EncoderLayer(_ResidualLayer):
             self.mixer = TokenMixer(config=config, spec=spec, causal=False)
         self.mixer_norm = nn.LayerNorm(spec.embed_dim)
         if spec.is_owner:
-            self.ffn = FeedForward(embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout)
+            self.ffn = _feed_forward(config, spec)
         self.ffn_norm = nn.LayerNorm(spec.embed_dim)
 
     def forward(self, x: Tensor, src_mask: Tensor, owner: "EncoderLayer") -> Tensor:
@@ -185,7 +189,7 @@ class DecoderLayer(_ResidualLayer):
             self.cross_exit = WidthProjection(input_dim=spec.memory_dim, embed_dim=spec.embed_dim, dropout=0.0)
         self.cross_norm = nn.LayerNorm(spec.embed_dim)
         if spec.is_owner:
-            self.ffn = FeedForward(embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout)
+            self.ffn = _feed_forward(config, spec)
         self.ffn_norm = nn.LayerNorm(spec.embed_dim)
 
     def forward(self, x: Tensor, tgt_mask: Tensor, memory: Tensor, src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
@@ -229,11 +233,27 @@ class DecoderLayer(_ResidualLayer):
 
 
 def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention:
-    return SelfAttention(embed_dim=spec.attention_dim, num_heads=spec.num_heads, dropout=config.attention_dropout)
+    return SelfAttention(
+        embed_dim=spec.attention_dim,
+        num_heads=spec.num_heads,
+        dropout=config.attention_dropout,
+        linear=spec.attention_linear,
+    )
 
 
 def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention:
-    return CrossAttention(embed_dim=spec.memory_dim, num_heads=config.cross_num_heads, dropout=config.attention_dropout)
+    return CrossAttention(
+        embed_dim=spec.memory_dim,
+        num_heads=config.cross_num_heads,
+        dropout=config.attention_dropout,
+        linear=spec.attention_linear,
+    )
+
+
+def _feed_forward(config: ModelConfig, spec: LayerSpec) -> FeedForward:
+    return FeedForward(
+        embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout, linear=spec.ffn_linear
+    )
 
 
 def _convolution(config: ModelConfig, spec: LayerSpec, *, causal: bool) -> Convolution:
@@ -245,4 +265,5 @@ def _convolution(config: ModelConfig, spec: LayerSpec, *, causal: bool) -> Convo
         glu=config.conv_glu,
         causal=causal,
         dropout=config.conv_dropout,
+        linear=spec.conv_linear,
     )
