@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from lite_nlp.models.attention import CrossAttention, SelfAttention
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.convolution import Convolution
+from lite_nlp.models.feature_maps import build_feature_map
 from lite_nlp.models.linear import build_linear, xavier_linear
+from lite_nlp.models.linear_attention import LinearCrossAttention, LinearSelfAttention
 from lite_nlp.models.specs import LayerSpec, LinearSpec
 from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection
 
@@ -35,7 +37,7 @@ class TokenMixer(nn.Module):
         self.attention = _self_attention(config, spec) if spec.attention_dim else None
         self.convolution = _convolution(config, spec, causal=causal) if spec.conv_dim else None
 
-    def forward(self, x: Tensor, attention_mask: Tensor, token_mask: Tensor | None) -> Tensor:
+    def forward(self, x: Tensor, attention_mask: Tensor | None, token_mask: Tensor | None) -> Tensor:
         """Mix ``x`` (B, T, D); the masks are those of the two branches' ``forward``."""
         left, right = torch.split(x, self.widths, dim=-1)
         parts = []
@@ -172,7 +174,7 @@ class DecoderLayer(_ResidualLayer):
     """
 
     mixer: TokenMixer
-    cross: CrossAttention
+    cross: CrossAttention | LinearCrossAttention
     cross_entry: WidthProjection
     cross_exit: WidthProjection
 
@@ -192,7 +194,9 @@ class DecoderLayer(_ResidualLayer):
             self.ffn = _feed_forward(config, spec)
         self.ffn_norm = nn.LayerNorm(spec.embed_dim)
 
-    def forward(self, x: Tensor, tgt_mask: Tensor, memory: Tensor, src_mask: Tensor, owner: "DecoderLayer") -> Tensor:
+    def forward(
+        self, x: Tensor, tgt_mask: Tensor | None, memory: Tensor, src_mask: Tensor, owner: "DecoderLayer"
+    ) -> Tensor:
         """Decode all of ``x`` (B, T, D) at once over the encoded source ``memory`` (B, S, D).
 
         Only softmax attention needs ``tgt_mask`` (1, 1, T, T); the other mixers are causal by themselves.
@@ -232,22 +236,28 @@ class DecoderLayer(_ResidualLayer):
         return self._finish(x, state, src_mask, owner), {**state, **changed}
 
 
-def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention:
-    return SelfAttention(
-        embed_dim=spec.attention_dim,
-        num_heads=spec.num_heads,
-        dropout=config.attention_dropout,
-        linear=spec.attention_linear,
+def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention | LinearSelfAttention:
+    width, heads = spec.attention_dim, spec.num_heads
+    if spec.self_attention == "softmax":
+        return SelfAttention(
+            embed_dim=width, num_heads=heads, dropout=config.attention_dropout, linear=spec.attention_linear
+        )
+    features = build_feature_map(
+        spec.self_attention, num_heads=heads, head_dim=width // heads, feature_size=spec.self_feature_size
     )
+    return LinearSelfAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=spec.attention_linear)
 
 
-def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention:
-    return CrossAttention(
-        embed_dim=spec.memory_dim,
-        num_heads=config.cross_num_heads,
-        dropout=config.attention_dropout,
-        linear=spec.attention_linear,
+def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention | LinearCrossAttention:
+    width, heads = spec.memory_dim, config.cross_num_heads
+    if spec.cross_attention == "softmax":
+        return CrossAttention(
+            embed_dim=width, num_heads=heads, dropout=config.attention_dropout, linear=spec.attention_linear
+        )
+    features = build_feature_map(
+        spec.cross_attention, num_heads=heads, head_dim=width // heads, feature_size=spec.cross_feature_size
     )
+    return LinearCrossAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=spec.attention_linear)
 
 
 def _feed_forward(config: ModelConfig, spec: LayerSpec) -> FeedForward:

@@ -3,20 +3,25 @@
 A feature map phi replaces the exponential: the similarity of a query and a key is phi(q / sqrt(d)) . phi(k). What was
 attended to is then summed up in a state S (k, d) and a normalizer z (k) per head, whose size does not depend on the
 length. Queries are divided by sqrt(d) and normalizers are at least 0.01, as in the authors' code; the paper is silent.
-Attention weights are never made, so there is no dropout of them (nor is there in the authors' fast path).
+Attention weights are never made, so there is no dropout of them (nor is there in the authors' fast path). In evaluation
+mode a learned map is merged into the projections.
 
 Shape letters as in ``attention``, and k features per head, N chunks of c tokens.
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from typing import Final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.attention import merge_heads, split_heads, xavier_linear
-from lite_nlp.models.feature_maps import FeatureMap, LearnedFeatures
+from lite_nlp.models.attention import merge_heads, split_heads
+from lite_nlp.models.feature_maps import FeatureMap
+from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
+from lite_nlp.models.merging import merge_projection
+from lite_nlp.models.specs import LinearSpec
 
 __all__ = ["LinearCrossAttention", "LinearSelfAttention", "causal_linear_attention"]
 
@@ -100,31 +105,25 @@ class LinearSelfAttention(nn.Module):
         embed_dim: Channels D of input and output.
         num_heads: Heads H, a divisor of ``embed_dim``.
         feature_map: Turns queries and keys (B, H, T, D / H) into features (B, H, T, k).
+        linear: The kind of the projections.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap) -> None:
+    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap, linear: LinearSpec = DENSE) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.feature_size = feature_map.feature_size
-        self.in_proj = xavier_linear(embed_dim, 3 * embed_dim)
-        for part in self.in_proj.weight.data.chunk(3):
-            nn.init.xavier_uniform_(part, gain=2**-0.5)
-        self.feature_map: FeatureMap | None = feature_map
-        self.out_proj = xavier_linear(embed_dim, embed_dim)
+        self.in_proj = build_fused_linear(embed_dim, 3, linear)
+        self.feature_map = feature_map
+        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
+        self.merged = merge_projection(self.in_proj, feature_map, (self.head_dim**-0.5, 1.0, None))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Features of queries and keys (B, H, T, k), and values (B, H, T, D / H), of ``x`` (B, T, D)."""
-        projected = self.in_proj(x)
-        if self.feature_map is None:
-            width = self.num_heads * self.feature_size
-            query, key, value = projected.split([width, width, self.num_heads * self.head_dim], dim=-1)
-            return (
-                F.relu(split_heads(query, self.num_heads)),
-                F.relu(split_heads(key, self.num_heads)),
-                split_heads(value, self.num_heads),
-            )
-        query, key, value = (split_heads(part, self.num_heads) for part in projected.chunk(3, dim=-1))
+        if self.merged is not None and self.merged.kept(x):
+            query, key, value = _split_parts(self.merged(x), self.merged.widths, self.num_heads)
+            return F.relu(query), F.relu(key), value
+        query, key, value = _split_parts(self.in_proj(x), [x.shape[-1]] * 3, self.num_heads)
         return self.feature_map(query * self.head_dim**-0.5), self.feature_map(key), value
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -149,17 +148,6 @@ class LinearSelfAttention(nn.Module):
             out = _read(query, new_state, normalizer).to(x.dtype)
             return self.out_proj(merge_heads(out)), {"self_state": new_state, "self_normalizer": normalizer}
 
-    @torch.no_grad()
-    def merge(self) -> None:
-        """Merge a learned feature map into the projections (equation 8), for good: the output stays the same."""
-        if isinstance(self.feature_map, LearnedFeatures):
-            query, key, value = _split_linear(self.in_proj, 3)
-            scale = self.head_dim**-0.5
-            self.in_proj = _join_linears(
-                _merge_into(query, self.feature_map, scale=scale), _merge_into(key, self.feature_map), value
-            )
-            self.feature_map = None
-
 
 class LinearCrossAttention(nn.Module):
     """Attention with a feature map to the encoded source, which is summed up once per sentence.
@@ -170,19 +158,20 @@ class LinearCrossAttention(nn.Module):
         embed_dim: Channels D of target, source and output.
         num_heads: Heads H, a divisor of ``embed_dim``.
         feature_map: Turns queries and keys (B, H, T, D / H) into features (B, H, T, k).
+        linear: The kind of the projections.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap) -> None:
+    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap, linear: LinearSpec = DENSE) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.head_dim = embed_dim // num_heads
         self.feature_size = feature_map.feature_size
-        self.query_proj = xavier_linear(embed_dim, embed_dim, gain=2**-0.5)
-        self.memory_proj = xavier_linear(embed_dim, 2 * embed_dim)
-        for part in self.memory_proj.weight.data.chunk(2):
-            nn.init.xavier_uniform_(part, gain=2**-0.5)
-        self.feature_map: FeatureMap | None = feature_map
-        self.out_proj = xavier_linear(embed_dim, embed_dim)
+        self.query_proj = build_linear(embed_dim, embed_dim, gain=2**-0.5, **asdict(linear))
+        self.memory_proj = build_fused_linear(embed_dim, 2, linear)
+        self.feature_map = feature_map
+        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
+        self.merged_query = merge_projection(self.query_proj, feature_map, (self.head_dim**-0.5,))
+        self.merged_memory = merge_projection(self.memory_proj, feature_map, (1.0, None))
 
     def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
         """Sum up the encoded source ``memory`` (B, S, D), where ``src_mask`` (B, S) is True.
@@ -190,61 +179,34 @@ class LinearCrossAttention(nn.Module):
         Returns:
             ``cross_state`` (B, H, k, D / H) and ``cross_normalizer`` (B, H, k).
         """
-        projected = self.memory_proj(memory)
-        width = projected.shape[-1] - self.num_heads * self.head_dim
-        key, value = projected.split([width, self.num_heads * self.head_dim], dim=-1)
-        key = self._features(split_heads(key, self.num_heads))
+        if self.merged_memory is not None and self.merged_memory.kept(memory):
+            key, value = _split_parts(self.merged_memory(memory), self.merged_memory.widths, self.num_heads)
+            key = F.relu(key)
+        else:
+            key, value = _split_parts(self.memory_proj(memory), [memory.shape[-1]] * 2, self.num_heads)
+            key = self.feature_map(key)
         with _no_autocast(memory.device):
-            key, value = _exact(key.masked_fill(~src_mask[:, None, :, None], 0.0), split_heads(value, self.num_heads))
+            key, value = _exact(key.masked_fill(~src_mask[:, None, :, None], 0.0), value)
             state, normalizer = _sum_up(key, value)
         return {"cross_state": state, "cross_normalizer": normalizer}
 
-    def _features(self, x: Tensor) -> Tensor:
-        return F.relu(x) if self.feature_map is None else self.feature_map(x)
+    def _query(self, x: Tensor) -> Tensor:
+        """Features (B, H, T, k) of the queries of ``x`` (B, T, D)."""
+        if self.merged_query is not None and self.merged_query.kept(x):
+            return F.relu(split_heads(self.merged_query(x), self.num_heads))
+        features: Tensor = self.feature_map(split_heads(self.query_proj(x), self.num_heads) * self.head_dim**-0.5)
+        return features
 
     def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor | None = None) -> Tensor:
         """Attend from ``x`` (B, T, D) to what ``project_memory`` returned; ``src_mask`` is in there already."""
-        query = split_heads(self.query_proj(x), self.num_heads)
-        # After merging the scale is in the weights.
-        query = self._features(query if self.feature_map is None else query * self.head_dim**-0.5)
+        query = self._query(x)
         with _no_autocast(x.device):
             (query,) = _exact(query)
             out = _read(query, state["cross_state"], state["cross_normalizer"]).to(x.dtype)
         projected: Tensor = self.out_proj(merge_heads(out))
         return projected
 
-    @torch.no_grad()
-    def merge(self) -> None:
-        """Merge a learned feature map into the projections (equation 8), for good: the output stays the same."""
-        if isinstance(self.feature_map, LearnedFeatures):
-            key, value = _split_linear(self.memory_proj, 2)
-            self.query_proj = _join_linears(
-                _merge_into(_split_linear(self.query_proj, 1)[0], self.feature_map, scale=self.head_dim**-0.5)
-            )
-            self.memory_proj = _join_linears(_merge_into(key, self.feature_map), value)
-            self.feature_map = None
 
-
-def _split_linear(linear: nn.Linear, parts: int) -> list[tuple[Tensor, Tensor]]:
-    """Weights and biases of the ``parts`` Linears that were fused into one."""
-    return list(zip(linear.weight.chunk(parts), linear.bias.chunk(parts), strict=True))
-
-
-def _merge_into(
-    projection: tuple[Tensor, Tensor], features: LearnedFeatures, *, scale: float = 1.0
-) -> tuple[Tensor, Tensor]:
-    """Weight (H k, D) and bias (H k) of the map after the projection; ``scale`` multiplies what lies between."""
-    weight, bias = projection
-    num_heads, _, head_dim = features.weight.shape
-    merged = torch.matmul(features.weight * scale, weight.view(num_heads, head_dim, -1)).flatten(0, 1)
-    shift = torch.matmul(features.weight * scale, bias.view(num_heads, head_dim, 1))[..., 0]
-    return merged, (features.bias + shift).flatten()
-
-
-def _join_linears(*parts: tuple[Tensor, Tensor]) -> nn.Linear:
-    """One Linear whose outputs are those of the parts, one after the other."""
-    weight = torch.cat([weight for weight, _ in parts])
-    linear = nn.Linear(weight.shape[1], weight.shape[0], device=weight.device, dtype=weight.dtype)
-    linear.weight.copy_(weight)
-    linear.bias.copy_(torch.cat([bias for _, bias in parts]))
-    return linear
+def _split_parts(projected: Tensor, widths: list[int], num_heads: int) -> list[Tensor]:
+    """Parts of the channels (B, T, ...), each with its heads apart (B, H, T, ...)."""
+    return [split_heads(part, num_heads) for part in torch.split(projected, widths, dim=-1)]

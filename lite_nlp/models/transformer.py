@@ -50,6 +50,10 @@ class EncoderDecoder(nn.Module):
         self.output_proj = build_output_projection(config)
         self.encoder = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
         self.decoder = nn.ModuleList(DecoderLayer(config=config, spec=spec) for spec in decoder_specs(config))
+        # Linear attention has nothing of size (T, T): long targets must not pay for a mask either.
+        self.needs_causal_mask = config.embedding == "safe" or any(
+            spec.attention_dim and spec.self_attention == "softmax" for spec in decoder_specs(config)
+        )
         self.encoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
         self.decoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
 
@@ -99,7 +103,7 @@ class EncoderDecoder(nn.Module):
         """Logits (B, T, V) of every next token, given the source and the target so far ``tgt_tokens`` (B, T)."""
         memory = self.encode(src_tokens, src_mask)
         embedded = F.embedding(tgt_tokens, self.tgt_table) * self.tgt_scale
-        mask = causal_mask(tgt_tokens.shape[1], tgt_tokens.device)
+        mask = causal_mask(tgt_tokens.shape[1], tgt_tokens.device) if self.needs_causal_mask else None
         x = self.tgt_input(embedded, self.positions.first(tgt_tokens.shape[1]), mask)
         for layer, owner in self._decoder_layers():
             x = layer(x, mask, memory, src_mask, owner)
@@ -116,8 +120,10 @@ class EncoderDecoder(nn.Module):
         Returns:
             Named tensors, each with the batch first: ``position`` (B,), ``src_mask`` (B, S) and, for each layer,
             ``self_key``, ``self_value`` (B, H, capacity, head_dim), ``conv`` (B, K - 1, channels), ``cross_key``,
-            ``cross_value`` (B, H, S, head_dim), where the layer has them. Keyed by layer position, also where layers
-            share parameters. With SAFE, its caches come before, under ``input``.
+            ``cross_value`` (B, H, S, head_dim), where the layer has them; with linear attention ``self_state`` and
+            ``cross_state`` (B, H, features, head_dim), ``self_normalizer`` and ``cross_normalizer`` (B, H, features)
+            instead. Keyed by layer position, also where layers share parameters. With SAFE, its caches come before,
+            under ``input``.
         """
         state = {"position": torch.zeros_like(src_mask[:, 0], dtype=torch.int64), "src_mask": src_mask}
         for name, value in self.tgt_input.init_state(memory, capacity).items():

@@ -10,6 +10,17 @@ from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.transformer import EncoderDecoder
 
 KERNELS: dict[str, Any] = {"kernel_sizes": (3, 9), "decoder_kernel_sizes": (2, 31)}
+THREE: dict[str, Any] = {"num_encoder_layers": 3, "num_decoder_layers": 3}
+FOUR: dict[str, Any] = {"num_encoder_layers": 4, "num_decoder_layers": 4}
+FOUR_KERNELS: dict[str, Any] = {**FOUR, "kernel_sizes": (3, 5, 5, 9), "decoder_kernel_sizes": (2, 4, 4, 31)}
+WIDE: dict[str, Any] = {"sharing": "sandwich", "sandwich_dim": 20, "sandwich_ffn_dim": 40}
+
+T2R: dict[str, Any] = {
+    "self_attention": "t2r",
+    "self_feature_size": 6,
+    "cross_attention": "t2r",
+    "cross_feature_size": 4,
+}
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "transformer": {"family": "transformer"},
@@ -23,7 +34,50 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "lsra-decoder-tied": {"family": "lite-transformer", **KERNELS, "tie_embeddings": "decoder", "src_vocab_size": 31},
     "lightconv": {"family": "lightconv", **KERNELS},
     "dynamicconv": {"family": "lightconv", **KERNELS, "conv_type": "dynamic", "conv_glu": True},
+    "all-shared": {"family": "subformer", **THREE, "sharing": "all"},
+    "all-but-last": {"family": "subformer", **THREE, "sharing": "all-but-last"},
+    "independent-ffn": {"family": "subformer", **THREE, "sharing": "independent-ffn"},
+    "every-two": {"family": "subformer", **THREE, "sharing": "every-two"},
+    "sandwich": {"family": "subformer", **FOUR, "sharing": "sandwich"},
+    "sandwich-wide": {"family": "subformer", **FOUR, **WIDE},
+    "sandwich-wide-pre-norm": {"family": "subformer", **FOUR, **WIDE, "pre_norm": True, "final_norm": True},
+    "embedding-linear": {"family": "subformer", "embedding": "linear", "embedding_dim": 6},
+    "embedding-two-layer": {"family": "subformer", "embedding": "two-layer-linear", "embedding_dim": 6},
+    "safe": {"family": "subformer", "embedding": "safe", "embedding_dim": 10},
+    "safe-as-wide": {"family": "subformer", "embedding": "safe", "tie_embeddings": "decoder"},
+    "safe-untied": {"family": "subformer", "embedding": "safe", "embedding_dim": 6, "tie_embeddings": "none"},
+    "subformer": {"family": "subformer", **FOUR, **WIDE, "embedding": "safe", "embedding_dim": 10},
+    "lsra-sandwich": {"family": "lite-transformer", **FOUR_KERNELS, **WIDE, "conv_type": "dynamic", "conv_glu": True},
+    "lightconv-every-two": {
+        "family": "lightconv",
+        **FOUR,
+        "kernel_sizes": (3, 3, 9, 9),
+        "decoder_kernel_sizes": (2, 2, 31, 31),
+        "sharing": "every-two",
+        "embedding": "safe",
+        "embedding_dim": 6,
+    },
+    "t2r": {"family": "t2r", **T2R},
+    "t2r-cross-only": {"family": "t2r", "cross_attention": "t2r", "cross_feature_size": 8},
+    "t2r-every-second": {"family": "t2r", **T2R, "keep_softmax_every": 2},
+    "t2r-low-rank": {"family": "t2r", **T2R, "attention_linear": "low-rank", "linear_rank": 5},
+    "elu": {"family": "t2r", "self_attention": "elu", "cross_attention": "elu"},
+    "random-features": {
+        "family": "t2r",
+        **T2R,
+        **dict.fromkeys(("self_attention", "cross_attention"), "random-features"),
+    },
+    "lsra-t2r-r2d2-ffn": {"family": "lite-transformer", **KERNELS, **T2R, "ffn_linear": "r2d2", "linear_n": 2},
+    "lightconv-t2r": {"family": "lightconv", **KERNELS, "cross_attention": "t2r", "cross_feature_size": 3},
+    "subformer-t2r": {"family": "subformer", **FOUR, **WIDE, **T2R},
 }
+
+for _kind, _size in (("r2d2", {"linear_n": 4}), ("quaternion", {}), ("low-rank", {"linear_rank": 3})):
+    _attention_and_ffn: dict[str, Any] = {"attention_linear": _kind, "ffn_linear": _kind, **_size}
+    VARIANTS[_kind] = {"family": "r2d2", **_attention_and_ffn}
+    VARIANTS[f"lsra-{_kind}"] = {"family": "lite-transformer", **KERNELS, **_attention_and_ffn, "conv_linear": _kind}
+VARIANTS["lsra-dynamic-glu-r2d2-ffn"] = {**VARIANTS["lsra-dynamic-glu"], "ffn_linear": "r2d2", "linear_n": 2}
+VARIANTS["dynamicconv-quaternion-conv"] = {**VARIANTS["dynamicconv"], "conv_linear": "quaternion"}
 
 
 def small_config(**changes: Any) -> ModelConfig:

@@ -12,12 +12,20 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lite_nlp.models.feature_maps import LearnedFeatures, RandomFeatures, build_feature_map
+from lite_nlp.models.linear import DENSE
 from lite_nlp.models.linear_attention import CHUNK, LinearCrossAttention, LinearSelfAttention, causal_linear_attention
+from lite_nlp.models.specs import LinearSpec
 
 Array = NDArray[np.float64]
 
 HEADS, WIDTH = 2, 12
 SIZES = {"t2r": 5, "elu": 6, "random-features": 8}
+LINEARS = {
+    "dense": LinearSpec(),
+    "r2d2": LinearSpec(kind="r2d2", n=3),
+    "quaternion": LinearSpec(kind="quaternion"),
+    "low-rank": LinearSpec(kind="low-rank", rank=9),
+}
 
 
 def _features(kind: str) -> torch.nn.Module:
@@ -33,14 +41,18 @@ def _randomized(module: torch.nn.Module) -> Any:
     return module
 
 
-def _self_attention(kind: str) -> LinearSelfAttention:
+def _self_attention(kind: str, linear: LinearSpec = DENSE) -> LinearSelfAttention:
     torch.manual_seed(1)
-    return _randomized(LinearSelfAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind)))
+    return _randomized(
+        LinearSelfAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind), linear=linear)
+    )
 
 
-def _cross_attention(kind: str) -> LinearCrossAttention:
+def _cross_attention(kind: str, linear: LinearSpec = DENSE) -> LinearCrossAttention:
     torch.manual_seed(1)
-    return _randomized(LinearCrossAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind)))
+    return _randomized(
+        LinearCrossAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind), linear=linear)
+    )
 
 
 def _inputs(rows: int, length: int) -> Tensor:
@@ -246,29 +258,75 @@ def test_seven_tenths_less_state_than_elu() -> None:
 )
 def test_sizes_of_the_merged_maps(width: int, heads: int, size: int, merged: int) -> None:
     """W~q and W~k, r k x h each, in place of two h x h matrices and the map."""
-    for attention in _on_meta(width, heads, size):
-        values_and_output = 2 * width * width
-        attention.merge()
-        weights = sum(parameter.numel() for parameter in attention.parameters() if parameter.dim() > 1)
-        assert weights == values_and_output + merged
+    own, cross = (attention.eval() for attention in _on_meta(width, heads, size))
+    for projections in ([own.merged], [cross.merged_query, cross.merged_memory]):
+        # Beside them there is W_v, which stays.
+        assert sum(projection.frozen_weight.numel() for projection in projections) == merged + width * width
 
 
+class _Products(TorchDispatchMode):
+    """Counts the Mult-Adds of matrix products, by the sizes of their operands."""
+
+    macs = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in (torch.ops.aten.mm.default, torch.ops.aten.bmm.default):
+            self.macs += args[0].numel() * args[1].shape[-1]
+        elif func is torch.ops.aten.addmm.default:
+            self.macs += args[1].numel() * args[2].shape[-1]
+        return func(*args, **(kwargs or {}))
+
+
+def test_mult_adds_of_a_generated_token() -> None:
+    """Language model of the paper, per layer: 524,288 for the features, 2,097,152 for value and output projection,
+    32,768 to read the state and 256 for the normalizer; the state update is no matrix product."""
+    attention = _on_meta(1024, 8, 32)[0].eval()
+    x = torch.empty(1, 1, 1024, device="meta")
+    state = attention.init_state(x, 1)
+    with torch.no_grad(), _Products() as products:
+        attention.step(x, state, torch.zeros(1, device="meta"))
+    assert products.macs == 524_288 + 2_097_152 + 32_768 + 256
+
+
+@pytest.mark.parametrize("linear", LINEARS)
 @pytest.mark.parametrize("kind", SIZES)
-def test_merged_equals_unmerged(kind: str) -> None:
-    own, cross = _self_attention(kind), _cross_attention(kind)
+def test_merged_equals_unmerged(kind: str, linear: str) -> None:
+    own, cross = _self_attention(kind, LINEARS[linear]), _cross_attention(kind, LINEARS[linear])
     x, memory = _inputs(2, CHUNK + 9), _inputs(2, 6).flip(1)
     mask = torch.tensor([[True] * 6, [True] * 2 + [False] * 4])
-    names = {name for name, _ in own.named_parameters()}
-    before = own(x), cross(x, cross.project_memory(memory, mask))
-    first_step = own.step(x[:, :1], own.init_state(x, 1), torch.zeros(2))[0]
-    own.merge()
-    cross.merge()
-    after = own(x), cross(x, cross.project_memory(memory, mask))
-    torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(own.step(x[:, :1], own.init_state(x, 1), torch.zeros(2))[0], first_step)
-    # Only a learned map is linear before its nonlinearity; the others stay.
-    left = {name for name in names if name.startswith("feature_map")} if kind != "t2r" else set()
-    assert {name for name, _ in own.named_parameters() if name.startswith("feature_map")} == left
+
+    def outputs() -> tuple[Tensor, ...]:
+        with torch.no_grad():
+            state = own.init_state(x, 1)
+            step, state = own.step(x[:, :1], state, torch.zeros(2))
+            return own(x), step, *state.values(), cross(x, cross.project_memory(memory, mask))
+
+    unmerged = outputs()
+    state_dict = own.state_dict().keys() | cross.state_dict().keys()
+    own.eval()
+    cross.eval()
+    # Only a learned map is linear before its nonlinearity.
+    merged = [own.merged, cross.merged_query, cross.merged_memory]
+    if linear != "low-rank":
+        assert [part is not None for part in merged] == [kind == "t2r"] * 3
+    with torch.no_grad():
+        assert all(part is None or part.kept(x) for part in merged)
+    torch.testing.assert_close(outputs(), unmerged, rtol=1e-12, atol=1e-12)
+    assert own.state_dict().keys() | cross.state_dict().keys() == state_dict
+    with torch.no_grad():
+        for parameter in [*own.parameters(), *cross.parameters()]:
+            parameter.mul_(1.5)
+    changed = outputs()
+    assert not torch.allclose(changed[0], unmerged[0])
+    own.train()
+    cross.train()
+    torch.testing.assert_close(outputs(), changed, rtol=1e-12, atol=1e-12)
+
+
+def test_a_wide_map_is_not_merged() -> None:
+    """16 heads of 4 channels with 32 features: 64 x 2,048 Mult-Adds a map merged, 64 x 64 + 16 x 32 x 4 apart."""
+    own, cross = _on_meta(64, 16, 32)
+    assert [own.merged, cross.merged_query, cross.merged_memory] == [None] * 3
 
 
 def test_learned_features_begin_like_a_linear() -> None:
