@@ -10,6 +10,7 @@ change nothing; code whose course depends on the numbers cannot be counted and s
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from types import CodeType, FrameType
 from typing import Any
 
@@ -229,9 +230,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _whereabouts(self) -> str:
         """Which module called, and from which line."""
         module = self.names.running()
-        where = next(
-            (f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in _caller_frames() if _is_users(frame)), ""
-        )
+        lines = (f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in _frames() if _is_users(frame))
+        where = next(lines, "")
         return f"{f' in module {module}' if module else ''}{f' at {where}' if where else ''}"
 
 
@@ -268,7 +268,7 @@ class _ModuleNames:
         """Path of the innermost module whose code is running; empty if there is none."""
         modules = [
             candidate
-            for frame in _caller_frames()
+            for frame in takewhile(lambda frame: frame.f_code is not _RUN_CODE, _frames())
             if frame.f_code.co_varnames[:1] == ("self",)
             and isinstance(candidate := frame.f_locals.get("self"), nn.Module)
         ]
@@ -287,10 +287,10 @@ class _ModuleNames:
             self._names.setdefault(module, f"{label}.{name}" if name else label)
 
 
-def _caller_frames() -> Iterator[FrameType]:
-    """The frames of the code that is being counted, innermost first."""
+def _frames() -> Iterator[FrameType]:
+    """The frames of the code that is running, innermost first."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code is not _RUN_CODE:
+    while frame is not None:
         yield frame
         frame = frame.f_back
 

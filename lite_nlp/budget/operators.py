@@ -11,6 +11,7 @@ convolution also where they fall on padding. Biases, residual sums, softmax and 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -236,6 +237,7 @@ _FREE_NAMES = frozenset[str]().union(*FREE.values())
 _FREE_TAGS = frozenset({torch.Tag.pointwise, torch.Tag.reduction, torch.Tag.view_copy})
 
 
+@cache
 def base_name(operator: OpOverload) -> str:
     """Library and name of ``operator``, such as ``aten.add`` for all of ``add``, ``add_`` and their overloads.
 
