@@ -78,6 +78,8 @@ for _kind, _size in (("r2d2", {"linear_n": 4}), ("quaternion", {}), ("low-rank",
     VARIANTS[f"lsra-{_kind}"] = {"family": "lite-transformer", **KERNELS, **_attention_and_ffn, "conv_linear": _kind}
 VARIANTS["lsra-dynamic-glu-r2d2-ffn"] = {**VARIANTS["lsra-dynamic-glu"], "ffn_linear": "r2d2", "linear_n": 2}
 VARIANTS["dynamicconv-quaternion-conv"] = {**VARIANTS["dynamicconv"], "conv_linear": "quaternion"}
+VARIANTS["sandwich-r2d2"] = {**VARIANTS["r2d2"], **FOUR, **WIDE}
+VARIANTS["t2r-r2d2"] = {**VARIANTS["r2d2"], **T2R}
 
 
 def small_config(**changes: Any) -> ModelConfig:
@@ -100,8 +102,9 @@ def randomized(config: ModelConfig) -> EncoderDecoder:
     """A model whose biases and norms are random too: with fresh ones, zero biases would hide a padding leak."""
     torch.manual_seed(7)
     model = build_model(config)
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.4)
+    for name, parameter in model.named_parameters():
+        # Norms around one: around zero, they would fade out what happens deep inside the stack.
+        torch.nn.init.normal_(parameter, mean=1.0 if name.endswith("norm.weight") else 0.0, std=0.4)
     return model.eval()
 
 
