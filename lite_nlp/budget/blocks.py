@@ -1,11 +1,23 @@
 """Closed forms of single blocks: Linear, attention, convolution, feed-forward, LayerNorm. Imports no torch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lite_nlp.budget.counts import Cost, Operation
+from lite_nlp.models.specs import AttentionKind, LinearSpec
 
-__all__ = ["Rows", "attention", "convolution", "feed_forward", "layer_norm", "linear"]
+__all__ = [
+    "AttentionBlock",
+    "Rows",
+    "applied_again",
+    "convolution",
+    "feed_forward",
+    "layer_norm",
+    "linear",
+    "linear_macs",
+]
+
+_DENSE = LinearSpec()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,42 +33,161 @@ class Rows:
     executed: int
 
 
+def applied_again(cost: Cost) -> Cost:
+    """The same work with parameters that another layer owns."""
+    return replace(cost, params=0, vectors=0)
+
+
+def linear_macs(inputs: int, outputs: int, kind: LinearSpec = _DENSE) -> int:
+    """Mult-Adds per token of a member of the linear family.
+
+    R2D2 and quaternion layers save parameters only: for inference their weight is built once and kept, and applied
+    like a dense one.
+    """
+    return kind.rank * (inputs + outputs) if kind.kind == "low-rank" else inputs * outputs
+
+
 def linear(
-    part: str, inputs: int, outputs: int, rows: Rows, *, bias: bool = True, operation: Operation = "linear"
+    part: str,
+    inputs: int,
+    outputs: int,
+    rows: Rows,
+    *,
+    kind: LinearSpec = _DENSE,
+    bias: bool = True,
+    operation: Operation = "linear",
 ) -> Cost:
-    """A dense layer from ``inputs`` to ``outputs`` channels, applied to ``rows`` tokens."""
-    weights, biases = inputs * outputs, outputs if bias else 0
+    """A member of the linear family from ``inputs`` to ``outputs`` channels, applied to ``rows`` tokens.
+
+    Weights: dense d k; R2D2 d k / n + n^3 (R2D2, section 2.2.1, remark 2.2); quaternion d k / 4; low rank r (d + k).
+    """
+    weights = {
+        "dense": inputs * outputs,
+        "r2d2": inputs * outputs // kind.n + kind.n**3,
+        "quaternion": inputs * outputs // 4,
+        "low-rank": kind.rank * (inputs + outputs),
+    }[kind.kind]
+    biases = outputs if bias else 0
+    macs = linear_macs(inputs, outputs, kind)
     return Cost(
         part=part,
         operation=operation,
         params=weights + biases,
         vectors=biases,
-        paper=weights * rows.paper,
-        executed=weights * rows.executed,
+        paper=macs * rows.paper,
+        executed=macs * rows.executed,
     )
 
 
-def attention(part: str, width: int, *, queries: Rows, keys: Rows, pairs: Rows) -> Iterator[Cost]:
-    """Softmax attention (Vaswani et al. 2017, section 3.2); the number of heads changes nothing.
+@dataclass(frozen=True, kw_only=True)
+class AttentionBlock:
+    """Self- or cross-attention with its projections.
 
-    Four square projections, of which two see the query's tokens (query, output) and two the attended ones (key,
-    value); scores and weighted sums take ``width`` Mult-Adds per pair each.
+    Attributes:
+        part: Name of the part.
+        width: Channels of input and output.
+        num_heads: Heads; they matter to linear attention only.
+        linear: Kind of the projections.
+        kind: Softmax or the feature map of linear attention.
+        feature_size: Features per head of a learned or random map.
+        crosses: Whether keys and values come from another sequence than queries.
     """
-    for tokens in (queries, keys, keys, queries):
-        yield linear(part, width, width, tokens)
-    yield Cost(part=part, operation="attention", paper=2 * width * pairs.paper, executed=2 * width * pairs.executed)
+
+    part: str
+    width: int
+    num_heads: int
+    linear: LinearSpec
+    kind: AttentionKind = "softmax"
+    feature_size: int = 0
+    crosses: bool = False
+
+    def costs(self, *, queries: Rows, keys: Rows, pairs: Rows) -> Iterator[Cost]:
+        """Cost of ``queries`` tokens that attend to ``keys`` tokens, in ``pairs`` of one and the other.
+
+        Projections of the same input are one Linear, which for R2D2 also means one set of diffusion matrices.
+        """
+        width = self.width
+        if self.crosses:
+            yield from self._projection(width, queries, mapped=1)
+            yield from self._projection(2 * width, keys, mapped=1)
+        else:
+            yield from self._projection(3 * width, queries, mapped=2)
+        if self.kind == "softmax":
+            # Scores and weighted sums take ``width`` Mult-Adds per pair each, however many heads there are.
+            yield Cost(
+                part=self.part,
+                operation="attention",
+                paper=2 * width * pairs.paper,
+                executed=2 * width * pairs.executed,
+            )
+        else:
+            yield from self._recurrence(queries, keys)
+        yield linear(self.part, width, width, queries, kind=self.linear)
+
+    @property
+    def features(self) -> int:
+        """Features per head that linear attention sums over."""
+        return self.width // self.num_heads if self.kind == "elu" else self.feature_size
+
+    def _projection(self, outputs: int, rows: Rows, *, mapped: int) -> Iterator[Cost]:
+        """A fused projection and the feature maps of its first ``mapped`` parts.
+
+        A learned map is merged into the projection where that takes fewer Mult-Adds (T2R, section 2.2, equation 8).
+        """
+        projection = linear(self.part, self.width, outputs, rows, kind=self.linear)
+        # A random map has half as many projections as features, whose sines and cosines these are.
+        per_part = {"t2r": self.features, "random-features": self.features // 2}.get(self.kind, 0) * self.width
+        if self.kind == "t2r":
+            plain = outputs - mapped * self.width
+            merged = self.width * (plain + mapped * self.num_heads * self.features)
+            if merged < linear_macs(self.width, outputs, self.linear) + mapped * per_part:
+                yield replace(projection, paper=merged * rows.paper, executed=merged * rows.executed)
+                return
+        yield projection
+        if per_part:
+            macs = mapped * per_part
+            yield Cost(part=self.part, operation="feature_map", paper=macs * rows.paper, executed=macs * rows.executed)
+
+    def _recurrence(self, queries: Rows, keys: Rows) -> Iterator[Cost]:
+        """Linear attention as the recurrence that decoding computes (T2R, section 2.2, equations 5 to 7).
+
+        A key's features times its value are added to the state, a query's features read the state and the normalizer:
+        O(h k) per token, whatever came before. Training computes the same in chunks, which takes more.
+        """
+        update = self.features * self.width
+        read = update + self.num_heads * self.features
+        yield Cost(
+            part=self.part,
+            operation="attention",
+            paper=update * keys.paper + read * queries.paper,
+            executed=update * keys.executed + read * queries.executed,
+        )
+        if self.kind == "t2r":
+            biases = self.num_heads * self.features
+            yield Cost(part=self.part, operation="feature_map", params=update + biases, vectors=biases)
+        elif self.kind == "random-features":
+            # A temperature per channel is learned; the projections are not.
+            yield Cost(part=self.part, operation="feature_map", params=self.width, vectors=self.width)
 
 
 def convolution(
-    stack: str, width: int, rows: Rows, *, kernel_size: int, num_heads: int, dynamic: bool, glu: bool
+    stack: str,
+    width: int,
+    rows: Rows,
+    *,
+    kernel_size: int,
+    num_heads: int,
+    dynamic: bool,
+    glu: bool,
+    kind: LinearSpec = _DENSE,
 ) -> Iterator[Cost]:
     """Lightweight or dynamic convolution (Wu et al. 2019): in-Linear, kernels, taps, out-Linear.
 
-    The in-Linear is doubled for the GLU; kernels are learned, or generated per token by a Linear without bias. Every
-    tap is multiplied, also those that fall on zeros beyond the edges.
+    The in-Linear is doubled for the GLU; kernels are learned, or generated per token by a dense Linear without bias.
+    Every tap is multiplied, also those that fall on zeros beyond the edges.
     """
     kernel_weights = num_heads * kernel_size
-    yield linear(f"{stack}.conv_in", width, 2 * width if glu else width, rows)
+    yield linear(f"{stack}.conv_in", width, 2 * width if glu else width, rows, kind=kind)
     if dynamic:
         yield linear(f"{stack}.conv_kernel", width, kernel_weights, rows, bias=False, operation="kernel_generator")
     yield Cost(
@@ -65,13 +196,13 @@ def convolution(
         params=0 if dynamic else kernel_weights,
         executed=width * kernel_size * rows.executed,
     )
-    yield linear(f"{stack}.conv_out", width, width, rows)
+    yield linear(f"{stack}.conv_out", width, width, rows, kind=kind)
 
 
-def feed_forward(part: str, width: int, inner: int, rows: Rows) -> Iterator[Cost]:
+def feed_forward(part: str, width: int, inner: int, rows: Rows, *, kind: LinearSpec = _DENSE) -> Iterator[Cost]:
     """Linear to ``inner`` channels, ReLU, Linear back."""
-    yield linear(part, width, inner, rows)
-    yield linear(part, inner, width, rows)
+    yield linear(part, width, inner, rows, kind=kind)
+    yield linear(part, inner, width, rows, kind=kind)
 
 
 def layer_norm(part: str, width: int, rows: Rows) -> Cost:

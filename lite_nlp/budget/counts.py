@@ -8,7 +8,9 @@ __all__ = ["GROUPS", "Convention", "Cost", "Group", "ModelCount", "Operation", "
 
 _Key = TypeVar("_Key")
 
-Operation = Literal["embedding", "linear", "kernel_generator", "attention", "layer_norm", "conv_taps", "output"]
+Operation = Literal[
+    "embedding", "linear", "kernel_generator", "feature_map", "attention", "layer_norm", "conv_taps", "output"
+]
 
 #: How Mult-Adds are counted; each is explained in ``lite_nlp.budget.conventions``.
 Convention = Literal["paper", "executed"]

@@ -14,8 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from lite_nlp.budget.counts import ModelCount
 from lite_nlp.budget.formulas import count_model
+from lite_nlp.budget.state import count_state
 from lite_nlp.errors import ConfigError
 from lite_nlp.models.config import ModelConfig, load_config
 
@@ -191,8 +191,8 @@ def _cell(
     computed = None
     if model is not None and (baseline is not None or "baseline" not in cell):
         lengths = {name: cell[name] for name in ("src_len", "tgt_len") if name in cell}
-        own = _figure(cell["quantity"], count_model(model, **lengths), params)
-        other = None if baseline is None else _figure(cell["quantity"], count_model(baseline, **lengths), params)
+        own = _figure(cell["quantity"], model, lengths, params)
+        other = None if baseline is None else _figure(cell["quantity"], baseline, lengths, params)
         computed = _relate(cell["quantity"], own, other)
     verdict: Verdict
     if computed is not None:
@@ -216,7 +216,10 @@ def _cell(
     )
 
 
-def _figure(quantity: Quantity, count: ModelCount, params: ParameterCount) -> int:
+def _figure(quantity: Quantity, model: ModelConfig, lengths: Mapping[str, int], params: ParameterCount) -> int:
+    if quantity == "state_reduction":
+        return sum(count_state(model, **lengths).values())
+    count = count_model(model, **lengths)
     if quantity in ("macs", "macs_ratio"):
         return count.macs_paper
     return {"total": count.params_total, "paper": count.params_paper, "weights": count.params_weights}[params]
