@@ -25,8 +25,13 @@ venv-package:
 demo: $(READY)
 	@sh benchmarks/demo.sh $(BIN)/lite-nlp $(DEMO)
 
-test: $(READY)
+test: $(READY) chromium
 	$(BIN)/python -m pytest
+
+# A test looks at the budget's page in a browser without a window. CHROMIUM names one that is not on the path.
+.PHONY: chromium
+chromium:
+	@sh tests/install_chromium.sh
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,21 +1,42 @@
-"""What ``lite-nlp budget`` says: one JSON object for scripts, tables for people. Imports no torch."""
+"""What ``lite-nlp budget`` says about one target: everything that its outputs show, and the object for scripts.
+
+Tables for people are in :mod:`lite_nlp.budget.tables`, the page in :mod:`lite_nlp.budget.html`. Imports no torch.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-
-from lite_nlp.budget.formulas import ModelCount
+from lite_nlp.budget.advice import Advice
+from lite_nlp.budget.counts import Convention, Cost, Group, ModelCount, group_of
+from lite_nlp.budget.formulas import count_model
+from lite_nlp.budget.lengths import Growth, LengthRow, Varied, growth, length_table
 from lite_nlp.budget.limits import Limits, Verdict
+from lite_nlp.budget.papers import Cell, ParameterCount
+from lite_nlp.models.config import ModelConfig
 
-__all__ = ["BudgetReport"]
+__all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "Section"]
 
-_QUANTITIES: Final = {"macs": "Mult-Adds (paper)", "params": "parameters", "size_bytes": "file size in bytes"}
+#: Both conventions, in the order in which they stand beside each other.
+CONVENTION_NAMES: Final[tuple[Convention, ...]] = ("paper", "executed")
 
-#: How many of the largest parts an over-budget message names.
-_NAMED_PARTS: Final = 3
+#: Which lengths grow in the tables.
+VARIED_LENGTHS: Final[tuple[Varied, ...]] = ("both", "source", "target")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A group of parts.
+
+    Attributes:
+        group: Its name.
+        cost: The sum of its parts.
+        parts: The parts; none where a single one has the group's name.
+    """
+
+    group: Group
+    cost: Cost
+    parts: tuple[Cost, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,88 +45,135 @@ class BudgetReport:
 
     Attributes:
         target: What was counted: a preset, a file or a model.
-        family: Its model family.
+        model: Its architecture.
         count: Parameters and Mult-Adds.
         limits: What they were held against.
         verdicts: The outcome, one per limit.
+        advice: What would bring it under the limits that it exceeds.
         size_bytes: Size of the target if it is a file.
+        paper_counts: Which parameters the paper counts whose row the target reproduces.
+        published: The figures that are printed for exactly this model.
+        command: The command line that prints this report; empty if it was made otherwise.
     """
 
     target: str
-    family: str
+    model: ModelConfig
     count: ModelCount
     limits: Limits
     verdicts: Sequence[Verdict]
+    advice: Sequence[Advice] = ()
     size_bytes: int | None = None
+    paper_counts: ParameterCount = "paper"
+    published: Sequence[Cell] = ()
+    command: str = ""
+
+    @property
+    def family(self) -> str:
+        """The model family."""
+        return self.model.family
 
     @property
     def within_budget(self) -> bool:
         """Whether every figure is at most its limit."""
         return all(verdict.within for verdict in self.verdicts)
 
+    @property
+    def params_paper(self) -> int:
+        """Parameters as the target's own paper counts them; the limit is always held against Lite Transformer's way."""
+        count = self.count
+        return {"total": count.params_total, "paper": count.params_paper, "weights": count.params_weights}[
+            self.paper_counts
+        ]
+
+    def sections(self) -> tuple[Section, ...]:
+        """Every group in which the model has parameters or work, with its parts."""
+        sections = []
+        for group, cost in self.count.by_group().items():
+            if cost.params or cost.paper or cost.executed:
+                costs = tuple(member for member in self.count.costs if group_of(member) == group)
+                count = ModelCount(src_len=self.count.src_len, tgt_len=self.count.tgt_len, costs=costs)
+                parts = tuple(count.by_part().values())
+                named_alike = [part.part for part in parts] == [group]
+                sections.append(Section(group=group, cost=cost, parts=() if named_alike else parts))
+        return tuple(sections)
+
+    def over_lengths(self, convention: Convention, vary: Varied) -> tuple[LengthRow, ...]:
+        """Mult-Adds at lengths 1 to 1000; the length that does not vary is the one asked for."""
+        fixed = self.count.tgt_len if vary == "source" else self.count.src_len
+        return length_table(self.model, convention=convention, vary=vary, fixed=fixed, beam=self.count.beam)
+
+    def growth(self, convention: Convention, vary: Varied) -> dict[Group, Growth]:
+        """How the Mult-Adds of every group grow with the lengths."""
+        return growth(self.model, convention=convention, vary=vary)
+
+    def longest_within(self) -> int:
+        """The most tokens, source and target alike, with which the Mult-Adds are within their limit; 0 if none."""
+        fits, beyond = 0, self.model.max_positions + 1
+        while beyond - fits > 1:
+            middle = (fits + beyond) // 2
+            if count_model(self.model, src_len=middle, tgt_len=middle).macs_paper <= self.limits.max_macs:
+                fits = middle
+            else:
+                beyond = middle
+        return fits
+
     def to_json(self) -> dict[str, Any]:
-        """The object that scripts rely on; every figure is an integer, not rounded."""
-        parts = self.count.by_part()
+        """The object that scripts rely on, as ``docs/budget-schema.md`` describes it; figures are exact integers."""
+        count = self.count
+        parts, groups = count.by_part(), count.by_group()
         content: dict[str, Any] = {
             "target": self.target,
             "family": self.family,
-            "lengths": {"src": self.count.src_len, "tgt": self.count.tgt_len},
+            "lengths": {"src": count.src_len, "tgt": count.tgt_len},
+            "beam": count.beam,
             "params": {
-                "total": self.count.params_total,
-                "embeddings": self.count.params_embeddings,
-                "paper": self.count.params_paper,
+                "total": count.params_total,
+                "embeddings": count.params_embeddings,
+                "paper": self.params_paper,
+                "paper_counts": self.paper_counts,
                 "parts": {part: cost.params for part, cost in parts.items()},
+                "groups": {group: cost.params for group, cost in groups.items()},
             },
             "macs": {
-                "paper": self.count.macs_paper,
-                "executed": self.count.macs_executed,
-                "parts": {part: {"paper": cost.paper, "executed": cost.executed} for part, cost in parts.items()},
+                "paper": count.macs_paper,
+                "executed": count.macs_executed,
+                "parts": {part: _both(cost) for part, cost in parts.items()},
+                "groups": {group: _both(cost) for group, cost in groups.items()},
+            },
+            "over_lengths": {
+                vary: [
+                    {"src": paper.src_len, "tgt": paper.tgt_len, "paper": paper.total, "executed": executed.total}
+                    for paper, executed in zip(
+                        self.over_lengths("paper", vary), self.over_lengths("executed", vary), strict=True
+                    )
+                ]
+                for vary in VARIED_LENGTHS
+            },
+            "growth": {
+                vary: {convention: self.growth(convention, vary) for convention in CONVENTION_NAMES}
+                for vary in VARIED_LENGTHS
             },
         }
         if self.size_bytes is not None:
             content["size_bytes"] = self.size_bytes
-        return {**content, "limits": asdict(self.limits), "within_budget": self.within_budget}
+        return {
+            **content,
+            "limits": asdict(self.limits),
+            "within_budget": self.within_budget,
+            "checks": [
+                {
+                    "quantity": verdict.quantity,
+                    "found": verdict.found,
+                    "limit": verdict.limit,
+                    "within": verdict.within,
+                    "largest": [{"part": part, "amount": amount} for part, amount in verdict.contributors],
+                }
+                for verdict in self.verdicts
+            ],
+            "advice": [item.to_json() for item in self.advice],
+            "published": [cell.to_json() for cell in self.published],
+        }
 
-    def to_tables(self) -> RenderableType:
-        """The same for people: costs per part, then every figure beside its limit."""
-        return Group(self._parts_table(), self._limits_table())
 
-    def overruns(self) -> list[str]:
-        """One line per figure over its limit, with the parts that weigh most in it."""
-        lines = []
-        for verdict in self.verdicts:
-            if verdict.within:
-                continue
-            line = f"{self._quantity(verdict)}: {verdict.found:,} found, at most {verdict.limit:,} allowed"
-            largest = ", ".join(
-                f"{part} {number:,} ({number / verdict.found:.0%})"
-                for part, number in verdict.contributors[:_NAMED_PARTS]
-            )
-            lines.append(f"{line}; largest: {largest}" if largest else line)
-        return lines
-
-    def _quantity(self, verdict: Verdict) -> str:
-        name = _QUANTITIES[verdict.quantity]
-        return f"{name} ({self.limits.count_params})" if verdict.quantity == "params" else name
-
-    def _parts_table(self) -> Table:
-        count = self.count
-        table = Table(title=f"{self.target} ({self.family}), {count.src_len} -> {count.tgt_len} tokens")
-        table.add_column("part", no_wrap=True)
-        for heading in ("parameters", "Mult-Adds\n(paper)", "Mult-Adds\n(executed)"):
-            table.add_column(heading, justify="right")
-        for part, cost in count.by_part().items():
-            table.add_row(part, f"{cost.params:,}", f"{cost.paper:,}", f"{cost.executed:,}")
-        table.add_section()
-        table.add_row("total", f"{count.params_total:,}", f"{count.macs_paper:,}", f"{count.macs_executed:,}")
-        table.add_row("without embeddings", f"{count.params_paper:,}")
-        return table
-
-    def _limits_table(self) -> Table:
-        table = Table("limit")
-        for heading in ("found", "allowed", ""):
-            table.add_column(heading, justify="right")
-        for verdict in self.verdicts:
-            mark = "ok" if verdict.within else "over"
-            table.add_row(self._quantity(verdict), f"{verdict.found:,}", f"{verdict.limit:,}", mark)
-        return table
+def _both(cost: Cost) -> dict[str, int]:
+    return {"paper": cost.paper, "executed": cost.executed}

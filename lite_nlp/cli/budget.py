@@ -1,6 +1,9 @@
 """``lite-nlp budget``: parameters and Mult-Adds of a preset, config file, model or bundle. Imports no torch."""
 
 import difflib
+import shlex
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,27 +12,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lite_nlp.cli.console import err, out, print_json
+from lite_nlp.cli.gate import (
+    MAX_MACS,
+    MAX_PARAMS,
+    OVER_BUDGET,
+    CountParamsOption,
+    Gate,
+    MaxMacsOption,
+    MaxParamsOption,
+    MaxSizeOption,
+    SrcLenOption,
+    TgtLenOption,
+    read_limits,
+)
 from lite_nlp.cli.model_source import list_shipped, read_config, resolve_source
-from lite_nlp.cli.quantities import parse_count, parse_size
 from lite_nlp.configs import list_presets
 from lite_nlp.errors import ConfigError
+from lite_nlp.files import check_output, write_text
 
 if TYPE_CHECKING:
-    from lite_nlp.budget.limits import CountParams
+    from lite_nlp.budget.papers import ParameterCount
+    from lite_nlp.budget.report import BudgetReport
     from lite_nlp.models.config import Config
 
 __all__ = ["budget"]
 
-_OVER_BUDGET = 3
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Target:
-    """What is to be counted; ``size_bytes`` only if it is one file that ships."""
+    """What is to be counted.
+
+    Attributes:
+        name: How the reports call it.
+        words: Its name on a command line; empty for the default model.
+        config: Its config.
+        size_bytes: Its size, if it is one file that ships.
+        bundle: The bundle's path, if it is one.
+        preset: Its name, if it is an unchanged preset.
+    """
 
     name: str
+    words: str
     config: "Config"
     size_bytes: int | None = None
+    bundle: Path | None = None
+    preset: str | None = None
 
 
 def budget(
@@ -45,65 +72,117 @@ def budget(
         list[str] | None,
         typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of a preset or config file."),
     ] = None,
-    src_len: Annotated[int, typer.Option("--src-len", min=1, help="Source tokens, with the end mark.")] = 30,
-    tgt_len: Annotated[int, typer.Option("--tgt-len", min=1, help="Target tokens, with the end mark.")] = 30,
+    src_len: SrcLenOption = None,
+    tgt_len: TgtLenOption = None,
+    beam: Annotated[int, typer.Option("--beam", min=1, help="Hypotheses of a search, in the executed convention.")] = 1,
     check: Annotated[bool, typer.Option("--check", help="Exit with code 3 when over budget.")] = False,
-    max_macs: Annotated[
-        str, typer.Option("--max-macs", metavar="COUNT", help="Most Mult-Adds, in the paper's convention.")
-    ] = "500M",
-    max_params: Annotated[str, typer.Option("--max-params", metavar="COUNT", help="Most parameters.")] = "10M",
-    count_params: Annotated[
-        str,
-        typer.Option(
-            "--count-params",
-            metavar="total|paper",
-            help="What --max-params bounds: all parameters, or the paper's count without embedding tables.",
-        ),
-    ] = "paper",
-    max_size: Annotated[
-        str | None, typer.Option("--max-size", metavar="SIZE", help="Largest .lnlp or bundle file, such as 4MB.")
+    max_macs: MaxMacsOption = MAX_MACS,
+    max_params: MaxParamsOption = MAX_PARAMS,
+    count_params: CountParamsOption = "paper",
+    max_size: MaxSizeOption = None,
+    papers: Annotated[
+        bool, typer.Option("--papers", help="Every figure that the papers print beside the computed one; no TARGET.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", dir_okay=False, help="Write the report as one self-contained page."),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count parameters and Mult-Adds per part and hold them against the mobile budget."""
+    from lite_nlp.budget.advice import advise, describe_excess
     from lite_nlp.budget.formulas import count_model
-    from lite_nlp.budget.limits import Limits, check_budget
+    from lite_nlp.budget.limits import check_budget
+    from lite_nlp.budget.papers import conformance
     from lite_nlp.budget.report import BudgetReport
 
-    limits = Limits(
-        max_macs=parse_count(max_macs),
-        max_params=parse_count(max_params),
-        count_params=_params_convention(count_params),
-        max_size_bytes=None if max_size is None else parse_size(max_size),
-    )
+    if papers:
+        if target is not None or html is not None or check:
+            raise typer.BadParameter("--papers: expected no TARGET, --check or --html beside it, found one")
+        _show_papers(as_json=as_json)
+        return
+    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
+    if html is not None:
+        check_output(html, force=force)
     counted = _read_target(target, overrides or ())
     if limits.max_size_bytes is not None and counted.size_bytes is None:
         raise typer.BadParameter(f"--max-size: expected a .lnlp file or a bundle to weigh, found {counted.name}")
-    count = count_model(counted.config.model, src_len=src_len, tgt_len=tgt_len)
+    model = counted.config.model
+    source, steps = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len).lengths(model)
+    count = count_model(model, src_len=source, tgt_len=steps, beam=beam)
+    verdicts = check_budget(count, limits, size_bytes=counted.size_bytes)
+    advice = advise(
+        model,
+        limits,
+        verdicts,
+        src_len=source,
+        tgt_len=steps,
+        target=counted.words,
+        bundle=counted.bundle is not None,
+    )
     report = BudgetReport(
         target=counted.name,
-        family=counted.config.model.family,
+        model=model,
         count=count,
         limits=limits,
-        verdicts=check_budget(count, limits, size_bytes=counted.size_bytes),
+        verdicts=verdicts,
+        advice=advice,
         size_bytes=counted.size_bytes,
+        paper_counts=_paper_counts(counted.config),
+        published=[cell for cell in conformance() if cell.model == counted.preset] if counted.preset else (),
+        command=_command_line(),
     )
+    _show(report, html=html, as_json=as_json)
+    if check and not report.within_budget:
+        err.print(describe_excess(counted.name, count, limits, verdicts, advice), markup=False, soft_wrap=True)
+        raise typer.Exit(OVER_BUDGET)
+
+
+def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
+    if html is not None:
+        from lite_nlp.budget.html import render_page
+
+        write_text(html, render_page(report))
+        err.print(f"wrote {html}", markup=False, soft_wrap=True)
     if as_json:
         print_json(report.to_json())
     else:
-        out.print(report.to_tables())
-    if check and not report.within_budget:
-        for line in report.overruns():
-            err.print(f"over budget: {line}", markup=False, soft_wrap=True)
-        raise typer.Exit(_OVER_BUDGET)
+        from lite_nlp.budget.tables import budget_tables
+
+        out.print(budget_tables(report))
 
 
-def _params_convention(text: str) -> "CountParams":
-    if text == "total":
-        return "total"
-    if text == "paper":
-        return "paper"
-    raise typer.BadParameter(f"--count-params: expected total or paper, found {text}")
+def _paper_counts(config: "Config") -> "ParameterCount":
+    """How the paper counts parameters whose row the config reproduces; like Lite Transformer if it reproduces none."""
+    from lite_nlp.budget.papers import read_published
+
+    titles = {paper["title"]: paper["params"] for paper in read_published()["papers"].values()}
+    counts: ParameterCount = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
+    return counts
+
+
+def _show_papers(*, as_json: bool) -> None:
+    from lite_nlp.budget.papers import conformance
+
+    cells = conformance()
+    if as_json:
+        verdicts = Counter(cell.verdict for cell in cells)
+        print_json({"verdicts": dict(verdicts), "cells": [cell.to_json() for cell in cells]})
+    else:
+        from lite_nlp.budget.tables import papers_tables
+
+        out.print(papers_tables(cells))
+
+
+def _command_line() -> str:
+    """The words that this program was started with, as a shell takes them."""
+    return _displayable(shlex.join(["lite-nlp", *sys.argv[1:]]))
+
+
+def _displayable(name: str) -> str:
+    """``name`` with backslash escapes for what is no printable character, such as a file name's stray bytes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
 
 
 def _read_target(target: str | None, overrides: Sequence[str]) -> _Target:
@@ -116,15 +195,21 @@ def _read_target(target: str | None, overrides: Sequence[str]) -> _Target:
     from lite_nlp.models.config import load_config
 
     if target is not None and (target in list_presets() or Path(target).suffix == ".toml"):
-        return _Target(target, load_config(target, overrides))
+        preset = target if target in list_presets() and not overrides else None
+        return _Target(name=_displayable(target), words=target, config=load_config(target, overrides), preset=preset)
     shipped = [model.name for model in list_shipped()]
     if target is not None and target not in shipped and not Path(target).exists():
         raise ConfigError(_unknown_target(target, shipped))
     source = resolve_source(target)
     if overrides:
         raise typer.BadParameter(f"--set changes a preset or config file, found the finished model {source.name}")
-    size_bytes = None if source.kind == "directory" else source.path.stat().st_size
-    return _Target(source.name, read_config(source), size_bytes)
+    return _Target(
+        name=_displayable(source.name),
+        words=target or source.name,
+        config=read_config(source),
+        size_bytes=None if source.kind == "directory" else source.path.stat().st_size,
+        bundle=source.path if source.kind == "bundle" else None,
+    )
 
 
 def _unknown_target(target: str, shipped: Sequence[str]) -> str:
@@ -132,7 +217,7 @@ def _unknown_target(target: str, shipped: Sequence[str]) -> str:
     close = difflib.get_close_matches(target, [*presets, *shipped], n=1, cutoff=0.5)
     hint = f"; did you mean {close[0]}?" if close else ""
     return (
-        f"{target}: expected a preset, a config file, a model directory, a .lnlp file, a bundle or a shipped model, "
-        f"found nothing of that name{hint}\npresets: {', '.join(presets)}\n"
+        f"{_displayable(target)}: expected a preset, a config file, a model directory, a .lnlp file, a bundle or a "
+        f"shipped model, found nothing of that name{hint}\npresets: {', '.join(presets)}\n"
         f"shipped models: {', '.join(shipped) or 'none'}"
     )
