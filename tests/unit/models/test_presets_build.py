@@ -33,7 +33,7 @@ def test_preset_builds(preset: str) -> None:
         model = build_model(config.model)
     assert len(model.encoder) == config.model.num_encoder_layers
     assert len(model.decoder) == config.model.num_decoder_layers
-    assert model.output_table.shape == (config.model.tgt_vocab_size, config.model.embed_dim)
+    assert model.output_table.shape == (config.model.tgt_vocab_size, config.model.table_dim)
 
 
 @pytest.mark.parametrize("preset", sorted(PUBLISHED))
