@@ -6,11 +6,11 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from lite_nlp.budget.advice import Advice, Compression, Resize, advise, describe_excess
+from lite_nlp.budget.advice import Advice, Compression, advise, describe_excess
 from lite_nlp.budget.formulas import count_model
 from lite_nlp.budget.limits import Limits, Verdict, check_budget
+from lite_nlp.budget.resizing import Resize
 from lite_nlp.configs import list_presets
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE
 from lite_nlp.errors import ConfigError
@@ -189,14 +189,64 @@ def _next_larger(preset: str, item: Resize) -> Any:
     first, *following = item.changes
     assert isinstance(first.after, int)
     assert isinstance(first.before, int)
-    times = [int(change.before) // first.before for change in following if isinstance(change.before, int)]
     for value in range(first.after + 1, first.before):
-        keys = zip([first, *following], [1, *times], strict=True)
+        values = {first.key: Fraction(value)}
+        for change in following:
+            assert isinstance(change.before, int)
+            values[change.key] = Fraction(change.before * value, first.before)
         try:
-            return count_model(load_config(preset, [f"{change.key}={value * factor}" for change, factor in keys]).model)
-        except (ConfigError, ValidationError):
+            return count_model(load_config(preset, [f"{key}={number}" for key, number in values.items()]).model)
+        except ConfigError:
             continue
     return None
+
+
+@pytest.mark.parametrize(
+    ("options", "key"),
+    [
+        ({"family": "subformer", "sharing": "sandwich", "sandwich_dim": 96}, "model.sandwich_dim"),
+        ({"family": "subformer", "sharing": "sandwich", "sandwich_ffn_dim": 256}, "model.sandwich_ffn_dim"),
+        ({"family": "subformer", "embedding": "safe", "embedding_dim": 48}, "model.embedding_dim"),
+        ({"family": "r2d2", "attention_linear": "low-rank", "linear_rank": 24}, "model.linear_rank"),
+        (
+            {"family": "t2r", "self_attention": "t2r", "self_feature_size": 32}
+            | {"cross_attention": "t2r", "cross_feature_size": 32},
+            "model.self_feature_size+model.cross_feature_size",
+        ),
+    ],
+)
+def test_dimensions_that_only_some_families_have(options: dict[str, Any], key: str) -> None:
+    layers = {"num_encoder_layers": 4, "num_decoder_layers": 4}
+    sizes = {"embed_dim": 64, "ffn_dim": 128, "num_heads": 4, "cross_num_heads": 4}
+    model = _model(**sizes, **layers, **options)
+    before = count_model(model)
+    # One Mult-Add or parameter less than now is the least that a smaller dimension can bring.
+    limits = Limits(max_macs=before.macs_paper - 1, max_params=before.params_total - 1, count_params="total")
+    found = _by_key(advise(model, limits, check_budget(before, limits), src_len=30, tgt_len=30))[key]
+    for change in found.changes:
+        assert isinstance(change.before, int)
+        assert isinstance(change.after, int)
+        # The next value below that the heads divide, if they have to.
+        assert change.before > change.after >= change.before - 4
+    after = count_model(ModelConfig.model_validate(model.model_dump() | _values(found)))
+    assert (after.macs_paper, after.params_total) == (found.macs, found.params)
+    assert after.macs_paper < before.macs_paper
+    assert after.params_total < before.params_total
+
+
+def _values(found: Resize) -> dict[str, Any]:
+    return {change.key.removeprefix("model."): change.after for change in found.changes}
+
+
+def test_the_widths_inside_a_sandwich_keep_their_ratio() -> None:
+    layers = {"num_encoder_layers": 3, "num_decoder_layers": 3}
+    sandwich = {"sharing": "sandwich", "sandwich_dim": 20, "sandwich_ffn_dim": 96}
+    model = _model(family="subformer", **layers, **sandwich)
+    before = count_model(model, src_len=1, tgt_len=1)
+    found = _by_key(_advise(model, Limits(max_macs=before.macs_paper - 1)))["model.embed_dim"]
+    # 20 is five quarters of 16: at 14, which two heads divide, it would be 17.5.
+    assert found.overrides[0] == "model.embed_dim=12"
+    assert set(found.overrides[1:]) == {"model.ffn_dim=12", "model.sandwich_dim=15", "model.sandwich_ffn_dim=72"}
 
 
 def _described(preset: str, limits: Limits) -> tuple[list[str], tuple[Verdict, ...]]:
