@@ -10,6 +10,7 @@ from lite_nlp import __version__
 from lite_nlp.cli.budget import budget
 from lite_nlp.cli.compress import compress
 from lite_nlp.cli.console import err
+from lite_nlp.cli.convert import app as convert
 from lite_nlp.cli.data import app as data
 from lite_nlp.cli.evaluate import evaluate
 from lite_nlp.cli.export import export
@@ -32,6 +33,7 @@ app = typer.Typer(
 for command in (presets, models, budget, train, evaluate, translate, compress, export):
     app.command()(command)
 app.add_typer(data, name="data")
+app.add_typer(convert, name="convert")
 
 
 def _print_version(value: bool) -> None:

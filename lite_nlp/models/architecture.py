@@ -206,6 +206,8 @@ class ModelConfig(Section):
             kind, size = getattr(self, kind_key), getattr(self, size_key)
             if kind in ("t2r", "random-features") and size < 1:
                 raise ValueError(f"{size_key}: expected at least 1 with {kind_key} = {kind!r}, found {size}")
+            if kind == "random-features" and size % 2:
+                raise ValueError(f"{size_key}: expected an even number (sines and cosines), found {size}")
             if kind in ("softmax", "elu") and size:
                 raise ValueError(f"{size_key}: expected 0 with {kind_key} = {kind!r}, found {size}")
         if self.self_attention != "softmax" and not self.attention_dim:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ["presets", "models", "budget", "data", "train", "evaluate", "translate", "compress", "export"]
+COMMANDS = ["presets", "models", "budget", "data", "train", "evaluate", "translate", "compress", "export", "convert"]
 
 
 def _run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,114 @@
+"""Swap the decoder's softmax attention for linear attention (T2R, Kasai et al. 2021, section 2.2); finetune afterwards.
+
+Everything but the feature maps keeps its weights. The encoder is left as it is: its attention runs once per sentence.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lite_nlp.errors import ModelError
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import Config, dump_config, parse_config
+from lite_nlp.models.feature_maps import FeatureKind
+from lite_nlp.models.specs import decoder_specs
+from lite_nlp.models.transformer import EncoderDecoder
+
+__all__ = ["Conversion", "constant_state_bytes", "convert_config", "convert_model", "softmax_layers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversion:
+    """What to swap for what.
+
+    Attributes:
+        feature_map: The map, the same in both kinds of attention.
+        causal: Features per head in self-attention, or None to leave it.
+        cross: Features per head in cross-attention, or None to leave it.
+        keep_every: Every n-th layer from the top keeps softmax attention ("T2R 75%" is 4); 0: none does.
+
+    A map of as many features as a head has channels (``elu``) takes 0 for the sizes.
+    """
+
+    feature_map: FeatureKind = "t2r"
+    causal: int | None
+    cross: int | None
+    keep_every: int = 0
+
+
+def convert_config(config: Config, conversion: Conversion, *, name: str) -> Config:
+    """The config of the converted model. A ``transformer`` becomes a ``t2r``; other families keep their name.
+
+    Args:
+        config: Of the model as it is.
+        conversion: What to swap.
+        name: Stands for the model in error messages.
+
+    Raises:
+        ModelError: If attention that is to be swapped is linear already, or nothing is to be swapped.
+        ConfigError: If a size or kept layers do not fit the model.
+    """
+    sizes = {"self": conversion.causal, "cross": conversion.cross}
+    overrides = [f"model.keep_softmax_every={conversion.keep_every}"]
+    for part, size in sizes.items():
+        if size is None:
+            continue
+        found = getattr(config.model, f"{part}_attention")
+        if found != "softmax":
+            raise ModelError(f"{name}: expected softmax {part}-attention in the decoder to convert, found {found!r}")
+        overrides.append(f'model.{part}_attention="{conversion.feature_map}"')
+        overrides.append(f"model.{part}_feature_size={size}")
+    if len(overrides) == 1:
+        raise ModelError(f"{name}: expected self-attention or cross-attention to convert, found neither")
+    if config.model.family == "transformer":
+        overrides.append('model.family="t2r"')
+    # A converted model is no longer the published row.
+    described = dump_config(config.model_copy(update={"name": f"{config.name}-t2r", "reproduces": None}))
+    return parse_config(described, name=name, overrides=overrides)
+
+
+def convert_model(model: EncoderDecoder, config: Config, *, seed: int = 1) -> EncoderDecoder:
+    """A model of the converted config with the weights of ``model``, and new feature maps.
+
+    Args:
+        model: As it is.
+        config: From ``convert_config``.
+        seed: Of the new maps' weights.
+
+    Returns:
+        The converted model in evaluation mode.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        converted = build_model(config.model)
+    result = converted.load_state_dict(model.state_dict(), strict=False)
+    # Names of what was loaded agree by construction; anything else missing would stay random without a word.
+    strange = [name for name in result.missing_keys if ".feature_map." not in name] + result.unexpected_keys
+    if strange:
+        raise ModelError(f"{config.name}: expected only feature maps to be new, found {', '.join(strange)}")
+    return converted.eval()
+
+
+def softmax_layers(config: Config) -> tuple[int, ...]:
+    """Numbers, from 1 at the bottom, of the decoder layers that have softmax attention of either kind."""
+    return tuple(
+        spec.position + 1
+        for spec in decoder_specs(config.model)
+        if (spec.attention_dim and spec.self_attention == "softmax") or spec.cross_attention == "softmax"
+    )
+
+
+def constant_state_bytes(model: EncoderDecoder) -> int:
+    """Bytes of the linear attention's states and normalizers for one sentence, however long it is."""
+    parameter = next(model.parameters())
+    tokens = torch.zeros(1, 1, dtype=torch.int64, device=parameter.device)
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    with torch.no_grad():
+        state = model.init_state(model.encode(tokens, mask), mask, 1)
+    linear = ("self_state", "self_normalizer", "cross_state", "cross_normalizer")
+    return sum(_bytes(tensor) for name, tensor in state.items() if name.rpartition(".")[2] in linear)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
