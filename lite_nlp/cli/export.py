@@ -46,6 +46,9 @@ _EXECUTORCH_BATCH: Final = 8
 _PROOF_SENTENCES: Final = 48
 _PROOF_STEPS: Final = 64
 
+#: What a manifest holds of the budget's object; the rest follows from the config.
+_BUDGET_KEYS: Final = ("target", "family", "lengths", "params", "macs", "limits", "within_budget")
+
 _SENTENCES = Path(__file__).parent.parent / "assets" / "everyday.en-de.tsv"
 
 
@@ -185,13 +188,13 @@ def _budget(loaded: LoadedModel) -> dict[str, Any]:
     count = count_model(loaded.config.model, src_len=length, tgt_len=length)
     report = BudgetReport(
         target=loaded.name,
-        family=loaded.config.model.family,
+        model=loaded.config.model,
         count=count,
         limits=Limits(),
         verdicts=check_budget(count, Limits()),
-        size_bytes=None,
     )
-    return report.to_json()
+    content = report.to_json()
+    return {key: content[key] for key in _BUDGET_KEYS}
 
 
 def _to_json(path: Path, manifest: "Manifest") -> dict[str, Any]:
