@@ -14,7 +14,10 @@ One Mult-Add is one multiply-accumulate. Two conventions are counted side by sid
 A beam multiplies every step, the first too, though a search may start from a single hypothesis there: encoder and the
 projections of the encoded source are shared by the beam, all else in the decoder and the output is not.
 
-Neither counts embedding look-ups, biases, residual sums, softmax, GLU, ReLU or scaling.
+Neither counts embedding look-ups, biases, residual sums, softmax, GLU, ReLU or scaling. Shared layers count once as
+parameters and every time as work. Weights that stand for larger ones (R2D2, quaternion, feature maps merged into
+projections) are built once, before any sentence, and count as what is applied to tokens. Linear attention counts as the
+recurrence that T2R describes (section 2.2), in both conventions.
 """
 
 from collections.abc import Iterator, Sequence
