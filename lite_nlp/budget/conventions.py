@@ -22,8 +22,8 @@ CONVENTIONS: Final[dict[str, Explained]] = {
     "paper": Explained(
         "What the published tables count: the teacher-forced forward of one sentence, with every weight matrix inside "
         "the layers and every kernel generator once per token, attention over all query-key pairs without causal "
-        "halving, and LayerNorm as one per element; without output softmax, convolution taps, biases, look-ups, "
-        "sums and activations.",
+        "halving, linear attention as its recurrence, and LayerNorm as one per element; without output softmax, "
+        "convolution taps, biases, look-ups, sums and activations.",
         "Self-attention of width 4 in a decoder, 3 tokens: four 4 x 4 projections of 3 tokens make 4 * 16 * 3 = 192, "
         "scores and weighted sums of 3 * 3 pairs make 2 * 4 * 9 = 72, together 264.",
     ),
