@@ -9,13 +9,12 @@ residual sums are additions too and count nothing. Not products in this sense: s
 axes, masking by a boolean or integer tensor or one cast from it, and the square of a tensor, which is a statistic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakTensorKeyDictionary
 
 __all__ = ["ProductTracker"]
@@ -67,7 +66,7 @@ class ProductTracker:
         Returns:
             The Mult-Adds that this call completes; 0 for most.
         """
-        inputs = [leaf for leaf in tree_leaves(dict(arguments)) if isinstance(leaf, Tensor)]
+        inputs = list(_tensors(arguments.values()))
         if operator == "aten.div":
             # What is divided by a product is none.
             inputs = [arguments["self"]]
@@ -88,9 +87,8 @@ class ProductTracker:
         elif is_view or operator in _CARRIERS:
             carried = tuple(self._of(inputs))
             mask = bool(inputs) and all(self._is_mask(tensor) for tensor in inputs)
-        for tensor in tree_leaves(result):
-            if isinstance(tensor, Tensor):
-                self._note(tensor, carried, mask)
+        for tensor in _tensors((result,)):
+            self._note(tensor, carried, mask)
         return macs
 
     def _multiply(self, factors: list[Tensor]) -> tuple[tuple[_Product, ...], bool]:
@@ -119,6 +117,15 @@ class ProductTracker:
                 table[tensor] = value
             elif tensor in table:
                 del table[tensor]
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among ``values``; an operator takes and returns them as they are or in a list."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
 
 
 def _new_product(left: Tensor, right: Tensor, factors_products: tuple[_Product, ...]) -> _Product:

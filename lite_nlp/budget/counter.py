@@ -4,7 +4,8 @@ Nothing is computed: the code runs on fake tensors, which have a shape but no nu
 operator that reaches torch's dispatcher is looked up in :mod:`lite_nlp.budget.operators`. What counts is therefore what
 would run, not what a module's type promises: fused and unfused attention, einsum, shared modules each time they are
 called, and loops as often as they go round. Only shapes decide, so the numbers in the inputs, padding among them,
-change nothing; code whose course depends on the numbers cannot be counted and says so.
+change nothing; code whose course depends on the numbers cannot be counted and says so. Code that keeps a tensor for
+later calls keeps a fake one: count a copy of such a module.
 """
 
 import sys
@@ -167,6 +168,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._fakes[value] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_CPU)
         return self._fakes[value]
 
+    def _converted(self, value: Any) -> Any:
+        """:meth:`to_fake` for an operator's argument, which is a tensor, a list of them or neither."""
+        if isinstance(value, list | tuple):
+            return [self.to_fake(item) for item in value]
+        return self.to_fake(value)
+
     def record(self, operator: str, kind: WorkKind, macs: int) -> None:
         """Note the work of one call, made by the module whose code is running."""
         self.entries.append(Entry(operator=operator, module=self.names.running(), kind=kind, macs=macs, calls=1))
@@ -186,7 +193,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 return func(*args, **kwargs)
         # Tensors made from Python numbers remember them, so that code may ask for them again.
         if operator != "aten.lift_fresh":
-            args, kwargs = tree_map(self.to_fake, (args, kwargs))
+            args = tuple(self._converted(value) for value in args)
+            kwargs = {name: self._converted(value) for name, value in kwargs.items()}
         if kwargs.get("device") is not None:
             kwargs["device"] = _CPU
         if operator not in FORMULAS and not ProductTracker.knows(operator) and not is_free(func):

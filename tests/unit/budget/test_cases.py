@@ -1,9 +1,10 @@
 """The cases of benchmarks/counters, which trip up one counter or another; the integers are worked out by hand.
 
-T = 30 tokens, C = 128 channels, H = 4 heads, K = 7 taps, V = 1000 words, F = 256 channels inside the FFN.
+T = 30 tokens, C = 128 channels, H = 4 heads, K = 7 taps, V = 1000 words, F = 256 channels inside the FFN. The blocks of
+this project's families come last; their sizes are in blocks.py.
 """
 
-import importlib.util
+import importlib
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -40,20 +41,27 @@ EXPECTED = [
     ("tied output head as a module", 3_840_000, 0, 0, 0),
     # T C^2 in the encoder; 4 T C^2 + T C V over the steps; attention 2 C (1 + ... + 30) = 2 x 128 x 465 = 119,040.
     ("encoder and cached decode loop", 6_416_640, 0, 0, 0),
+    # Attention on 64 channels 606,720; convolution 245,760 + 53,760 + bands 57,600 + 122,880; feed-forward 983,040.
+    ("LSRA encoder layer", 2_069_760, 0, 0, 2 * 3_840),
+    # SAFE 606,720 + 368,640; outer layers 2 x 4,162,560; shared one 2 x 9,192,960; way up and down 2 x 737,280. Norms:
+    # two in SAFE (64 and 128 channels), two in each layer, one after each projection (192 and 128 channels).
+    ("Subformer encoder, SAFE and sandwich", 29_160_960, 0, 0, 30 * (64 + 128 + 4 * 128 + 4 * 192 + 192 + 128)),
+    # Per token: projections 24,576 + 16,384, reading 1,024 + 32; update of the state 1,024.
+    ("T2R attention, token by token", 1_260_480, 0, 30_720, 0),
+    # Building the weight 4 x 128 x 128, applying it 30 x 128 x 128.
+    ("R2D2 Linear, weight built in the call", 557_056, 0, 0, 0),
 ]
 
 
 def _load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"counter_benchmark_{name}", BENCHMARK / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(BENCHMARK))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(BENCHMARK))
 
 
-CASES = {case.name: case for case in _load("cases").CASES}
+CASES = {case.name: case for case in (*_load("cases").CASES, *_load("blocks").BLOCKS)}
 
 
 def test_every_case_is_tested() -> None:
