@@ -241,6 +241,8 @@ class ModelConfig(Section):
             if width % parts:
                 what = f"a multiple of linear_n = {parts}" if linear.kind == "r2d2" else f"a multiple of {parts}"
                 raise ValueError(f"{key} = {linear.kind!r}: expected widths that are {what}, found {width}")
+            if 0 < width < linear.rank:
+                raise ValueError(f"linear_rank: expected at most the widths of {key} ({width}), found {linear.rank}")
 
 
 def _check_same_blocks(stack: str, owner: LayerSpec, spec: LayerSpec) -> None:

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear, xavier_linear
+from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
 from lite_nlp.models.specs import LinearSpec
 
-__all__ = ["CrossAttention", "SelfAttention", "causal_mask", "merge_heads", "split_heads", "xavier_linear"]
+__all__ = ["CrossAttention", "SelfAttention", "causal_mask", "merge_heads", "split_heads"]
 
 
 def causal_mask(length: int, device: torch.device) -> Tensor:

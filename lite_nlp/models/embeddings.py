@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.errors import DataError
-from lite_nlp.models.attention import xavier_linear
 from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.subformer import SafeInput
 
 __all__ = ["PlainInput", "Positions", "build_input", "build_output_projection", "token_embedding"]

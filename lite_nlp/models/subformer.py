@@ -8,7 +8,8 @@ from typing import Final
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.attention import SelfAttention, xavier_linear
+from lite_nlp.models.attention import SelfAttention
+from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.specs import derived_heads
 
 __all__ = ["PROJECTION_DROPOUT", "SafeInput", "WidthProjection"]

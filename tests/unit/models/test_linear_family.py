@@ -113,3 +113,8 @@ def test_translating_costs_what_the_dense_model_does() -> None:
             model(*_batch())
         work.append(counter.get_total_flops())
     assert work[0] == work[1] == work[2]
+
+
+def test_a_rank_beyond_a_width_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"linear_rank: expected at most the widths of ffn_linear \(16\), found 17"):
+        small_config(family="r2d2", ffn_linear="low-rank", linear_rank=17)
