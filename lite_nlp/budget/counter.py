@@ -143,6 +143,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     made elsewhere meet.
     """
 
+    #: Operators that take functions, such as ``cond``, come here too, to be refused.
+    supports_higher_order_operators = True
+
     def __init__(self, fake_mode: FakeTensorMode, names: "_ModuleNames") -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.entries: list[Entry] = []
@@ -200,12 +203,14 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if operator not in FORMULAS and not ProductTracker.knows(operator) and not is_free(func):
             return self._decompose(func, operator, args, kwargs)
         result = self._call(func, operator, args, kwargs)
-        arguments = bind_arguments(func, args, kwargs)
-        for kind, formula in FORMULAS.get(operator, ()):
-            self.record(operator, kind, formula(Call(arguments=arguments, result=result)))
-        macs = self._products.observe(operator, arguments, result, is_view=func.is_view)
-        if macs:
-            self.record(operator, "contraction", macs)
+        call = Call(arguments=bind_arguments(func, args, kwargs), result=result)
+        work = [(kind, formula(call)) for kind, formula in FORMULAS.get(operator, ())]
+        if contracted := self._products.observe(operator, call.arguments, result, is_view=func.is_view):
+            work.append(("contraction", contracted))
+        if work and call.is_complex():
+            raise UnknownOperatorError(self._refusal(f"{operator} of complex numbers"))
+        for kind, macs in work:
+            self.record(operator, kind, macs)
         return result
 
     def _decompose(self, func: OpOverload, operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

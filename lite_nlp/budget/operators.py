@@ -42,8 +42,15 @@ class Call:
 
     def result_size(self) -> int:
         """Number of elements of the result, of the first one if there are several."""
-        first = self.result if isinstance(self.result, Tensor) else self.result[0]
-        return prod(first.shape)
+        return prod(self._first().shape)
+
+    def is_complex(self) -> bool:
+        """Whether it works on complex numbers, of which one product is several."""
+        return self._first().is_complex()
+
+    def _first(self) -> Tensor:
+        first: Tensor = self.result if isinstance(self.result, Tensor) else self.result[0]
+        return first
 
 
 #: From a call to its Mult-Adds.

@@ -101,3 +101,22 @@ def test_counting_leaves_module_and_inputs_as_they_were(name: str) -> None:
     before = module(*inputs)
     count_work(module, *inputs)
     assert torch.equal(module(*inputs), before)
+
+
+def test_the_benchmark_shows_a_one_for_the_exact_count_only() -> None:
+    run = _load("run")
+    ours = run.measure("lite-nlp")
+    assert ours == {case.name: case.macs for case in CASES.values()}
+    *_, last, exact, near = run.table(
+        {"ours": ours, "peer": {**ours, "F.scaled_dot_product_attention": 230_401.0}}
+    ).splitlines()
+    assert last == "| R2D2 Linear, weight built in the call | 557,056 | 1 | 1 |"
+    assert exact == "| exact | | 19 of 19 | 18 of 19 |"
+    assert near == "| within 2 % | | 19 of 19 | 19 of 19 |"
+    assert [run.ratio(reported, 200) for reported in (200, 200.5, 0, 96, "ValueError")] == [
+        "1",
+        "~1",
+        "0",
+        "0.48",
+        "error",
+    ]

@@ -223,6 +223,8 @@ def test_a_custom_operator_cannot_declare_itself_free() -> None:
         (torch.fft.fft, "aten._fft_r2c"),
         (lambda x: torch.cdist(x, x), "aten._cdist_forward"),
         (torch.linalg.inv, "aten.linalg_inv_ex"),
+        (lambda x: torch.view_as_complex(x.view(4, 2, 2)) @ torch.eye(2) * 1j, "aten.mm of complex numbers"),
+        (lambda x: torch.cond(torch.tensor(True), torch.sin, torch.cos, (x,)), "cond"),
         (lambda x: torch.grid_sampler_2d(x[None, None], x.view(1, 4, 2, 2), 0, 0, True), "aten.grid_sampler_2d"),
     ],
 )
