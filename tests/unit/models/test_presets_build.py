@@ -5,6 +5,7 @@ import re
 import pytest
 import torch
 
+from lite_nlp.budget.formulas import count_model
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.models.build import build_model
 from lite_nlp.models.config import load_config
@@ -65,3 +66,12 @@ def test_every_key_of_a_preset_is_explained(preset: str) -> None:
     for before, line in zip(["", *lines], lines, strict=False):
         if re.match(r"\w+ = ", line):
             assert before.startswith("# "), f"{preset}: {line}"
+
+
+@pytest.mark.parametrize("family", ["lite-transformer", "subformer", "r2d2", "t2r"])
+def test_families_are_compared_at_the_same_cost_with_the_same_recipe(family: str) -> None:
+    config, baseline = load_config(f"multi30k-{family}"), load_config("multi30k-transformer")
+    assert config.model.family == family
+    assert config.training == baseline.training
+    macs = count_model(config.model).macs_paper
+    assert abs(macs / count_model(baseline.model).macs_paper - 1) < 0.05
