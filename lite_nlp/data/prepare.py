@@ -25,7 +25,7 @@ from lite_nlp.data.tokenizer import Normalization, Tokenizer
 from lite_nlp.errors import DataError
 from lite_nlp.files import atomic_directory
 
-__all__ = ["Corpus", "OnProgress", "PrepareOptions", "prepare_data"]
+__all__ = ["Corpus", "OnProgress", "PrepareOptions", "Tally", "prepare_data"]
 
 #: Called with the stage, pairs done in it, and pairs in all where that is known.
 OnProgress = Callable[[str, int, int | None], None]
@@ -129,7 +129,7 @@ class _Preparation:
 
     def train_tokenizer(self, options: PrepareOptions) -> Tokenizer:
         """Learn the vocabulary from the training pairs."""
-        tally = _Tally("train", None)
+        tally = Tally("train", None)
         pairs = self._watch(self._pairs("train", tally.add), "vocabulary", None)
         first = next(pairs, None)
         if first is None:
@@ -158,7 +158,7 @@ class _Preparation:
             if name not in self._corpus.splits and name not in taken:
                 continue
             # Splits taken out of the training text leave its bad lines to it, so that they are counted once.
-            tally = _Tally(name, bad_lines if name in self._corpus.splits else None)
+            tally = Tally(name, bad_lines if name in self._corpus.splits else None)
             total = self._train_pairs if name == "train" else None
             pairs = self._watch(self._pairs(name, tally.add), name, total)
             rows, src_tokens, tgt_tokens = write_split(out / name, pairs, tokenizer)
@@ -199,8 +199,13 @@ class _Preparation:
         self._report(stage, done, done)
 
 
-class _Tally:
-    """Counts the bad lines of a split and writes each to the report file, if there is one."""
+class Tally:
+    """Counts the bad lines of a split and writes each to the report file, if there is one.
+
+    Args:
+        split: Name of the split.
+        file: The report; None to count only.
+    """
 
     def __init__(self, split: str, file: IO[str] | None) -> None:
         self._split = split
@@ -209,6 +214,7 @@ class _Tally:
         self.counts: dict[str, int] = {}
 
     def add(self, bad: BadLine) -> None:
+        """Count and report a line."""
         self.counts[bad.reason] = self.counts.get(bad.reason, 0) + 1
         first = self._first.setdefault(bad.reason, [])
         if len(first) < _FIRST_LINES:
@@ -218,6 +224,7 @@ class _Tally:
             self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def skipped(self) -> dict[str, SkippedLines]:
+        """The counts by reason, with the first lines of each."""
         return {
             reason: SkippedLines(count=self.counts[reason], first=self._first[reason]) for reason in sorted(self.counts)
         }

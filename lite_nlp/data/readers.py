@@ -27,9 +27,10 @@ __all__ = [
     "TsvFile",
     "ignore_bad_line",
     "open_text",
+    "read_lines",
 ]
 
-Reason = Literal["missing_tab", "extra_tab", "empty_side", "invalid_utf8", "length_ratio", "too_long"]
+Reason = Literal["missing_tab", "extra_tab", "empty_side", "invalid_utf8", "length_ratio", "too_long", "unknown_label"]
 
 #: Characters in a side above which a line is too long: about 330 English words.
 MAX_CHARACTERS: Final = 2000
@@ -96,7 +97,7 @@ class TextFiles:
     def pairs(self, on_bad: OnBadLine) -> Iterator[tuple[str, str]]:
         """See :class:`PairSource`; unequal line counts raise at the end of the shorter file."""
         number = 0
-        src_lines, tgt_lines = _lines(self.src), _lines(self.tgt)
+        src_lines, tgt_lines = read_lines(self.src), read_lines(self.tgt)
         for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines, fillvalue=b"\n"), start=1):
             # Only a line beyond the end of its file has a newline in it: readers take it off the others.
             if src == b"\n" or tgt == b"\n":
@@ -136,7 +137,7 @@ class TsvFile:
 
     def pairs(self, on_bad: OnBadLine) -> Iterator[tuple[str, str]]:
         """See :class:`PairSource`."""
-        for number, line in enumerate(_lines(self.path), start=1):
+        for number, line in enumerate(read_lines(self.path), start=1):
             usable = _examine_columns(line, self.columns)
             if isinstance(usable, str):
                 on_bad(BadLine(self.name, number, usable))
@@ -177,7 +178,7 @@ def _examine(sides: list[bytes | None], *, check_ratio: bool) -> tuple[str, str]
     return src, tgt
 
 
-def _lines(path: Path) -> Iterator[bytes | None]:
+def read_lines(path: Path) -> Iterator[bytes | None]:
     """Yield the lines without their ends; None for a line above the bound.
 
     Raises:
