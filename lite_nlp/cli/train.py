@@ -94,6 +94,7 @@ def _train(
     from lite_nlp.models.build import build_model
     from lite_nlp.training.loop import TrainingJob, train
     from lite_nlp.training.processes import start_processes
+    from lite_nlp.training.tasks import TranslationTask
 
     accelerator = start_processes()
     try:
@@ -103,18 +104,22 @@ def _train(
         model = build_model(config.model)
         if init_from is not None:
             model.load_state_dict(_initial_weights(init_from, config, data))
+        task = TranslationTask(
+            config=config,
+            train=data.split("train"),
+            valid=data.split("valid"),
+            languages=data.info.languages.model_dump(),
+            evaluate={"bleu": _bleu_measure(config, data)},
+        )
         job = TrainingJob(
             config=config,
             model=model,
-            train=data.split("train"),
-            valid=data.split("valid"),
+            task=task,
             tokenizer_json=data.tokenizer.to_json(),
-            languages=data.info.languages.model_dump(),
             out=out_directory,
             console=err,
             resume=resume,
             force=force,
-            evaluate_bleu=_bleu_measure(config, data) if config.training.validate_metric == "bleu" else None,
         )
         metrics = train(job, accelerator)
         return metrics if accelerator.is_main_process else None
@@ -154,15 +159,15 @@ def _initial_weights(source: str, config: "Config", data: "DataDirectory") -> di
 
 def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[EncoderDecoder], float]":
     """A function that translates the validation split greedily and scores it."""
-    from lite_nlp.decoding.search import SearchOptions
-    from lite_nlp.decoding.translate import Translator
-    from lite_nlp.evaluation.translation import score_translations
-    from lite_nlp.models.step_model import TorchStepModel
-
-    sources, references = data.split("valid").texts()
     positions = config.model.max_positions
 
     def measure(model: "EncoderDecoder") -> float:
+        from lite_nlp.decoding.search import SearchOptions
+        from lite_nlp.decoding.translate import Translator
+        from lite_nlp.evaluation.translation import score_translations
+        from lite_nlp.models.step_model import TorchStepModel
+
+        sources, references = data.split("valid").texts()
         translator = Translator(
             tokenizer=data.tokenizer,
             model=TorchStepModel(model, next(model.parameters()).device),

@@ -47,8 +47,8 @@ class TrainingConfig(Section):
     precision: Literal["fp32", "bf16"] = "fp32"
     #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
     validate_every_steps: int = Field(default=0, ge=0)
-    #: What early stopping watches on the validation split.
-    validate_metric: Literal["loss", "bleu"] = "loss"
+    #: What early stopping watches on the validation split; the task must be one that measures it.
+    validate_metric: Literal["loss", "bleu", "accuracy"] = "loss"
     #: Validations without improvement before training stops; 0 never stops early.
     patience: int = Field(default=0, ge=0)
     #: Write a checkpoint to resume from every so many steps (and at every validation).

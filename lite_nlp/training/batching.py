@@ -80,6 +80,13 @@ class EpochBatches:
     batches_per_step: int
     shuffle: bool = True
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def load(self, rows: Rows) -> Batch:
+        """Read and pad the rows of a batch."""
+        return load_batch(self.split, rows)
+
     def steps(self, epoch: int) -> list[list[Work]]:
         """The steps of an epoch; the last may have fewer batches than the others, so that each row is read once."""
         batches = make_batches(

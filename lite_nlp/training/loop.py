@@ -2,21 +2,20 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from accelerate import Accelerator
 from rich.console import Console
+from torch import nn
 
-from lite_nlp.data.batches import Batch
 from lite_nlp.errors import TrainingError
 from lite_nlp.files import sha256_bytes
 from lite_nlp.models.config import Config
-from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.training.batching import EpochBatches, SplitRows, Work, deal, load_ahead, load_batch, short_rows
+from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
 from lite_nlp.training.interruption import StopSignal
 from lite_nlp.training.journal import Journal
@@ -26,43 +25,40 @@ from lite_nlp.training.progress import TrainingProgress
 from lite_nlp.training.run_directory import RunDirectory
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 from lite_nlp.training.stepper import Stepper
+from lite_nlp.training.tasks import Batches, SplitChoice, Task
 from lite_nlp.training.validation import validation_loss
 
 __all__ = ["TrainingJob", "train"]
 
+B = TypeVar("B")
+
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingJob:
+class TrainingJob(Generic[B]):
     """What to train, on what, and where to.
 
     Attributes:
         config: Model and training settings; ``config.model`` fits the tokenizer.
         model: Trained in place.
-        train: The training split.
-        valid: The validation split.
+        task: The data, the loss, and what validation measures.
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
-        languages: Codes of the data's ``src`` and ``tgt`` language, written to ``metrics.json``.
         out: The run's directory.
         console: For progress and warnings; the processes other than the first are silent.
         resume: Go on with the run in ``out``; where it has no checkpoint yet, begin.
         force: Overwrite the run in ``out``.
-        evaluate_bleu: BLEU of the model, in evaluation mode, on the validation split; called in the first process.
     """
 
     config: Config
-    model: EncoderDecoder
-    train: SplitRows
-    valid: SplitRows
+    model: nn.Module
+    task: Task[B]
     tokenizer_json: bytes
-    languages: dict[str, str]
     out: Path
     console: Console
     resume: bool = False
     force: bool = False
-    evaluate_bleu: Callable[[EncoderDecoder], float] | None = None
 
 
-def train(job: TrainingJob, accelerator: Accelerator) -> dict[str, Any]:
+def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
     """Train until the config's end, and leave a model directory in ``job.out``.
 
     Every process calls this with an equal job. Killed at any moment and called again with ``resume``, it gives the
@@ -83,23 +79,31 @@ def train(job: TrainingJob, accelerator: Accelerator) -> dict[str, Any]:
     return _Trainer(job, accelerator).run()
 
 
-class _Trainer:
-    def __init__(self, job: TrainingJob, accelerator: Accelerator) -> None:
+class _Trainer(Generic[B]):
+    def __init__(self, job: TrainingJob[B], accelerator: Accelerator) -> None:
         self.job = job
+        self.task = job.task
         self.accelerator = accelerator
         self.config = job.config.training
-        if self.config.validate_metric == "bleu" and job.evaluate_bleu is None:
-            raise TrainingError("training.validate_metric = 'bleu': expected a way to measure BLEU, found none")
+        if self.config.validate_metric not in ("loss", *self.task.measures):
+            raise TrainingError(
+                f"training.validate_metric: expected {' or '.join(('loss', *self.task.measures))} with this task and"
+                f" data, found {self.config.validate_metric}"
+            )
         self.console = job.console if accelerator.is_main_process else Console(quiet=True)
-        self.train_batches = self._select("training", job.train, max_tokens=self.config.max_tokens)
-        self.valid_batches = self._select("validation", job.valid, max_tokens=job.config.model.max_positions - 1)
+        self.train_batches = self._batches("train", batches=self.config.gradient_accumulation)
+        self.valid_batches = self._batches("valid", batches=1)
         self.total_steps = min(self.config.max_steps, self.config.max_epochs * len(self.train_batches.steps(0)))
         self.identity = RunIdentity.of(
-            job.config, data=self._fingerprint(), batches_per_step=self.train_batches.batches_per_step
+            job.config,
+            data={"tokenizer_sha256": sha256_bytes(job.tokenizer_json), **self.task.fingerprint()},
+            batches_per_step=self.train_batches.batches_per_step,
         )
         self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)
         self.model = job.model.to(accelerator.device).train()
-        self.stepper = Stepper(self.model, config=self.config, accelerator=accelerator, total_steps=self.total_steps)
+        self.stepper = Stepper(
+            self.model, task=self.task, config=self.config, accelerator=accelerator, total_steps=self.total_steps
+        )
         self.state = RunState()
         self.journal: Journal | None = None
 
@@ -119,38 +123,13 @@ class _Trainer:
                     self._run_epoch(progress, stop)
             return self._finish()
 
-    def _select(self, name: str, split: SplitRows, *, max_tokens: int) -> EpochBatches:
-        """The batches of the rows that are short enough; says how many are not."""
-        max_tokens = min(max_tokens, self.job.config.model.max_positions - 1)
-        rows = short_rows(split, max_tokens=max_tokens)
-        left_out = len(split) - len(rows)
-        if not len(rows):
-            raise TrainingError(
-                f"{name} split: expected at least one pair of at most {max_tokens} tokens a side, found none"
-                f" ({left_out} longer)"
-            )
-        if left_out:
-            self.console.print(
-                f"{name} split: {left_out} of {len(split)} pairs left out, longer than {max_tokens} tokens"
-            )
-        processes = self.accelerator.num_processes
-        training = name == "training"
-        return EpochBatches(
-            split=split,
-            rows=rows,
-            batch_tokens=self.config.batch_tokens,
-            seed=self.config.seed,
-            batches_per_step=processes * (self.config.gradient_accumulation if training else 1),
-            shuffle=training,
+    def _batches(self, split: SplitChoice, *, batches: int) -> Batches[B]:
+        """The batches of a split, so many in a step for each process; says what of the split is left out."""
+        return self.task.batches(
+            split,
+            batches_per_step=self.accelerator.num_processes * batches,
+            say=lambda text: self.console.print(text, markup=False),
         )
-
-    def _fingerprint(self) -> dict[str, Any]:
-        print_: dict[str, Any] = {"tokenizer_sha256": sha256_bytes(self.job.tokenizer_json)}
-        for name, split in (("train", self.job.train), ("valid", self.job.valid)):
-            print_[f"{name}_pairs"] = len(split)
-            print_[f"{name}_src_tokens"] = int(split.src_lengths.sum(dtype="int64"))
-            print_[f"{name}_tgt_tokens"] = int(split.tgt_lengths.sum(dtype="int64"))
-        return print_
 
     def _restore(self) -> None:
         checkpoint = self.directory.checkpoints.load_latest(lambda text: self.console.print(text, markup=False))
@@ -192,12 +171,12 @@ class _Trainer:
             if self.state.end(self.config) is not None:
                 return
 
-    def _load(self, steps: list[list[Work]]) -> Iterator[list[tuple[Work, Batch]]]:
+    def _load(self, steps: list[list[Work]]) -> Iterator[list[tuple[Work, B]]]:
         process, processes = self.accelerator.process_index, self.accelerator.num_processes
 
-        def load(step: list[Work]) -> list[tuple[Work, Batch]]:
+        def load(step: list[Work]) -> list[tuple[Work, B]]:
             mine = deal(step, process=process, processes=processes)
-            return [(work, load_batch(self.job.train, work.rows)) for work in mine]
+            return [(work, self.train_batches.load(work.rows)) for work in mine]
 
         return load_ahead(load, steps)
 
@@ -216,14 +195,17 @@ class _Trainer:
 
     def _validate(self) -> Validation:
         """Scores of the weights that the model has now."""
-        loss, nll = validation_loss(self.model, self.valid_batches, accelerator=self.accelerator, config=self.config)
-        bleu = None
-        if self.config.validate_metric == "bleu" and self.job.evaluate_bleu is not None:
+        loss, nll = validation_loss(self.model, self.task, self.valid_batches, accelerator=self.accelerator)
+        measures: dict[str, float] = {}
+        # What takes longer than the loss is measured only where it is watched.
+        if self.config.validate_metric != "loss":
             self.model.eval()
-            score = self.job.evaluate_bleu(self.model) if self.accelerator.is_main_process else 0.0
+            found = self.task.measure(self.model) if self.accelerator.is_main_process else {}
             self.model.train()
-            (bleu,) = sum_over_processes(self.accelerator, [score])
-        return Validation(step=self.state.step, loss=loss, nll=nll, bleu=bleu)
+            names = self.task.measures
+            scores = sum_over_processes(self.accelerator, [found.get(name, 0.0) for name in names])
+            measures = dict(zip(names, scores, strict=True))
+        return Validation(step=self.state.step, loss=loss, nll=nll, **measures)
 
     def _save(self, *, improved: bool) -> None:
         self.state.seconds = time.monotonic() - self.sitting
@@ -270,7 +252,7 @@ class _Trainer:
         state = self.state
         metrics: dict[str, Any] = {
             "schema_version": 1,
-            "languages": self.job.languages,
+            **self.task.facts(),
             "ended_by": state.end(self.config),
             "steps": state.step,
             "epochs": state.epoch,
@@ -281,7 +263,6 @@ class _Trainer:
             "tgt_tokens": state.tgt_tokens,
             "seconds": round(state.seconds, 3),
             "tokens_per_second": round(state.tokens_per_second, 1),
-            "train_pairs": len(self.train_batches.rows),
             "precision": self.config.precision,
             "processes": self.accelerator.num_processes,
         }
@@ -295,8 +276,8 @@ class _Trainer:
 
 
 def _describe(validation: Validation, *, epoch: int, improved: bool) -> str:
-    bleu = "" if validation.bleu is None else f", BLEU {validation.bleu:.2f}"
+    measures = "".join(f", {name} {score:.2f}" for name, score in validation.measures().items())
     return (
         f"step {validation.step}, epoch {epoch}: validation loss {validation.loss:.4f}, perplexity"
-        f" {math.exp(min(validation.nll, 700.0)):.2f}{bleu}{' (best so far)' if improved else ''}"
+        f" {math.exp(min(validation.nll, 700.0)):.2f}{measures}{' (best so far)' if improved else ''}"
     )

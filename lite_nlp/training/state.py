@@ -1,8 +1,9 @@
 """Where a training run stands: all that is needed, beside the tensors, to go on as if it had never stopped."""
 
+import json
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lite_nlp.errors import TrainingError
 from lite_nlp.models.config import Config, TrainingConfig
@@ -22,20 +23,28 @@ class Validation(_Record):
 
     Attributes:
         step: Optimizer steps taken.
-        loss: Label-smoothed cross entropy per target token, in nats.
-        nll: Negative log-likelihood per target token, in nats.
-        bleu: BLEU of greedy decoding, if it was measured.
+        loss: The task's loss per target, in nats.
+        nll: Negative log-likelihood per target, in nats.
+        bleu: BLEU of greedy decoding, 0 to 100, if it was measured.
+        accuracy: Percent of the examples that are classified right, if it was measured.
     """
 
     step: int
     loss: float
     nll: float
     bleu: float | None = None
+    accuracy: float | None = None
+
+    def measures(self) -> dict[str, float]:
+        """What was measured beside the loss, under the names that people know."""
+        scores = {"BLEU": self.bleu, "accuracy": self.accuracy}
+        return {name: score for name, score in scores.items() if score is not None}
 
     def beats(self, other: "Validation", metric: str) -> bool:
-        """Whether these scores are better than ``other``, by ``loss`` or ``bleu``."""
-        if metric == "bleu" and self.bleu is not None and other.bleu is not None:
-            return self.bleu > other.bleu
+        """Whether these scores are better than ``other``, by ``loss`` or by the name of another score."""
+        mine, theirs = getattr(self, metric), getattr(other, metric)
+        if metric != "loss" and mine is not None and theirs is not None:
+            return bool(mine > theirs)
         return self.loss < other.loss
 
 
@@ -46,8 +55,8 @@ class RunState(_Record):
         step: Optimizer steps taken.
         epoch: Epochs completed.
         step_in_epoch: Steps taken of the epoch in progress.
-        src_tokens: Source tokens read, with end marks, without padding.
-        tgt_tokens: Target tokens learned from, with end marks, without padding.
+        src_tokens: Tokens that were only read, with end marks, without padding.
+        tgt_tokens: Targets learned from: tokens with end marks, without padding.
         seconds: Wall time spent over all sittings, validation included.
         training_seconds: The part of it spent in optimizer steps.
         validations: All validations so far, oldest first.
@@ -99,7 +108,7 @@ class RunState(_Record):
 
     @property
     def tokens_per_second(self) -> float:
-        """Source and target tokens per second of training, validation left out."""
+        """Tokens read and learned from per second of training, validation left out."""
         return (self.src_tokens + self.tgt_tokens) / self.training_seconds if self.training_seconds else 0.0
 
 
@@ -121,13 +130,21 @@ class RunIdentity(_Record):
         """Identity of a run with this config."""
         return cls(config=config.model_dump(mode="json"), data=data, batches_per_step=batches_per_step)
 
+    def with_defaults(self) -> "RunIdentity":
+        """The same run, with the defaults of keys that the config did not have yet when it was saved."""
+        try:
+            config = Config.model_validate_json(json.dumps(self.config)).model_dump(mode="json")
+        except ValidationError:
+            return self
+        return self.model_copy(update={"config": config})
+
     def check_resumable(self, saved: "RunIdentity") -> None:
         """Refuse to resume another run.
 
         Raises:
             TrainingError: Naming every difference between this run and the ``saved`` one.
         """
-        here, there = _flatten(self.model_dump()), _flatten(saved.model_dump())
+        here, there = (_flatten(run.with_defaults().model_dump()) for run in (self, saved))
         for key in CHANGEABLE_KEYS:
             here.pop(f"config.training.{key}", None)
             there.pop(f"config.training.{key}", None)

@@ -2,34 +2,35 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from accelerate import Accelerator
 from torch import nn
 
-from lite_nlp.data.batches import Batch
 from lite_nlp.errors import TrainingError
 from lite_nlp.models.config import TrainingConfig
 from lite_nlp.training.batching import Work
-from lite_nlp.training.device import autocast, seed_for, to_device
-from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.device import seed_for
 from lite_nlp.training.optimizer import build_optimizer, scale_gradients
 from lite_nlp.training.processes import sum_gradients
 from lite_nlp.training.schedule import learning_rate
+from lite_nlp.training.tasks import Task
 
 __all__ = ["StepFigures", "Stepper"]
+
+B = TypeVar("B")
 
 
 class StepFigures(NamedTuple):
     """What a step found, over all processes.
 
     Attributes:
-        loss: Label-smoothed cross entropy per target token, in nats.
-        nll: Negative log-likelihood per target token, in nats.
-        src_tokens: Source tokens with end marks, without padding.
-        tgt_tokens: Target tokens with end marks, without padding.
-        gradient_norm: Norm of the gradient per target token, before clipping.
+        loss: The task's loss per target, in nats.
+        nll: Negative log-likelihood per target, in nats.
+        src_tokens: Tokens that were read only, with end marks, without padding.
+        tgt_tokens: Targets: tokens with end marks, without padding.
+        gradient_norm: Norm of the gradient per target, before clipping.
         learning_rate: The rate of the step.
         stopping: Whether any process was told to stop.
     """
@@ -43,25 +44,35 @@ class StepFigures(NamedTuple):
     stopping: bool
 
 
-class Stepper:
+class Stepper(Generic[B]):
     """Holds the model's optimizer and takes its steps.
 
     Args:
         model: The model, on the accelerator's device.
-        config: Optimizer, schedule and loss.
+        task: The loss.
+        config: Optimizer and schedule.
         accelerator: The processes.
         total_steps: Steps of the whole training, for the schedule.
     """
 
-    def __init__(self, model: nn.Module, *, config: TrainingConfig, accelerator: Accelerator, total_steps: int) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        task: Task[B],
+        config: TrainingConfig,
+        accelerator: Accelerator,
+        total_steps: int,
+    ) -> None:
         self.model = model
+        self._task = task
         self.optimizer = build_optimizer(model, config)
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._config = config
         self._accelerator = accelerator
         self._total_steps = total_steps
 
-    def take(self, step: int, batches: Sequence[tuple[Work, Batch]], *, stopping: bool) -> StepFigures:
+    def take(self, step: int, batches: Sequence[tuple[Work, B]], *, stopping: bool) -> StepFigures:
         """Learn from the batches of all processes; every process calls this at every step.
 
         Args:
@@ -76,7 +87,9 @@ class Stepper:
         sums = torch.zeros(5, device=self._accelerator.device)
         sums[4] = float(stopping)
         for work, batch in batches:
-            sums[:4] += self._add_gradients(step, work, batch)
+            # Dropout depends on the step and the batch's place in it: on nothing before it, and not on the process.
+            torch.manual_seed(seed_for(self._config.seed, step, work.slot))
+            sums[:4] += self._task.batch_sums(self.model, batch, self._accelerator.device)
         loss, nll, src_tokens, tgt_tokens, stops = sum_gradients(self._accelerator, self._parameters, sums).tolist()
         norm = scale_gradients(self._parameters, count=tgt_tokens, clip_norm=self._config.clip_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
@@ -98,15 +111,3 @@ class Stepper:
             learning_rate=rate,
             stopping=stops > 0.0,
         )
-
-    def _add_gradients(self, step: int, work: Work, batch: Batch) -> torch.Tensor:
-        """Add the gradients of one batch; loss, negative log-likelihood, source and target tokens (4,) of it."""
-        src_tokens, src_mask, tgt_tokens, labels = to_device(batch, self._accelerator.device)
-        # Dropout depends on the step and the batch's place in it: on nothing before it, and not on the process.
-        torch.manual_seed(seed_for(self._config.seed, step, work.slot))
-        with autocast(self._accelerator.device, self._config.precision):
-            logits: torch.Tensor = self.model(src_tokens, src_mask, tgt_tokens)
-        sums = label_smoothed_loss(logits, labels, smoothing=self._config.label_smoothing)
-        logits.backward(sums.gradient)  # type: ignore[no-untyped-call]
-        counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=sums.loss.device)
-        return torch.stack([sums.loss, sums.nll, *counts])

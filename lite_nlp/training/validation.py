@@ -1,22 +1,24 @@
 """Loss on the validation split, over all processes."""
 
+from typing import TypeVar
+
 import torch
 from accelerate import Accelerator
 from torch import nn
 
-from lite_nlp.models.config import TrainingConfig
-from lite_nlp.training.batching import EpochBatches, deal, load_ahead, load_batch
-from lite_nlp.training.device import autocast, to_device
-from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.batching import deal, load_ahead
 from lite_nlp.training.processes import sum_over_processes
+from lite_nlp.training.tasks import Batches, Task
 
 __all__ = ["validation_loss"]
 
+B = TypeVar("B")
+
 
 def validation_loss(
-    model: nn.Module, batches: EpochBatches, *, accelerator: Accelerator, config: TrainingConfig
+    model: nn.Module, task: Task[B], batches: Batches[B], *, accelerator: Accelerator
 ) -> tuple[float, float]:
-    """Label-smoothed loss and negative log-likelihood, both per target token and in nats.
+    """The task's loss and the negative log-likelihood, both per target and in nats.
 
     The model is in evaluation mode during the call and in training mode after it.
     """
@@ -25,17 +27,12 @@ def validation_loss(
         for step in batches.steps(0)
         for mine in deal(step, process=accelerator.process_index, processes=accelerator.num_processes)
     ]
-    loss = nll = tokens = 0.0
+    totals = [0.0, 0.0, 0.0]
     model.eval()
-    with torch.inference_mode(), autocast(accelerator.device, config.precision):
-        for batch in load_ahead(lambda item: load_batch(batches.split, item.rows), work):
-            src_tokens, src_mask, tgt_tokens, labels = to_device(batch, accelerator.device)
-            sums = label_smoothed_loss(
-                model(src_tokens, src_mask, tgt_tokens), labels, smoothing=config.label_smoothing
-            )
-            loss += float(sums.loss)
-            nll += float(sums.nll)
-            tokens += batch.num_target_tokens
+    with torch.inference_mode():
+        for batch in load_ahead(lambda item: batches.load(item.rows), work):
+            loss, nll, _, targets = task.batch_sums(model, batch, accelerator.device).tolist()
+            totals = [total + value for total, value in zip(totals, (loss, nll, targets), strict=True)]
     model.train()
-    loss, nll, tokens = sum_over_processes(accelerator, [loss, nll, tokens])
-    return loss / tokens, nll / tokens
+    loss, nll, targets = sum_over_processes(accelerator, totals)
+    return loss / targets, nll / targets

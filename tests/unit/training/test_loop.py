@@ -4,7 +4,6 @@ import io
 import json
 import os
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from safetensors.torch import load
 from lite_nlp.errors import OutputError, TrainingError
 from lite_nlp.models.directory import load_model_directory, model_from_state
 from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.training import loop
+from lite_nlp.training import batching
 from lite_nlp.training.loop import train
 
 from .tiny_task import MemorySplit, make_config, make_job, make_split
@@ -51,12 +50,12 @@ def test_a_run_learns_and_leaves_a_model_directory(tmp_path: Path, accelerator: 
 
 
 def test_an_epoch_reads_every_row_once(tmp_path: Path, accelerator: Accelerator) -> None:
-    job = make_job(tmp_path / "run", make_config(max_epochs=2, max_steps=1000, gradient_accumulation=3))
-    metrics = train(job, accelerator)
-    assert isinstance(job.train, MemorySplit)
-    assert sorted(job.train.read) == sorted(2 * list(range(60)))
+    split = make_split(60, seed=1)
+    config = make_config(max_epochs=2, max_steps=1000, gradient_accumulation=3)
+    metrics = train(make_job(tmp_path / "run", config, train=split), accelerator)
+    assert sorted(split.read) == sorted(2 * list(range(60)))
     # Tokens and an end mark per row, in both epochs.
-    assert metrics["tgt_tokens"] == 2 * (int(job.train.tgt_lengths.sum()) + 60)
+    assert metrics["tgt_tokens"] == 2 * (int(split.tgt_lengths.sum()) + 60)
     assert (metrics["ended_by"], metrics["epochs"]) == ("max_epochs", 2)
 
 
@@ -129,7 +128,7 @@ def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path: Path, acceler
 def test_old_checkpoints_go_and_the_averaged_and_the_best_stay(tmp_path: Path, accelerator: Accelerator) -> None:
     scores = iter([5.0, 9.0, 3.0, 2.0, 1.0, 0.0])
     config = make_config(max_steps=10, validate_metric="bleu")
-    metrics = train(make_job(tmp_path / "run", config, evaluate_bleu=lambda model: next(scores)), accelerator)
+    metrics = train(make_job(tmp_path / "run", config, evaluate={"bleu": lambda model: next(scores)}), accelerator)
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
     assert names == ["step-00000004", "step-00000008", "step-00000010"]
     # The mean of the last two scored 0.0, the checkpoint of step 4 scored 9.0.
@@ -141,7 +140,7 @@ def test_old_checkpoints_go_and_the_averaged_and_the_best_stay(tmp_path: Path, a
 def test_the_final_weights_are_the_mean_of_the_last_validated(tmp_path: Path, accelerator: Accelerator) -> None:
     scores = iter([1.0, 2.0, 3.0, 4.0])
     config = make_config(max_steps=6, validate_metric="bleu")
-    metrics = train(make_job(tmp_path / "run", config, evaluate_bleu=lambda model: next(scores)), accelerator)
+    metrics = train(make_job(tmp_path / "run", config, evaluate={"bleu": lambda model: next(scores)}), accelerator)
     assert metrics["weights"] == {"made_of": "average", "steps": [4, 6]}
     final = load((tmp_path / "run" / "model.safetensors").read_bytes())
     one, other = weights_at(tmp_path / "run", 4), weights_at(tmp_path / "run", 6)
@@ -158,7 +157,7 @@ def test_early_stopping_waits_for_its_patience(tmp_path: Path, accelerator: Acce
         return next(scores)
 
     config = make_config(max_steps=100, validate_metric="bleu", patience=2)
-    metrics = train(make_job(tmp_path / "run", config, evaluate_bleu=evaluate), accelerator)
+    metrics = train(make_job(tmp_path / "run", config, evaluate={"bleu": evaluate}), accelerator)
     assert (metrics["ended_by"], metrics["steps"]) == ("early_stopping", 10)
     assert not any(in_training)
 
@@ -176,12 +175,12 @@ def test_the_model_is_usable_after_the_first_validation(tmp_path: Path, accelera
         return 1.0
 
     with pytest.raises(KeyboardInterrupt):
-        train(make_job(out, make_config(validate_metric="bleu"), evaluate_bleu=evaluate), accelerator)
+        train(make_job(out, make_config(validate_metric="bleu"), evaluate={"bleu": evaluate}), accelerator)
     assert (out / "metrics.json").exists()
 
 
 def test_bleu_without_a_way_to_measure_it_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
-    with pytest.raises(TrainingError, match="expected a way to measure BLEU"):
+    with pytest.raises(TrainingError, match="validate_metric: expected loss with this task and data, found bleu"):
         train(make_job(tmp_path / "run", make_config(validate_metric="bleu")), accelerator)
 
 
@@ -195,9 +194,10 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path, accelerator: Acc
 
 def test_data_without_a_usable_pair_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
     with pytest.raises(TrainingError, match=r"training split: expected at least one pair of at most 256 tokens"):
-        job = make_job(tmp_path / "run", make_config(), train=make_split(0, seed=1))
-        long_positions = job.config.model.model_copy(update={"max_positions": 1000})
-        train(replace(job, config=job.config.model_copy(update={"model": long_positions})), accelerator)
+        config = make_config()
+        long_positions = config.model.model_copy(update={"max_positions": 1000})
+        config = config.model_copy(update={"model": long_positions})
+        train(make_job(tmp_path / "run", config, train=make_split(0, seed=1)), accelerator)
     too_long = MemorySplit([make_split(1, seed=1).src[0].repeat(40)], [make_split(1, seed=1).src[0]])
     # 32 positions hold 31 tokens and the end mark.
     with pytest.raises(TrainingError, match=r"validation split: .* at most 31 tokens a side, found none \(1 longer\)"):
@@ -206,9 +206,9 @@ def test_data_without_a_usable_pair_is_refused(tmp_path: Path, accelerator: Acce
 
 def test_pairs_left_out_are_counted(tmp_path: Path, accelerator: Accelerator) -> None:
     output = io.StringIO()
-    job = make_job(tmp_path / "run", make_config(max_tokens=3), console=Console(file=output, width=200))
-    metrics = train(job, accelerator)
-    left_out = int((job.train.src_lengths > 3).sum())
+    console = Console(file=output, width=200)
+    metrics = train(make_job(tmp_path / "run", make_config(max_tokens=3), console=console), accelerator)
+    left_out = int((make_split(60, seed=1).src_lengths > 3).sum())
     assert f"training split: {left_out} of 60 pairs left out, longer than 3 tokens" in output.getvalue()
     assert metrics["train_pairs"] == 60 - left_out
 
@@ -217,7 +217,7 @@ def test_pairs_left_out_are_counted(tmp_path: Path, accelerator: Accelerator) ->
 def test_a_signal_ends_the_run_with_a_checkpoint(
     tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    load_batch = loop.load_batch
+    load_batch = batching.load_batch
     loads = iter(range(100))
 
     def load_then_signal(*arguments: object) -> object:
@@ -227,7 +227,7 @@ def test_a_signal_ends_the_run_with_a_checkpoint(
 
     config = make_config(checkpoint_every_steps=1000, validate_every_steps=1000, max_steps=20)
     train(make_job(tmp_path / "whole", config), accelerator)
-    monkeypatch.setattr(loop, "load_batch", load_then_signal)
+    monkeypatch.setattr(batching, "load_batch", load_then_signal)
     with pytest.raises(
         TrainingError, match=rf"stopped by {number.name} after step \d+; a checkpoint was written.*--resume"
     ):

@@ -65,3 +65,20 @@ def test_what_ends_a_run_may_change_and_nothing_else() -> None:
     )
     with pytest.raises(TrainingError, match=re.escape(expected)):
         other.check_resumable(first)
+
+
+def test_a_run_saved_before_a_key_existed_goes_on_with_its_default() -> None:
+    run = RunIdentity.of(make_config(), data={}, batches_per_step=1)
+    older = run.model_copy(deep=True)
+    del older.config["training"]["label_smoothing"]
+    run.check_resumable(older)
+    changed = RunIdentity.of(make_config(label_smoothing=0.2), data={}, batches_per_step=1)
+    with pytest.raises(TrainingError, match=r"config\.training\.label_smoothing was 0\.1, is 0\.2"):
+        changed.check_resumable(older)
+
+
+@pytest.mark.parametrize("metric", ["bleu", "accuracy"])
+def test_other_scores_than_the_loss_are_better_when_higher(metric: str) -> None:
+    low, high = (Validation.model_validate({"step": 1, "loss": 1.0, "nll": 1.0, metric: score}) for score in (1.0, 2.0))
+    assert high.beats(low, metric)
+    assert not low.beats(high, metric)

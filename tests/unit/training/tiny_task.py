@@ -1,16 +1,21 @@
 """A tiny task, learned in seconds: the target is the source in reverse."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from rich.console import Console
 
+from lite_nlp.data.batches import Batch
 from lite_nlp.models.build import build_model
 from lite_nlp.models.config import Config, ModelConfig, TrainingConfig
+from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training.loop import TrainingJob
+from lite_nlp.training.tasks import TranslationTask
 
 
 @dataclass
@@ -63,16 +68,28 @@ def make_config(**training: object) -> Config:
     return Config(name="tiny", model=model, training=TrainingConfig.model_validate({**defaults, **training}))
 
 
-def make_job(out: Path, config: Config, **changes: object) -> TrainingJob:
+def make_job(
+    out: Path,
+    config: Config,
+    *,
+    train: MemorySplit | None = None,
+    valid: MemorySplit | None = None,
+    evaluate: Mapping[str, Callable[[EncoderDecoder], float]] | None = None,
+    **changes: Any,
+) -> TrainingJob[Batch]:
     torch.manual_seed(config.training.seed)
-    job = {
+    job: dict[str, Any] = {
         "config": config,
         "model": build_model(config.model),
-        "train": make_split(60, seed=1),
-        "valid": make_split(10, seed=2),
+        "task": TranslationTask(
+            config=config,
+            train=make_split(60, seed=1) if train is None else train,
+            valid=make_split(10, seed=2) if valid is None else valid,
+            languages={"src": "en", "tgt": "de"},
+            evaluate=evaluate,
+        ),
         "tokenizer_json": b"{}",
-        "languages": {"src": "en", "tgt": "de"},
         "out": out,
         "console": Console(quiet=True),
     }
-    return TrainingJob(**{**job, **changes})  # type: ignore[arg-type]
+    return TrainingJob(**{**job, **changes})
