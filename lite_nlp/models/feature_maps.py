@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 __all__ = ["EluFeatures", "FeatureKind", "FeatureMap", "LearnedFeatures", "RandomFeatures", "build_feature_map"]
 
-#: Keeps the length of an all-zero vector from dividing by zero.
-_SHORTEST: Final = 1e-6
+#: Least sum of squares that a vector is divided by the root of: an all-zero one, and its gradient, stay finite.
+_LEAST_SQUARES: Final = 1e-6
 
 
 class LearnedFeatures(nn.Module):
@@ -79,8 +79,8 @@ class RandomFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, H, T, d) -> (B, H, T, k) between -1 and 1; the features of one vector have length 1."""
-        length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-        unit = x / length.clamp(min=_SHORTEST)
+        # Written out, since ONNX counts a norm as products and torch does not: the Mult-Adds of all graphs must agree.
+        unit = x / (x * x).sum(dim=-1, keepdim=True).clamp(min=_LEAST_SQUARES).sqrt()
         rows: Tensor = self.projections * self.temperature[:, None]
         angles = torch.matmul(unit, rows.transpose(-2, -1))
         return torch.cat([angles.sin(), angles.cos()], dim=-1) * self.scale
