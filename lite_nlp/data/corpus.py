@@ -1,12 +1,15 @@
 """The data directory: what ``lite-nlp data prepare`` writes and training, evaluation and compression read.
 
-``DIR/{train,valid,test}/`` hold the sentence pairs (see :mod:`lite_nlp.data.splits`), ``DIR/tokenizer.json`` the
-vocabulary they are tokenized with, ``DIR/data.json`` the facts below, ``DIR/bad_lines.jsonl`` every skipped line.
+A directory is of one kind: sentence pairs (here), running text (:mod:`lite_nlp.data.running_text`) or labelled
+examples (:mod:`lite_nlp.data.labelled`). In every kind ``DIR/data.json`` holds the facts, ``kind`` among them,
+``DIR/tokenizer.json`` the vocabulary that the text is tokenized with, ``DIR/bad_lines.jsonl`` every skipped line. Of
+pairs, ``DIR/{train,valid,test}/`` are the splits (see :mod:`lite_nlp.data.splits`).
 """
 
+import json
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
@@ -22,12 +25,26 @@ __all__ = [
     "TOKENIZER_FILE",
     "DataDirectory",
     "DataInfo",
+    "DataKind",
+    "Facts",
     "Languages",
     "SkippedLines",
     "SplitInfo",
     "TokenizerInfo",
+    "data_kind",
     "open_data",
+    "open_tokenizer",
+    "read_info",
 ]
+
+DataKind = Literal["pairs", "text", "labelled"]
+
+#: What a directory of each kind holds, for messages.
+_CONTENTS: Final[dict[str, str]] = {
+    "pairs": "sentence pairs",
+    "text": "running text",
+    "labelled": "labelled examples",
+}
 
 INFO_FILE: Final = "data.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
@@ -37,18 +54,20 @@ BAD_LINES_FILE: Final = "bad_lines.jsonl"
 SPLITS: Final[tuple[SplitName, ...]] = ("train", "valid", "test")
 
 
-class _Facts(BaseModel):
+class Facts(BaseModel):
+    """A part of ``data.json``."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Languages(_Facts):
+class Languages(Facts):
     """Codes of the two languages, or ``src`` and ``tgt`` where they are not known."""
 
     src: str
     tgt: str
 
 
-class TokenizerInfo(_Facts):
+class TokenizerInfo(Facts):
     """The tokenizer of the directory; ``sha256`` is that of ``tokenizer.json``."""
 
     sha256: str
@@ -57,14 +76,14 @@ class TokenizerInfo(_Facts):
     normalization: Normalization
 
 
-class SkippedLines(_Facts):
+class SkippedLines(Facts):
     """Lines skipped for one reason: how many, and the first of them as ``file:line``."""
 
     count: PositiveInt
     first: list[str]
 
 
-class SplitInfo(_Facts):
+class SplitInfo(Facts):
     """Counts of one split.
 
     Attributes:
@@ -84,10 +103,11 @@ class SplitInfo(_Facts):
     overlapping: NonNegativeInt = 0
 
 
-class DataInfo(_Facts):
-    """The content of ``data.json``."""
+class DataInfo(Facts):
+    """The content of the ``data.json`` of sentence pairs."""
 
     schema_version: Literal[1]
+    kind: Literal["pairs"] = "pairs"
     languages: Languages
     tokenizer: TokenizerInfo
     splits: dict[SplitName, SplitInfo]
@@ -123,13 +143,7 @@ class DataDirectory:
         Raises:
             DataError: If it is missing, damaged, or not the one that the splits were tokenized with.
         """
-        tokenizer = Tokenizer.load(self.path / TOKENIZER_FILE)
-        if tokenizer.sha256 != self.info.tokenizer.sha256:
-            expected, found = self.info.tokenizer.sha256[:12], tokenizer.sha256[:12]
-            raise DataError(
-                f"{self.path / TOKENIZER_FILE}: expected SHA-256 {expected}... of data.json, found {found}..."
-            )
-        return tokenizer
+        return open_tokenizer(self.path, self.info.tokenizer)
 
     def split(self, name: str) -> Split:
         """The split ``train``, ``valid`` or ``test``.
@@ -149,23 +163,81 @@ class DataDirectory:
 
 
 def open_data(path: str | Path) -> DataDirectory:
-    """Open the data directory ``path``; its tokenizer and splits are read when first asked for.
+    """Open the data directory ``path`` of sentence pairs; its tokenizer and splits are read when first asked for.
+
+    Raises:
+        DataError: If ``path`` is no data directory or one of another kind, or its ``data.json`` is damaged.
+    """
+    directory = Path(path)
+    return DataDirectory(directory, read_info(directory, DataInfo, kind="pairs"))
+
+
+def open_tokenizer(directory: Path, facts: TokenizerInfo) -> Tokenizer:
+    """The tokenizer of a data directory of any kind.
+
+    Raises:
+        DataError: If it is missing, damaged, or not the one that the splits were tokenized with.
+    """
+    tokenizer = Tokenizer.load(directory / TOKENIZER_FILE)
+    if tokenizer.sha256 != facts.sha256:
+        expected, found = facts.sha256[:12], tokenizer.sha256[:12]
+        raise DataError(f"{directory / TOKENIZER_FILE}: expected SHA-256 {expected}... of data.json, found {found}...")
+    return tokenizer
+
+
+def data_kind(path: str | Path) -> DataKind:
+    """What the data directory ``path`` holds; directories older than other kinds hold pairs and do not say so.
 
     Raises:
         DataError: If ``path`` is no data directory or its ``data.json`` is damaged.
     """
     directory = Path(path)
+    kind = _read_json(directory).get("kind", "pairs")
+    if kind not in get_args(DataKind):
+        raise DataError(f"{directory / INFO_FILE}: expected kind {', '.join(get_args(DataKind))}, found {kind!r}")
+    known: DataKind = kind
+    return known
+
+
+InfoT = TypeVar("InfoT", bound=Facts)
+
+
+def read_info(directory: Path, info: type[InfoT], *, kind: DataKind) -> InfoT:
+    """Read the ``data.json`` of a directory of a certain kind.
+
+    Args:
+        directory: The data directory.
+        info: The facts of that kind.
+        kind: The kind that the caller can use.
+
+    Raises:
+        DataError: If ``directory`` is no data directory or one of another kind, or its ``data.json`` is damaged.
+    """
+    found = data_kind(directory)
+    if found != kind:
+        raise DataError(f"{directory}: expected a data directory of {_CONTENTS[kind]}, found one of {_CONTENTS[found]}")
     try:
-        content = (directory / INFO_FILE).read_bytes()
-    except OSError as error:
-        detail = error.strerror or str(error)
-        raise DataError(f"{path}: expected a data directory with {INFO_FILE}, found none: {detail}") from error
-    try:
-        info = DataInfo.model_validate_json(content)
+        return info.model_validate(_read_json(directory))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         raise DataError(
             f"{directory / INFO_FILE}: expected the facts of a data directory, found {where}: {first['msg']}"
         ) from error
-    return DataDirectory(directory, info)
+
+
+def _read_json(directory: Path) -> dict[str, Any]:
+    try:
+        content = (directory / INFO_FILE).read_bytes()
+    except OSError as error:
+        detail = error.strerror or str(error)
+        raise DataError(f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}") from error
+    try:
+        facts = json.loads(content)
+    except ValueError as error:
+        raise DataError(
+            f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON: {error}"
+        ) from error
+    if not isinstance(facts, dict):
+        raise DataError(f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON object")
+    return facts
