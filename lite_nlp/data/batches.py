@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.errors import DataError
 
-__all__ = ["Batch", "collate", "make_batches"]
+__all__ = ["Batch", "collate", "make_batches", "pad_rows"]
 
 IntArray = npt.NDArray[np.int64]
 TokenRow = Sequence[int] | npt.NDArray[np.integer]
@@ -120,8 +120,8 @@ def collate(src_rows: Sequence[TokenRow], tgt_rows: Sequence[TokenRow]) -> Batch
     """
     if not len(src_rows) or len(src_rows) != len(tgt_rows):
         raise DataError(f"batch: expected as many source as target rows, found {len(src_rows)} and {len(tgt_rows)}")
-    src_tokens, src_mask = _pad(src_rows, last=EOS_ID)
-    labels, tgt_mask = _pad(tgt_rows, last=EOS_ID)
+    src_tokens, src_mask = pad_rows(src_rows, last=EOS_ID)
+    labels, tgt_mask = pad_rows(tgt_rows, last=EOS_ID)
     # The decoder reads the labels one step late; where the labels end, so does what it reads.
     shifted = np.concatenate([np.full((len(labels), 1), BOS_ID, dtype=np.int64), labels[:, :-1]], axis=1)
     return Batch(
@@ -132,8 +132,16 @@ def collate(src_rows: Sequence[TokenRow], tgt_rows: Sequence[TokenRow]) -> Batch
     )
 
 
-def _pad(rows: Sequence[TokenRow], *, last: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Rows followed by ``last``, padded: tokens (B, L) and where they are (B, L)."""
+def pad_rows(rows: Sequence[TokenRow], *, last: int) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Pad rows of token ids on the right, each followed by the token ``last``.
+
+    Args:
+        rows: B rows, at least one; a row may be empty.
+        last: Id of the end mark.
+
+    Returns:
+        Tokens (B, L) int64, and the mask (B, L), True where a token is.
+    """
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
     positions = np.arange(int(lengths.max()) + 1)
     tokens = np.full((len(rows), len(positions)), PAD_ID, dtype=np.int64)
