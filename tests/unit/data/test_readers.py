@@ -1,9 +1,11 @@
 import gzip
+from dataclasses import replace
 
 import pytest
 
 from lite_nlp.data.readers import (
     MAX_CHARACTERS,
+    MAX_DOCUMENT_CHARACTERS,
     MAX_LENGTH_RATIO,
     RATIO_FREE_CHARACTERS,
     BadLine,
@@ -155,3 +157,16 @@ def test_truncated_and_altered_gzip_are_refused(tmp_path):
     for content in (whole[: len(whole) // 2], whole[:-4], bytes(altered)):
         with pytest.raises(DataError, match=r"a\.tsv: expected a whole gzip file, found it damaged after line"):
             list(tsv(tmp_path, content).pairs(ignore_bad_line))
+
+
+def test_documents_may_be_long(tmp_path):
+    article, summary = "word " * 5_000, "short"
+    (tmp_path / "a").write_text(f"{article}\n{'x' * 1_000_000}\nfine\n")
+    (tmp_path / "b").write_text(f"{summary}\nlong\nfine\n")
+    options = {"check_ratio": False, "max_characters": MAX_DOCUMENT_CHARACTERS}
+    pairs, bad = read(TextFiles(tmp_path / "a", tmp_path / "b", **options))
+    assert pairs == [(article.strip(), summary), ("fine", "fine")]
+    assert reasons(bad) == [(2, "too_long")]
+    table = tsv(tmp_path, f"{article}\t{summary}\n".encode())
+    assert read(replace(table, **options))[0] == [(article.strip(), summary)]
+    assert reasons(read(table)[1]) == [(1, "too_long")]
