@@ -129,7 +129,7 @@ def compress(
     )
     with atomic_directory(out_directory, force=force) as directory, _reporting() as report:
         rows = compress_model(
-            loaded.model,
+            loaded.encoder_decoder,
             out=directory,
             task=_task(loaded, calibration, report, gate),
             options=options,
@@ -198,7 +198,7 @@ def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report, ga
         files=embedded_files,
         load=lambda path: load_model(str(path)).model,
         score=score,
-        evaluate=divergence_from(loaded.model, calibration.scan),
+        evaluate=divergence_from(loaded.encoder_decoder, calibration.scan),
         count_macs=count_macs,
     )
 
@@ -255,7 +255,7 @@ def _finetuning(loaded: "LoadedModel", calibration: "Calibration", steps: int | 
     steps = steps or calibration.tuning_steps
     return Finetuning(
         batches=calibration.tuning,
-        loss=distillation_loss(copy.deepcopy(loaded.model), calibration.label_weight),
+        loss=distillation_loss(copy.deepcopy(loaded.encoder_decoder), calibration.label_weight),
         pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
         shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
     )
@@ -279,6 +279,7 @@ def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "Enco
     import torch
 
     from compress.structured import prune_channels
+    from lite_nlp.models.build import as_encoder_decoder
     from lite_nlp.models.directory import model_from_state
 
     tokens = torch.full((1, 4), 3)
@@ -289,7 +290,8 @@ def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "Enco
         fraction=fraction,
     )
     smaller = loaded.config.model.model_copy(update={"ffn_dim": width})
-    return model_from_state(loaded.config.model_copy(update={"model": smaller}), model.state_dict(), source=loaded.name)
+    config = loaded.config.model_copy(update={"model": smaller})
+    return as_encoder_decoder(model_from_state(config, model.state_dict(), source=loaded.name), source=loaded.name)
 
 
 def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: Sequence["StageRow"]) -> None:

@@ -12,9 +12,9 @@ from lite_nlp.files import atomic_directory, check_output
 
 if TYPE_CHECKING:
     from lite_nlp.cli.model_source import LoadedModel
+    from lite_nlp.models.build import Model
     from lite_nlp.models.config import Config
     from lite_nlp.models.conversion import Conversion
-    from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["app"]
 
@@ -67,7 +67,7 @@ def t2r(
 ) -> None:
     """Swap the decoder's softmax attention for linear attention, whose state does not grow with the text.
 
-    The result translates badly until it is finetuned: lite-nlp train DIR --init-from DIR --data DATA --out RUN.
+    The result does its task badly until it is finetuned: lite-nlp train DIR --init-from DIR --data DATA --out RUN.
     """
     if feature_map is FeatureMapName.ELU:
         for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
@@ -83,11 +83,12 @@ def t2r(
 
     loaded = load_model(model)
     default = 0 if feature_map is FeatureMapName.ELU else feature_size or _FEATURE_SIZE
-    # Where there is no self-attention, only asking for it by name is a mistake.
+    # Where there is no such attention, only asking for it by name is a mistake.
+    architecture = loaded.config.model
     conversion = Conversion(
         feature_map=feature_map.value,
-        causal=_size(causal, default if loaded.config.model.attention_dim else None),
-        cross=_size(cross, default),
+        causal=_size(causal, default if architecture.attention_dim else None),
+        cross=_size(cross, default if architecture.has_encoder else None),
         keep_every=keep_every,
     )
     config = convert_config(loaded.config, conversion, name=loaded.name)
@@ -128,9 +129,7 @@ def _metrics(loaded: "LoadedModel", conversion: "Conversion", seed: int) -> dict
     return {**kept, "converted_from": {**made, "metrics": loaded.metrics}}
 
 
-def _figures(
-    loaded: "LoadedModel", config: "Config", converted: "EncoderDecoder", conversion: "Conversion"
-) -> dict[str, Any]:
+def _figures(loaded: "LoadedModel", config: "Config", converted: "Model", conversion: "Conversion") -> dict[str, Any]:
     from lite_nlp.models.conversion import constant_state_bytes, softmax_layers
 
     before, after = (sum(tensor.numel() for tensor in model.parameters()) for model in (loaded.model, converted))

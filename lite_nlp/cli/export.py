@@ -120,14 +120,14 @@ def export(
         executorch_batch=_EXECUTORCH_BATCH,
     )
     proof = Proof(
-        reference=TorchStepModel(loaded.model),
+        reference=TorchStepModel(loaded.encoder_decoder),
         src_rows=_proof_rows(loaded, bounds.source),
         options=SearchOptions(max_steps=min(_PROOF_STEPS, bounds.capacity)),
     )
     with atomic_file(output) as weighed:
         manifest = export_bundle(
             weighed,
-            model=loaded.model,
+            model=loaded.encoder_decoder,
             card=_describe(loaded),
             bounds=bounds,
             proof=proof,

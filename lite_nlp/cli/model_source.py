@@ -10,6 +10,7 @@ from lite_nlp.errors import ContainerError, ModelError
 
 if TYPE_CHECKING:
     from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.models.build import Model
     from lite_nlp.models.config import Config
     from lite_nlp.models.transformer import EncoderDecoder
 
@@ -52,11 +53,22 @@ class Source:
 class LoadedModel:
     """A model in evaluation mode with all that belongs to it."""
 
-    model: "EncoderDecoder"
+    model: "Model"
     config: "Config"
     tokenizer: "Tokenizer"
     name: str
     metrics: dict[str, Any]
+
+    @property
+    def encoder_decoder(self) -> "EncoderDecoder":
+        """The model, if it turns one text into another.
+
+        Raises:
+            ModelError: If it is of another architecture.
+        """
+        from lite_nlp.models.build import as_encoder_decoder
+
+        return as_encoder_decoder(self.model, source=self.name)
 
 
 def list_shipped() -> list[ShippedModel]:
@@ -149,10 +161,12 @@ def load_model(source: str | None) -> LoadedModel:
         metrics = json.loads(metrics_json)
         state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
     tokenizer = Tokenizer.from_json(tokenizer_json)
-    if tokenizer.vocab_size != config.model.src_vocab_size or tokenizer.vocab_size != config.model.tgt_vocab_size:
+    sizes = config.model.vocab_sizes
+    if any(tokenizer.vocab_size != size for size in sizes.values()):
+        expected = " and ".join(f"{key} = {size}" for key, size in sizes.items())
         raise ModelError(
-            f"{resolved.path}: tokenizer does not fit the model: expected {config.model.src_vocab_size} source and "
-            f"{config.model.tgt_vocab_size} target types, found {tokenizer.vocab_size}"
+            f"{resolved.path}: tokenizer does not fit the model: expected {expected}, "
+            f"found {tokenizer.vocab_size} types"
         )
     model = model_from_state(config, state, source=str(resolved.path))
     return LoadedModel(model, config, tokenizer, resolved.name, metrics)

@@ -143,7 +143,7 @@ def _open_torch(source: str | None, resolved: Source, threads: int) -> _Engine:
     torch.set_num_threads(threads)
     loaded = load_model(source)
     positions = loaded.config.model.max_positions
-    return _Engine(loaded.tokenizer, TorchStepModel(loaded.model), positions, positions)
+    return _Engine(loaded.tokenizer, TorchStepModel(loaded.encoder_decoder), positions, positions)
 
 
 def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> _Engine:

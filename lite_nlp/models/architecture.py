@@ -1,25 +1,17 @@
-"""The ``[model]`` section of a config: its keys, and what must hold between them. Imports no torch."""
+"""The ``[model]`` section of a config: its keys. Imports no torch."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lite_nlp.models.specs import (
-    AttentionKind,
-    LayerSpec,
-    LinearKind,
-    LinearSpec,
-    Sharing,
-    decoder_specs,
-    encoder_specs,
-)
+from lite_nlp.models.constraints import check_model
+from lite_nlp.models.specs import AttentionKind, LinearKind, Sharing
 
-__all__ = ["ModelConfig", "Section"]
+__all__ = ["Architecture", "ModelConfig", "Section"]
 
+Architecture = Literal["encoder-decoder", "language-model", "sequence-classifier", "pair-classifier"]
 Family = Literal["transformer", "lite-transformer", "lightconv", "subformer", "r2d2", "t2r"]
-#: Channels of a quaternion layer come in fours.
-_QUATERNION_PARTS = 4
 
 
 class Section(BaseModel):
@@ -29,7 +21,12 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """Architecture of an encoder-decoder.
+    """What a model is made of.
+
+    Architectures: an ``encoder-decoder`` turns one text into another; a ``language-model`` is a decoder alone, without
+    cross-attention, over ``tgt_vocab_size`` types; a ``sequence-classifier`` is an encoder with one output per text; a
+    ``pair-classifier`` encodes two sentences by an LSTM. A key that describes a block that an architecture does not
+    have must keep its default.
 
     Families: ``transformer`` has full-width self-attention; ``lite-transformer`` runs attention on the first half of
     the channels and a convolution on the second half, in parallel (LSRA; Lite Transformer, section 4); ``lightconv``
@@ -39,16 +36,23 @@ class ModelConfig(Section):
     blocks it is for.
     """
 
+    architecture: Architecture = "encoder-decoder"
     family: Family
     src_vocab_size: int = Field(default=8000, ge=4)
     tgt_vocab_size: int = Field(default=8000, ge=4)
-    #: none: three tables; decoder: target input and output share one; all: source shares it too.
+    #: none: three tables; decoder: target input and output share one; all: source shares it too. A language model has
+    #: all (input and output share one) or none.
     tie_embeddings: Literal["none", "decoder", "all"] = "all"
     #: What leads from the tables to the model's width (Subformer, section 3.2 and table 1): nothing, one Linear, two
-    #: in a row, or a small Transformer layer (SAFE).
-    embedding: Literal["table", "linear", "two-layer-linear", "safe"] = "table"
+    #: in a row, or a small Transformer layer (SAFE). Adaptive, for language models: tables that are the narrower the
+    #: rarer their types, and an adaptive softmax tied to them (Baevski and Auli, 2019).
+    embedding: Literal["table", "linear", "two-layer-linear", "safe", "adaptive"] = "table"
     #: Width of the tables; 0: embed_dim.
     embedding_dim: int = Field(default=0, ge=0)
+    #: First types of every adaptive table but the first, which begins at type 0; types are ordered by frequency.
+    adaptive_cutoffs: tuple[int, ...] = ()
+    #: How many times narrower each adaptive table is than the one before.
+    adaptive_factor: int = Field(default=4, ge=1)
     embed_dim: int = Field(ge=2)
     ffn_dim: int = Field(ge=1)
     num_encoder_layers: int = Field(default=6, ge=1)
@@ -124,137 +128,26 @@ class ModelConfig(Section):
         """Of the ``width`` channels of a layer, how many go to self-attention; the rest goes to the convolution."""
         return {"lite-transformer": width // 2, "lightconv": 0}.get(self.family, width)
 
+    @property
+    def vocab_sizes(self) -> dict[str, int]:
+        """Types of the vocabularies that the architecture has, by the keys that say so."""
+        keys = {
+            "encoder-decoder": ("src_vocab_size", "tgt_vocab_size"),
+            "language-model": ("tgt_vocab_size",),
+        }.get(self.architecture, ("src_vocab_size",))
+        return {key: getattr(self, key) for key in keys}
+
+    @property
+    def has_encoder(self) -> bool:
+        """Whether there is a stack of encoder layers."""
+        return self.architecture in ("encoder-decoder", "sequence-classifier")
+
+    @property
+    def has_decoder(self) -> bool:
+        """Whether there is a stack of decoder layers; with an encoder too they have cross-attention."""
+        return self.architecture in ("encoder-decoder", "language-model")
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if self.tie_embeddings == "all" and self.src_vocab_size != self.tgt_vocab_size:
-            raise ValueError(
-                "tie_embeddings = 'all' needs one vocabulary: expected src_vocab_size = tgt_vocab_size, "
-                f"found {self.src_vocab_size} and {self.tgt_vocab_size}"
-            )
-        if self.embedding == "table" and self.table_dim != self.embed_dim:
-            raise ValueError(
-                f"embedding_dim: expected embed_dim ({self.embed_dim}) or 0 with embedding = 'table', "
-                f"found {self.embedding_dim}"
-            )
-        for key, width in (("embed_dim", self.embed_dim), ("sandwich_dim", self.sandwich_dim)):
-            if self.family == "lite-transformer" and width % 2:
-                raise ValueError(
-                    f"{key}: a lite-transformer splits it in halves, expected an even number, found {width}"
-                )
-        self._check_family()
-        self._check_heads("num_heads", self.num_heads, "the attention channels", self.attention_dim)
-        self._check_heads("cross_num_heads", self.cross_num_heads, "embed_dim", self.embed_dim)
-        self._check_kernels("kernel_sizes", self.kernel_sizes, self.num_encoder_layers)
-        self._check_kernels("decoder_kernel_sizes", self.decoder_kernel_sizes, self.num_decoder_layers)
-        for size in self.kernel_sizes:
-            if size % 2 == 0:
-                raise ValueError(f"kernel_sizes: expected odd sizes (centred in the encoder), found {size}")
-        self._check_sharing()
-        self._check_attention()
-        self._check_linear()
-        for stack, specs in (("encoder", encoder_specs(self)), ("decoder", decoder_specs(self))):
-            for spec in specs:
-                self._check_heads("conv_num_heads", self.conv_num_heads, "the convolution channels", spec.conv_dim)
-                self._check_widths("attention_linear", spec.attention_linear, spec.attention_dim, spec.memory_dim)
-                self._check_widths("ffn_linear", spec.ffn_linear, spec.embed_dim, spec.ffn_dim)
-                self._check_widths("conv_linear", spec.conv_linear, spec.conv_dim)
-                _check_same_blocks(stack, specs[spec.owner], spec)
+        check_model(self)
         return self
-
-    def _check_family(self) -> None:
-        shown = {
-            "subformer": ("sharing", "embedding"),
-            "r2d2": ("attention_linear", "ffn_linear", "conv_linear"),
-            "t2r": ("self_attention", "cross_attention"),
-        }.get(self.family, ())
-        plain = {key: type(self).model_fields[key].default for key in shown}
-        if shown and all(getattr(self, key) == value for key, value in plain.items()):
-            found = ", ".join(f"{key} = {value!r}" for key, value in plain.items())
-            raise ValueError(f"family = {self.family!r}: expected one of these to be set, found {found}")
-
-    def _check_heads(self, key: str, heads: int, what: str, channels: int) -> None:
-        if channels % heads:
-            raise ValueError(f"{key}: expected a divisor of {what} ({channels}), found {heads}")
-
-    def _check_kernels(self, key: str, sizes: tuple[int, ...], layers: int) -> None:
-        expected = layers if self.conv_dim else 0
-        if len(sizes) != expected:
-            raise ValueError(
-                f"{key}: expected {expected} sizes for a {self.family} with {layers} layers, found {len(sizes)}"
-            )
-        for size in sizes:
-            if size < 1:
-                raise ValueError(f"{key}: expected sizes of at least 1, found {size}")
-
-    def _check_sharing(self) -> None:
-        for key in ("sandwich_dim", "sandwich_ffn_dim"):
-            if self.sharing != "sandwich" and getattr(self, key):
-                raise ValueError(f"{key}: expected 0 without sharing = 'sandwich', found {getattr(self, key)}")
-        needed = {"sandwich": 3, "all-but-last": 2}.get(self.sharing, 1)
-        for key in ("num_encoder_layers", "num_decoder_layers"):
-            if getattr(self, key) < needed:
-                raise ValueError(
-                    f"{key}: expected at least {needed} layers with sharing = {self.sharing!r}, "
-                    f"found {getattr(self, key)}"
-                )
-
-    def _check_attention(self) -> None:
-        for kind_key, size_key in (
-            ("self_attention", "self_feature_size"),
-            ("cross_attention", "cross_feature_size"),
-        ):
-            kind, size = getattr(self, kind_key), getattr(self, size_key)
-            if kind in ("t2r", "random-features") and size < 1:
-                raise ValueError(f"{size_key}: expected at least 1 with {kind_key} = {kind!r}, found {size}")
-            if kind == "random-features" and size % 2:
-                raise ValueError(f"{size_key}: expected an even number (sines and cosines), found {size}")
-            if kind in ("softmax", "elu") and size:
-                raise ValueError(f"{size_key}: expected 0 with {kind_key} = {kind!r}, found {size}")
-        if self.self_attention != "softmax" and not self.attention_dim:
-            raise ValueError(f"self_attention: a {self.family} has none, found {self.self_attention!r}")
-        if self.keep_softmax_every:
-            if self.self_attention == self.cross_attention == "softmax":
-                raise ValueError(
-                    f"keep_softmax_every: expected 0 where all attention is softmax, found {self.keep_softmax_every}"
-                )
-            if not 2 <= self.keep_softmax_every <= self.num_decoder_layers:
-                raise ValueError(
-                    f"keep_softmax_every: expected 0 or 2 to num_decoder_layers ({self.num_decoder_layers}), "
-                    f"found {self.keep_softmax_every}"
-                )
-
-    def _check_linear(self) -> None:
-        kinds = {self.attention_linear, self.ffn_linear, self.conv_linear}
-        if self.linear_n != 1 and "r2d2" not in kinds:
-            raise ValueError(f"linear_n: expected 1 without an r2d2 projection, found {self.linear_n}")
-        if "low-rank" in kinds and self.linear_rank < 1:
-            raise ValueError(f"linear_rank: expected at least 1 with a low-rank projection, found {self.linear_rank}")
-        if "low-rank" not in kinds and self.linear_rank:
-            raise ValueError(f"linear_rank: expected 0 without a low-rank projection, found {self.linear_rank}")
-        if self.conv_linear != "dense" and not self.conv_dim:
-            raise ValueError(f"conv_linear: a {self.family} has no convolution, found {self.conv_linear!r}")
-
-    def _check_widths(self, key: str, linear: LinearSpec, *widths: int) -> None:
-        """What the projections of one block map between must divide as the member of the linear family needs it."""
-        parts = {"r2d2": linear.n, "quaternion": _QUATERNION_PARTS}.get(linear.kind, 1)
-        for width in widths:
-            if width % parts:
-                what = f"a multiple of linear_n = {parts}" if linear.kind == "r2d2" else f"a multiple of {parts}"
-                raise ValueError(f"{key} = {linear.kind!r}: expected widths that are {what}, found {width}")
-            if 0 < width < linear.rank:
-                raise ValueError(f"linear_rank: expected at most the widths of {key} ({width}), found {linear.rank}")
-
-
-def _check_same_blocks(stack: str, owner: LayerSpec, spec: LayerSpec) -> None:
-    """Blocks that share parameters must be of one shape and kind."""
-    if spec.kernel_size != owner.kernel_size:
-        raise ValueError(
-            f"sharing: {stack} layers {owner.position + 1} and {spec.position + 1} share parameters, expected one "
-            f"kernel size, found {owner.kernel_size} and {spec.kernel_size}"
-        )
-    kinds = [(layer.self_attention, layer.cross_attention) for layer in (owner, spec)]
-    if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"keep_softmax_every: {stack} layers {owner.position + 1} and {spec.position + 1} share parameters, "
-            f"expected one kind of attention, found {' and '.join('/'.join(pair) for pair in kinds)}"
-        )

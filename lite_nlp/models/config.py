@@ -29,8 +29,11 @@ class TrainingConfig(Section):
     seed: int = Field(default=1, ge=0)
     max_steps: int = Field(default=100_000, ge=1)
     max_epochs: int = Field(default=1_000, ge=1)
-    #: Bound of rows x (longest source + longest target) in one batch of one process, padding included.
+    #: Bound of rows x (longest source + longest target) in one batch of one process, padding included; of running text,
+    #: bound of its blocks x ``block_tokens``.
     batch_tokens: int = Field(default=4096, ge=8)
+    #: Tokens of a block of running text; language models alone learn from such blocks.
+    block_tokens: int = Field(default=512, ge=2)
     #: Batches whose gradients are summed for one optimizer step.
     gradient_accumulation: int = Field(default=1, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0.0)

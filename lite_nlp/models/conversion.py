@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from lite_nlp.errors import ModelError
-from lite_nlp.models.build import build_model
+from lite_nlp.models.build import Model, build_model
 from lite_nlp.models.config import Config, dump_config, parse_config
 from lite_nlp.models.feature_maps import FeatureKind
+from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.models.specs import decoder_specs
 from lite_nlp.models.transformer import EncoderDecoder
 
@@ -54,6 +55,8 @@ def convert_config(config: Config, conversion: Conversion, *, name: str) -> Conf
     for part, size in sizes.items():
         if size is None:
             continue
+        if part == "cross" and not config.model.has_encoder:
+            raise ModelError(f"{name}: expected cross-attention to convert, found a {config.model.architecture}")
         found = getattr(config.model, f"{part}_attention")
         if found != "softmax":
             raise ModelError(f"{name}: expected softmax {part}-attention in the decoder to convert, found {found!r}")
@@ -68,7 +71,7 @@ def convert_config(config: Config, conversion: Conversion, *, name: str) -> Conf
     return parse_config(described, name=name, overrides=overrides)
 
 
-def convert_model(model: EncoderDecoder, config: Config, *, seed: int = 1) -> EncoderDecoder:
+def convert_model(model: Model, config: Config, *, seed: int = 1) -> Model:
     """A model of the converted config with the weights of ``model``, and new feature maps.
 
     Args:
@@ -95,19 +98,24 @@ def softmax_layers(config: Config) -> tuple[int, ...]:
     return tuple(
         spec.position + 1
         for spec in decoder_specs(config.model)
-        if (spec.attention_dim and spec.self_attention == "softmax") or spec.cross_attention == "softmax"
+        if (spec.attention_dim and spec.self_attention == "softmax")
+        or (spec.memory_dim and spec.cross_attention == "softmax")
     )
 
 
-def constant_state_bytes(model: EncoderDecoder) -> int:
-    """Bytes of the linear attention's states and normalizers for one sentence, however long it is."""
-    parameter = next(model.parameters())
-    tokens = torch.zeros(1, 1, dtype=torch.int64, device=parameter.device)
-    mask = torch.ones_like(tokens, dtype=torch.bool)
+def constant_state_bytes(model: Model) -> int:
+    """Bytes of the linear attention's states and normalizers for one text, however long it is."""
     with torch.no_grad():
-        state = model.init_state(model.encode(tokens, mask), mask, 1)
+        state = model.init_state(1, 1) if isinstance(model, LanguageModel) else _translation_state(model)
     linear = ("self_state", "self_normalizer", "cross_state", "cross_normalizer")
     return sum(_bytes(tensor) for name, tensor in state.items() if name.rpartition(".")[2] in linear)
+
+
+def _translation_state(model: EncoderDecoder) -> dict[str, Tensor]:
+    """The state for one target token after a source of one token."""
+    tokens = torch.zeros(1, 1, dtype=torch.int64, device=next(model.parameters()).device)
+    mask = torch.ones_like(tokens, dtype=torch.bool)
+    return model.init_state(model.encode(tokens, mask), mask, 1)
 
 
 def _bytes(tensor: Tensor) -> int:

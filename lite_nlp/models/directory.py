@@ -13,9 +13,8 @@ from torch import Tensor
 
 from lite_nlp.errors import ModelError
 from lite_nlp.files import write_bytes, write_text
-from lite_nlp.models.build import build_model
+from lite_nlp.models.build import Model, build_model
 from lite_nlp.models.config import Config, dump_config, parse_config
-from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
 
@@ -81,7 +80,7 @@ def load_model_directory(path: Path) -> ModelDirectory:
     )
 
 
-def model_from_state(config: Config, state: Mapping[str, Tensor], *, source: str) -> EncoderDecoder:
+def model_from_state(config: Config, state: Mapping[str, Tensor], *, source: str) -> Model:
     """Build the config's model and fill it with ``state``, strictly; returned in evaluation mode.
 
     Args:

@@ -12,7 +12,14 @@ from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.subformer import SafeInput
 
-__all__ = ["PlainInput", "Positions", "build_input", "build_output_projection", "token_embedding"]
+__all__ = [
+    "PlainInput",
+    "PlainVocabulary",
+    "Positions",
+    "build_input",
+    "build_output_projection",
+    "token_embedding",
+]
 
 
 def token_embedding(vocab_size: int, table_dim: int, *, embed_dim: int) -> nn.Embedding:
@@ -63,6 +70,7 @@ def build_input(config: ModelConfig) -> PlainInput | SafeInput:
         )
     widths = {
         "table": (),
+        "adaptive": (),
         "linear": (config.table_dim, config.embed_dim),
         "two-layer-linear": (config.table_dim, config.embed_dim, config.embed_dim),
     }[config.embedding]
@@ -87,6 +95,35 @@ def _linears(widths: tuple[int, ...]) -> nn.Module | None:
     """Linears without biases from each width to the next; None for fewer than two widths."""
     linears = [xavier_linear(width, after, bias=False) for width, after in itertools.pairwise(widths)]
     return nn.Sequential(*linears) if linears else None
+
+
+class PlainVocabulary(nn.Module):
+    """A language model's embeddings and output over one vocabulary, tied or not.
+
+    Args:
+        config: The model's configuration.
+    """
+
+    def __init__(self, *, config: ModelConfig) -> None:
+        super().__init__()
+        width, types = config.table_dim, config.tgt_vocab_size
+        self.table = token_embedding(types, width, embed_dim=config.embed_dim)
+        self.own_output = xavier_linear(width, types, bias=False) if config.tie_embeddings == "none" else None
+        self.output_proj = build_output_projection(config)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Rows (..., E) of the table for ``tokens`` (...)."""
+        return F.embedding(tokens, self.table.weight)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Scores (..., V) of every type, from the model's output ``x`` (..., D)."""
+        output = self.table.weight if self.own_output is None else self.own_output.weight
+        return F.linear(x if self.output_proj is None else self.output_proj(x), output)
+
+    def target_log_probs(self, x: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities (...) of the types ``labels`` (...), from the model's output ``x`` (..., D)."""
+        log_probs = self.logits(x).log_softmax(dim=-1)
+        return log_probs.gather(-1, labels[..., None]).squeeze(-1)
 
 
 class Positions(nn.Module):

@@ -1,4 +1,4 @@
-"""Token mixers (attention, convolution, or both in parallel), and the encoder and decoder layers around them."""
+"""Token mixers (attention, convolution, or both in parallel), and the layers around them."""
 
 from dataclasses import asdict
 
@@ -15,7 +15,7 @@ from lite_nlp.models.linear_attention import LinearCrossAttention, LinearSelfAtt
 from lite_nlp.models.specs import LayerSpec, LinearSpec
 from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection
 
-__all__ = ["DecoderLayer", "EncoderLayer", "FeedForward", "TokenMixer"]
+__all__ = ["CausalLayer", "DecoderLayer", "EncoderLayer", "FeedForward", "TokenMixer"]
 
 
 class TokenMixer(nn.Module):
@@ -138,31 +138,80 @@ class _ResidualLayer(nn.Module):
         return out
 
 
-class EncoderLayer(_ResidualLayer):
+class _SelfLayer(_ResidualLayer):
     """Token mixer and feed-forward block.
+
+    Args:
+        config: The model's configuration.
+        spec: This layer's widths, heads, taps and kinds.
+        causal: Whether a token sees only itself and what came before.
+    """
+
+    mixer: TokenMixer
+
+    def __init__(self, *, config: ModelConfig, spec: LayerSpec, causal: bool) -> None:
+        super().__init__(config, spec)
+        if spec.is_owner:
+            self.mixer = TokenMixer(config=config, spec=spec, causal=causal)
+        self.mixer_norm = nn.LayerNorm(spec.embed_dim)
+        if spec.is_owner:
+            self.ffn = _feed_forward(config, spec)
+        self.ffn_norm = nn.LayerNorm(spec.embed_dim)
+
+    def _finish(self, x: Tensor, mixed: Tensor, owner: "_SelfLayer") -> Tensor:
+        """What follows the mixer, the same for all tokens at once and for one."""
+        x = self._after(x, mixed, self.mixer_norm)
+        return self._after(x, self._feed(self._before(x, self.ffn_norm), owner.ffn), self.ffn_norm)
+
+
+class EncoderLayer(_SelfLayer):
+    """Token mixer and feed-forward block, in both directions.
 
     Args:
         config: The model's configuration.
         spec: This layer's widths, heads, taps and kinds.
     """
 
-    mixer: TokenMixer
-
     def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
-        super().__init__(config, spec)
-        if spec.is_owner:
-            self.mixer = TokenMixer(config=config, spec=spec, causal=False)
-        self.mixer_norm = nn.LayerNorm(spec.embed_dim)
-        if spec.is_owner:
-            self.ffn = _feed_forward(config, spec)
-        self.ffn_norm = nn.LayerNorm(spec.embed_dim)
+        super().__init__(config=config, spec=spec, causal=False)
 
     def forward(self, x: Tensor, src_mask: Tensor, owner: "EncoderLayer") -> Tensor:
         """Encode ``x`` (B, S, D) whose real tokens are True in ``src_mask`` (B, S), with the blocks of ``owner``."""
         x = self._enter(x)
         mixed = owner.mixer(self._before(x, self.mixer_norm), src_mask[:, None, None, :], src_mask)
-        x = self._after(x, mixed, self.mixer_norm)
-        return self._after(x, self._feed(self._before(x, self.ffn_norm), owner.ffn), self.ffn_norm)
+        return self._finish(x, mixed, owner)
+
+
+class CausalLayer(_SelfLayer):
+    """A layer of a language model: causal token mixer and feed-forward block.
+
+    Args:
+        config: The model's configuration.
+        spec: This layer's widths, heads, taps and kinds.
+    """
+
+    def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
+        super().__init__(config=config, spec=spec, causal=True)
+
+    def forward(self, x: Tensor, mask: Tensor | None, owner: "CausalLayer") -> Tensor:
+        """All of ``x`` (B, T, D) at once, with the blocks of ``owner``; only softmax attention needs the causal mask.
+
+        Padding on the right needs no mask: every block is causal.
+        """
+        x = self._enter(x)
+        return self._finish(x, owner.mixer(self._before(x, self.mixer_norm), mask, None), owner)
+
+    def init_state(self, like: Tensor, capacity: int, owner: "CausalLayer") -> dict[str, Tensor]:
+        """This position's empty caches for ``capacity`` tokens, with the batch, type and device of ``like``."""
+        return owner.mixer.init_state(like, capacity)
+
+    def step(
+        self, x: Tensor, state: dict[str, Tensor], position: Tensor, owner: "CausalLayer"
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output and the new caches."""
+        x = self._enter(x)
+        mixed, changed = owner.mixer.step(self._before(x, self.mixer_norm), state, position)
+        return self._finish(x, mixed, owner), changed
 
 
 class DecoderLayer(_ResidualLayer):

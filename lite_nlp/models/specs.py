@@ -56,7 +56,7 @@ class LayerSpec:
         ffn_dim: Width between the two Linears of the feed-forward block.
         num_heads: Heads of self-attention; 0 without it.
         kernel_size: Taps of the convolution; 0 without one.
-        memory_dim: Width of the encoded source, at which cross-attention works; 0 in an encoder.
+        memory_dim: Width of the encoded source, at which cross-attention works; 0 in a layer without it.
         extra_linear: Whether a square Linear of its own follows the feed-forward block.
         self_attention: Kind of self-attention.
         self_feature_size: Features per head of a learned or random map in self-attention; else 0.
@@ -94,6 +94,8 @@ class LayerSpec:
 
 def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
     """Per position, the position of the layer whose parameters it uses (Subformer, section 3.3)."""
+    if not num_layers:
+        return ()
     last = num_layers - 1
     return {
         "none": tuple(range(num_layers)),
@@ -120,22 +122,24 @@ def derived_heads(width: int) -> int:
 
 
 def encoder_specs(config: "ModelConfig") -> tuple[LayerSpec, ...]:
-    """The encoder's layers, first to last."""
-    return _specs(config, num_layers=config.num_encoder_layers, kernel_sizes=config.kernel_sizes, memory_dim=0)
+    """The encoder's layers, first to last; none in an architecture without an encoder."""
+    layers = config.num_encoder_layers if config.has_encoder else 0
+    return _specs(config, num_layers=layers, kernel_sizes=config.kernel_sizes, memory_dim=0, causal=False)
 
 
 def decoder_specs(config: "ModelConfig") -> tuple[LayerSpec, ...]:
-    """The decoder's layers, first to last."""
+    """The decoder's layers, first to last; none in an architecture without a decoder."""
     return _specs(
         config,
-        num_layers=config.num_decoder_layers,
+        num_layers=config.num_decoder_layers if config.has_decoder else 0,
         kernel_sizes=config.decoder_kernel_sizes,
-        memory_dim=config.embed_dim,
+        memory_dim=config.embed_dim if config.has_encoder else 0,
+        causal=True,
     )
 
 
 def _specs(
-    config: "ModelConfig", *, num_layers: int, kernel_sizes: tuple[int, ...], memory_dim: int
+    config: "ModelConfig", *, num_layers: int, kernel_sizes: tuple[int, ...], memory_dim: int, causal: bool
 ) -> tuple[LayerSpec, ...]:
     specs: list[LayerSpec] = []
     for position, owner in enumerate(layer_owners(config.sharing, num_layers)):
@@ -144,7 +148,7 @@ def _specs(
         attention_dim = config.attention_share(width)
         # Counted from the top layer, which is the first.
         kept = config.keep_softmax_every and (num_layers - position) % config.keep_softmax_every == 0
-        linearized = memory_dim > 0 and not kept
+        linearized = causal and not kept
         specs.append(
             LayerSpec(
                 position=position,

@@ -1,7 +1,7 @@
 """The encoder-decoder: teacher-forced for training, step by step with caches for decoding."""
 
 from collections.abc import Iterator
-from typing import Final, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -13,11 +13,9 @@ from lite_nlp.models.embeddings import Positions, build_input, build_output_proj
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.specs import decoder_specs, encoder_specs
+from lite_nlp.models.state import INPUT_PREFIX, layer_prefix, part_of
 
 __all__ = ["EncoderDecoder"]
-
-#: Of the names in the state that belong to what comes before the first layer.
-_INPUT_PREFIX: Final = "input."
 
 
 class EncoderDecoder(nn.Module):
@@ -128,10 +126,10 @@ class EncoderDecoder(nn.Module):
         """
         state = {"position": torch.zeros_like(src_mask[:, 0], dtype=torch.int64), "src_mask": src_mask}
         for name, value in self.tgt_input.init_state(memory, capacity).items():
-            state[_INPUT_PREFIX + name] = value
+            state[INPUT_PREFIX + name] = value
         for index, (layer, owner) in enumerate(self._decoder_layers()):
             for name, value in layer.init_state(memory, src_mask, capacity, owner).items():
-                state[f"layers.{index}.{name}"] = value
+                state[layer_prefix(index) + name] = value
         return state
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
@@ -147,16 +145,11 @@ class EncoderDecoder(nn.Module):
         position, src_mask = state["position"], state["src_mask"]
         embedded = F.embedding(tokens[:, None], self.tgt_table) * self.tgt_scale
         positions = self.positions.at(position)[:, None, :]
-        x, changed = self.tgt_input.step(embedded, positions, _part_of(state, _INPUT_PREFIX), position)
+        x, changed = self.tgt_input.step(embedded, positions, part_of(state, INPUT_PREFIX), position)
         new_state = {"position": position + 1, "src_mask": src_mask}
-        new_state |= {_INPUT_PREFIX + name: value for name, value in changed.items()}
+        new_state |= {INPUT_PREFIX + name: value for name, value in changed.items()}
         for index, (layer, owner) in enumerate(self._decoder_layers()):
-            prefix = f"layers.{index}."
-            x, changed = layer.step(x, _part_of(state, prefix), position, src_mask, owner)
+            prefix = layer_prefix(index)
+            x, changed = layer.step(x, part_of(state, prefix), position, src_mask, owner)
             new_state |= {prefix + name: value for name, value in changed.items()}
         return self._logits(x[:, 0]), {name: new_state[name] for name in state}
-
-
-def _part_of(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The tensors whose names start with ``prefix``, by the rest of the name."""
-    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
