@@ -6,60 +6,94 @@ which would store the largest tensor of the model twice.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from export.graph_work import count_program_work
 from export.quiet import quiet_libraries
 from export.runtime.executorch_runner import start_runtime
 from export.tracing import TracedModel
+from lite_nlp.budget.graphs import GraphWork
 from lite_nlp.errors import ModelError
 
-__all__ = ["export_executorch", "prepare_program"]
+__all__ = ["ExecuTorchProgram", "export_executorch", "prepare_program"]
 
 _ATEN: Final = torch.ops.aten
+
+_METHODS: Final = ("encode", "decode_step")
 
 #: Score of a masked pair: its weight becomes exactly zero, without the infinities that can make nan.
 _MASKED: Final = -1e30
 
 
-def export_executorch(traced: TracedModel) -> bytes:
-    """Lower both graphs to one program with methods ``encode`` and ``decode_step``; returns the ``.pte`` file.
+@dataclass(frozen=True)
+class ExecuTorchProgram:
+    """The ExecuTorch part of a bundle.
+
+    Attributes:
+        content: The ``.pte`` file.
+        work: Mult-Adds of its methods.
+    """
+
+    content: bytes
+    work: GraphWork
+
+
+def export_executorch(traced: TracedModel) -> ExecuTorchProgram:
+    """Lower both graphs to one program with methods ``encode`` and ``decode_step``.
 
     Raises:
         ModelError: If the runtime has no kernel for an operator of the program.
+        CountError: If the work of the program cannot be told.
     """
     with quiet_libraries(), torch.no_grad():
-        from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
-        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-        from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
-        from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
-        from executorch.exir.backend.backend_details import CompileSpec
-        from executorch.exir.backend.partitioner import DelegationSpec
-        from executorch.exir.passes import MemoryPlanningPass
+        lowered = _lower(traced)
+        # Before the file is made: what is in the program is bound to memory then, in place.
+        programs = {method: lowered.exported_program(method) for method in _METHODS}
+        work = count_program_work(programs, traced.state, traced.bounds)
+        content = _write(lowered)
+        _check_kernels(content)
+    return ExecuTorchProgram(content, work)
 
-        # An operator delegated alone costs more in the call than it saves; these form groups.
-        configs = [gemm_configs.LinearConfig, generic_node_configs.ReLUConfig, generic_node_configs.AddConfig]
-        partitioner = XnnpackPartitioner(configs=configs)
-        # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others
-        # look for images and batch norms, and take half of the time of an export.
-        linears_only = CompileSpec("dqlinear_partitioner", b"")
-        partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
-        # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
-        partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
-        edge = to_edge_transform_and_lower(
-            {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)},
-            partitioner=[partitioner],
-            # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
-            compile_config=EdgeCompileConfig(_check_ir_validity=False),
-        )
-        # Arguments are used where the caller has them, instead of from planned memory of the largest size.
-        planning = MemoryPlanningPass(alloc_graph_input=False)
-        program = bytes(edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
-        _check_kernels(program)
-    return program
+
+def _lower(traced: TracedModel) -> Any:
+    """Both graphs in ExecuTorch's edge dialect, with the parts that XNNPACK takes handed to it."""
+    from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+    from executorch.exir.backend.backend_details import CompileSpec
+    from executorch.exir.backend.partitioner import DelegationSpec
+
+    # An operator delegated alone costs more in the call than it saves; these form groups.
+    configs = [gemm_configs.LinearConfig, generic_node_configs.ReLUConfig, generic_node_configs.AddConfig]
+    partitioner = XnnpackPartitioner(configs=configs)
+    # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others
+    # look for images and batch norms, and take half of the time of an export.
+    linears_only = CompileSpec("dqlinear_partitioner", b"")
+    partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
+    # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
+    partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
+    return to_edge_transform_and_lower(
+        {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)},
+        partitioner=[partitioner],
+        # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+
+
+def _write(lowered: Any) -> bytes:
+    """The ``.pte`` file of a lowered program."""
+    from executorch.exir import ExecutorchBackendConfig
+    from executorch.exir.passes import MemoryPlanningPass
+
+    # Arguments are used where the caller has them, instead of from planned memory of the largest size.
+    planning = MemoryPlanningPass(alloc_graph_input=False)
+    return bytes(lowered.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
 
 
 def prepare_program(program: ExportedProgram) -> ExportedProgram:
@@ -166,7 +200,7 @@ def _call(graph: Any, target: Callable[..., Any], arguments: tuple[Any, ...], va
 def _check_kernels(program: bytes) -> None:
     """Loading a method resolves each of its operators to a kernel."""
     loaded = start_runtime(threads=1).load_program(program)
-    for method in ("encode", "decode_step"):
+    for method in _METHODS:
         try:
             loaded.load_method(method)
         except RuntimeError as error:

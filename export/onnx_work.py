@@ -6,6 +6,7 @@ needed: only their shapes are.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from math import prod
 from typing import Any, Final
 
@@ -17,10 +18,12 @@ from onnx.reference import ReferenceEvaluator
 
 from export.onnx_operators import FORMULAS, FREE_REASONS, NESTED, Call, Shape
 from export.onnx_products import Products
+from export.runtime.manifest import Bounds
+from lite_nlp.budget.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.work import Entry, WorkCount
-from lite_nlp.errors import ModelError, UnknownOperatorError
+from lite_nlp.errors import CountError, UnknownOperatorError
 
-__all__ = ["count_onnx"]
+__all__ = ["count_onnx", "count_onnx_work"]
 
 #: Names of ONNX's own operators' domain.
 _DOMAINS: Final = ("", "ai.onnx")
@@ -44,13 +47,40 @@ def count_onnx(model: Any, sizes: Mapping[str, int]) -> WorkCount:
     Raises:
         UnknownOperatorError: If a node's work cannot be told: an operator that is in no table, or one that runs graphs
             of its own.
-        ModelError: If a size is missing, or a shape cannot be inferred.
+        CountError: If a size is missing, or a shape cannot be inferred.
     """
     if isinstance(model, bytes):
         model = onnx.load_from_string(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
     return _Walk(model, sizes).count()
+
+
+def count_onnx_work(*, encode: bytes, decode_step: bytes, bounds: Bounds) -> GraphWork:
+    """The work of a bundle's two ONNX graphs.
+
+    Args:
+        encode: The encoder's graph, without its weights.
+        decode_step: The decoder step's graph, likewise.
+        bounds: Largest sizes of the bundle.
+
+    Raises:
+        CountError: As ``count_onnx``, or if the work is no polynomial of the sizes.
+    """
+    models = onnx.load_from_string(encode), onnx.load_from_string(decode_step)
+    limits = {"max_source": bounds.source, "max_capacity": bounds.capacity}
+
+    @cache
+    def count_encode(source: int) -> Any:
+        return count_onnx(models[0], {"batch": 1, "source": source}).by_kind()
+
+    def count_step(source: int, capacity: int) -> Any:
+        return count_onnx(models[1], {"batch": 1, "source": source, "capacity": capacity}).by_kind()
+
+    return GraphWork(
+        encode=fit_polynomials(lambda source, _: count_encode(source), **limits),
+        decode_step=fit_polynomials(count_step, **limits),
+    )
 
 
 class _Walk:
@@ -120,11 +150,11 @@ class _Walk:
         """Types of the node's outputs.
 
         Raises:
-            ModelError: If ONNX cannot tell one, or an input has none.
+            CountError: If ONNX cannot tell one, or an input has none.
         """
         missing = [name for name in node.input if name and name not in self._types]
         if missing:
-            raise ModelError(f"{node.op_type} {node.name}: expected inputs made before it, found none named {missing}")
+            raise CountError(f"{node.op_type} {node.name}: expected inputs made before it, found none named {missing}")
         domain = "" if node.domain in _DOMAINS else node.domain
         try:
             schema = onnx.defs.get_schema(node.op_type, self._version[domain], domain)
@@ -141,7 +171,7 @@ class _Walk:
                 ir_version=self._ir_version,
             )
         except (onnx.defs.SchemaError, shape_inference.InferenceError, ValueError, RuntimeError, KeyError) as error:
-            raise ModelError(f"{node.op_type} {node.name}: expected shapes that fit it, found: {error}") from error
+            raise CountError(f"{node.op_type} {node.name}: expected shapes that fit it, found: {error}") from error
         self._types.update(inferred)
         for name in node.output:
             if name:
@@ -154,7 +184,7 @@ class _Walk:
             or not tensor.HasField("shape")
             or any(not dim.HasField("dim_value") for dim in tensor.shape.dim)
         ):
-            raise ModelError(
+            raise CountError(
                 f"{node.op_type} {node.name}: expected {name} to have a shape that follows from those of the graph's "
                 "inputs, found one that does not"
             )
@@ -215,13 +245,13 @@ def _bind(value: Any, sizes: Mapping[str, int]) -> Any:
     """The type of a graph's input with its symbols replaced.
 
     Raises:
-        ModelError: If there is no size for a symbol.
+        CountError: If there is no size for a symbol.
     """
     tensor = value.type.tensor_type
     shape = []
     for dim in tensor.shape.dim:
         if not dim.HasField("dim_value") and dim.dim_param not in sizes:
-            raise ModelError(
+            raise CountError(
                 f"input {value.name}: expected the sizes {', '.join(sizes)}, "
                 f"found {dim.dim_param or 'one without name'}"
             )

@@ -9,8 +9,11 @@ from typing import Any, Final
 from torch import nn
 
 from export.bundle import describe_files, write_archive
+from export.bundle_graphs import check_agreement
 from export.executorch_program import export_executorch
+from export.graph_work import count_merged_work, count_model_work
 from export.onnx_graphs import NEW_PREFIX, OPSET, OnnxFiles, export_onnx
+from export.onnx_work import count_onnx_work
 from export.parity import compare_engines, require_parity
 from export.runtime.bundle import open_bundle
 from export.runtime.engines import RUNTIMES, create_engine
@@ -30,6 +33,8 @@ from export.runtime.manifest import (
 )
 from export.tracing import TracedModel, trace_model
 from lite_nlp import __version__
+from lite_nlp.budget.graphs import GraphWork
+from lite_nlp.budget.reconciliation import MERGED
 from lite_nlp.decoding.search import SearchOptions, StepModel
 from lite_nlp.errors import ModelError
 from lite_nlp.files import atomic_file, check_output
@@ -103,7 +108,8 @@ def export_bundle(
     Raises:
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
         ModelError: If the model cannot be exported.
-        BundleError: If a runtime gives other tokens than the model.
+        CountError: If the work of the model or of a graph cannot be told.
+        BundleError: If a runtime's graphs do other work than the model, or give other tokens.
     """
     check_output(path, force=force)
     report("tracing the encoder and the decoder step")
@@ -116,8 +122,16 @@ def export_bundle(
     onnx_files = export_onnx(traced)
     report("lowering to ExecuTorch with XNNPACK")
     program = export_executorch(traced)
-    files = _collect_files(card, onnx_files, program)
-    manifest = _describe(traced, card, files)
+    report("counting the work of the graphs")
+    columns = {
+        "torch": count_model_work(model, traced.state, bounds),
+        "onnx": count_onnx_work(encode=onnx_files.encode, decode_step=onnx_files.decode_step, bounds=bounds),
+        "executorch": program.work,
+    }
+    merged = count_merged_work(traced)
+    check_agreement(columns, merged=merged, source=str(path))
+    files = _collect_files(card, onnx_files, program.content)
+    manifest = _describe(traced, card, files, {**columns, MERGED: merged})
     with atomic_file(path) as partial:
         write_archive(partial, manifest=manifest, files=files)
         manifest = manifest.model_copy(update={"parity": _prove(partial, proof, report)})
@@ -137,7 +151,7 @@ def _collect_files(card: ModelCard, onnx_files: OnnxFiles, program: bytes) -> di
     }
 
 
-def _describe(traced: TracedModel, card: ModelCard, files: dict[str, bytes]) -> Manifest:
+def _describe(traced: TracedModel, card: ModelCard, files: dict[str, bytes], graphs: dict[str, GraphWork]) -> Manifest:
     versions = {package: version(package) for package in _PACKAGES}
     return Manifest(
         name=card.name,
@@ -155,6 +169,7 @@ def _describe(traced: TracedModel, card: ModelCard, files: dict[str, bytes]) -> 
         ),
         executorch=ExecuTorchEntry(program=EXECUTORCH_FILE),
         budget=card.budget,
+        graphs={name: work.to_json() for name, work in graphs.items()},
         files=describe_files(files),
     )
 

@@ -7,8 +7,9 @@ checks of its structure.
 import json
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from lite_nlp.budget.graphs import GraphWork
 from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.errors import BundleError
 
@@ -160,6 +161,9 @@ class Manifest(_Section):
         executorch: None if the bundle has no ExecuTorch program.
         parity: Result of comparing each runtime with the model before export.
         budget: Parameters and Mult-Adds, as ``lite-nlp budget --json`` gives them.
+        graphs: Work of the model (``torch``; ``merged`` with equal computations done once) and of each runtime's graphs
+            (``onnx``, ``executorch``) as polynomials of the lengths, ``GraphWork`` in its JSON form. Empty in bundles
+            made before it was recorded.
         files: Every other member of the bundle.
     """
 
@@ -175,6 +179,7 @@ class Manifest(_Section):
     executorch: ExecuTorchEntry | None = None
     parity: dict[str, Any] = Field(default_factory=dict)
     budget: dict[str, Any] = Field(default_factory=dict)
+    graphs: dict[str, Any] = Field(default_factory=dict)
     files: dict[str, FileEntry]
 
     @model_validator(mode="before")
@@ -183,6 +188,16 @@ class Manifest(_Section):
         if isinstance(values, dict) and isinstance(values.get("state"), list):
             return {**values, "state": tuple(values["state"])}
         return values
+
+    @field_validator("graphs")
+    @classmethod
+    def _work_readable(cls, graphs: dict[str, Any]) -> dict[str, Any]:
+        for name, work in graphs.items():
+            try:
+                GraphWork.from_json(work)
+            except BundleError as error:
+                raise ValueError(f"{name}: {error}") from error
+        return graphs
 
     @model_validator(mode="after")
     def _members_listed(self) -> Self:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final, Self
 
 from lite_nlp.budget.work import WORK_KINDS, WorkKind
-from lite_nlp.errors import BundleError, ModelError
+from lite_nlp.errors import BundleError, CountError
 
 __all__ = ["GraphWork", "Polynomial", "fit_polynomials"]
 
@@ -115,12 +115,12 @@ def fit_polynomials(
         A polynomial for every kind.
 
     Raises:
-        ModelError: If a maximum is too small, or no polynomial with integer coefficients and degree 2 at most in each
+        CountError: If a maximum is too small, or no polynomial with integer coefficients and degree 2 at most in each
             size agrees with ``count``.
     """
     for name, limit in (("source", max_source), ("capacity", max_capacity)):
         if limit <= _GRID[-1]:
-            raise ModelError(
+            raise CountError(
                 f"counting the graphs: {name}: expected a bound of at least {_GRID[-1] + 1}, found {limit}"
             )
     grid = {(source, capacity): count(source, capacity) for source in _GRID for capacity in _GRID}
@@ -131,7 +131,7 @@ def fit_polynomials(
         found = count(source, capacity)
         for kind, polynomial in fitted.items():
             if polynomial(source, capacity) != found.get(kind, 0):
-                raise ModelError(
+                raise CountError(
                     f"counting {kind}: expected Mult-Adds that follow a polynomial of degree {_DEGREE} in source "
                     f"length and capacity, found {found.get(kind, 0)} at {source} and {capacity} where {polynomial} "
                     f"gives {polynomial(source, capacity)}"
@@ -152,7 +152,7 @@ def _fit(kind: WorkKind, values: Sequence[Sequence[int]]) -> Polynomial:
     for c_power, column in enumerate(columns):
         for s_power, coefficient in enumerate(column):
             if coefficient.denominator != 1:
-                raise ModelError(
+                raise CountError(
                     f"counting {kind}: expected integer coefficients, found {coefficient} for S^{s_power} C^{c_power}"
                 )
             terms.append((int(coefficient), s_power, c_power))

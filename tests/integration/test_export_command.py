@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 
 from export import pipeline
+from export.executorch_program import ExecuTorchProgram
 from export.onnx_graphs import OnnxFiles
 from export.parity import compare_engines
 from export.runtime import create_engine, open_bundle
+from lite_nlp.budget.graphs import GraphWork
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.models.build import build_model
 from lite_nlp.models.config import parse_config
@@ -60,7 +63,14 @@ def exported(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 
 def test_progress_on_stderr_and_one_object_on_stdout(exported: tuple[Path, str, str]) -> None:
     path, out, err = exported
-    for stage in ("tracing", "converting to ONNX", "lowering to ExecuTorch", "comparing onnx", "comparing executorch"):
+    for stage in (
+        "tracing",
+        "converting to ONNX",
+        "lowering to ExecuTorch",
+        "counting the work",
+        "comparing onnx",
+        "comparing executorch",
+    ):
         assert stage in err
     assert "Warning" not in err
     content = json.loads(out)
@@ -86,6 +96,8 @@ def test_the_manifest_describes_the_model(exported: tuple[Path, str, str], model
     config = parse_config(bundle.read("config.toml").decode(), name="bundle")
     assert config.model.family == "lite-transformer"
     model = build_model(config.model)
+    assert set(manifest.graphs) == {"torch", "onnx", "executorch", "merged"}
+    assert manifest.graphs["onnx"] == manifest.graphs["executorch"] == manifest.graphs["torch"]
     assert manifest.budget["params"]["total"] == sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -210,10 +222,24 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     # The graphs are those of the bundle made before: converting them again would take most of a minute.
     monkeypatch.setattr(pipeline, "trace_model", lambda model, bounds: traced)
     monkeypatch.setattr(pipeline, "export_onnx", lambda traced: files)
-    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: bundle.read("model.pte"))
+    work = {name: GraphWork.from_json(content) for name, content in manifest.graphs.items()}
+    program = ExecuTorchProgram(bundle.read("model.pte"), work["executorch"])
+    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: program)
+    monkeypatch.setattr(pipeline, "count_merged_work", lambda traced: work["merged"])
     words: list[str | Path] = ["export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--out"]
     assert lite_nlp(*words, tmp_path / "right.zip").code == 0
     assert (tmp_path / "right.zip").read_bytes() == exported[0].read_bytes()
+
+    # A program that leaves the decoder's work out.
+    less = ExecuTorchProgram(program.content, replace(program.work, decode_step={}))
+    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: less)
+    done = lite_nlp(*words, tmp_path / "less.zip")
+    assert done.code == 1
+    assert (
+        "expected graphs that do the model's work, found differences: executorch: decode_step: matmul: -"
+        in done.message
+    )
+    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: program)
 
     monkeypatch.setattr("lite_nlp.models.step_model.TorchStepModel", _Reversed)
     done = lite_nlp(*words, tmp_path / "wrong.zip")

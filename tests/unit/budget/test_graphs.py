@@ -6,7 +6,7 @@ import pytest
 
 from lite_nlp.budget.graphs import GraphWork, Polynomial, fit_polynomials
 from lite_nlp.budget.work import WORK_KINDS, WorkKind
-from lite_nlp.errors import BundleError, ModelError
+from lite_nlp.errors import BundleError, CountError
 
 NOTHING = Polynomial()
 
@@ -63,12 +63,12 @@ def test_kinds_without_work_are_zero() -> None:
     ],
 )
 def test_what_follows_no_polynomial_is_refused(count, message: str) -> None:
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(CountError, match=message):
         fit_polynomials(lambda source, capacity: {"matmul": count(source, capacity)}, max_source=256, max_capacity=30)
 
 
 def test_bounds_too_small_to_tell() -> None:
-    with pytest.raises(ModelError, match="capacity: expected a bound of at least 6, found 5"):
+    with pytest.raises(CountError, match="capacity: expected a bound of at least 6, found 5"):
         fit_polynomials(lambda source, capacity: {}, max_source=9, max_capacity=5)
 
 

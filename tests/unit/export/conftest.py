@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from export.executorch_program import export_executorch
+from export.executorch_program import ExecuTorchProgram, export_executorch
 from export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
 from export.runtime.engines import Engine
 from export.runtime.executorch_runner import ExecuTorchRunner
@@ -135,14 +135,14 @@ def onnx_engine(name: str) -> Engine:
 
 
 @cache
-def executorch_program(name: str) -> bytes:
+def executorch_program(name: str) -> ExecuTorchProgram:
     return export_executorch(exported(name).traced)
 
 
 @cache
 def executorch_engine(name: str) -> Engine:
     made = exported(name)
-    return Engine(made.manifest, ExecuTorchRunner(made.manifest, executorch_program(name), threads=1))
+    return Engine(made.manifest, ExecuTorchRunner(made.manifest, executorch_program(name).content, threads=1))
 
 
 @pytest.fixture(scope="session")
@@ -158,7 +158,7 @@ def small_onnx() -> Callable[[str], tuple[OnnxFiles, Engine]]:
 
 
 @pytest.fixture(scope="session")
-def small_executorch() -> Callable[[str], tuple[bytes, Engine]]:
+def small_executorch() -> Callable[[str], tuple[ExecuTorchProgram, Engine]]:
     """Its ExecuTorch program and engine."""
     return lambda name: (executorch_program(name), executorch_engine(name))
 

@@ -37,7 +37,7 @@ def test_same_logits_as_torch_at_all_sizes(small, small_executorch, rows: int, s
 
 def test_a_tied_table_is_stored_once(small, small_executorch) -> None:
     table = small("lite-transformer-dynamic").model.src_embedding.weight.detach().numpy().tobytes()
-    assert small_executorch("lite-transformer-dynamic")[0].count(table[:512]) == 1
+    assert small_executorch("lite-transformer-dynamic")[0].content.count(table[:512]) == 1
 
 
 def test_a_program_that_is_none(small) -> None:

@@ -4,7 +4,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from export.onnx_work import count_onnx
-from lite_nlp.errors import ModelError, UnknownOperatorError
+from lite_nlp.errors import CountError, UnknownOperatorError
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -240,15 +240,15 @@ LOOP = helper.make_node(
         ),
         (
             helper.make_node("Compress", ["x", "condition"], ["y"], name="c"),
-            ModelError,
+            CountError,
             "Compress c: expected y to have a shape",
         ),
         (
             helper.make_node("MatMul", ["x", "long"], ["y"], name="m"),
-            ModelError,
+            CountError,
             "MatMul m: expected shapes that fit it",
         ),
-        (helper.make_node("MatMul", ["x", "none"], ["y"], name="m"), ModelError, "found none named"),
+        (helper.make_node("MatMul", ["x", "none"], ["y"], name="m"), CountError, "found none named"),
     ],
 )
 def test_what_cannot_be_told_is_refused(node, error: type[Exception], message: str) -> None:
@@ -260,5 +260,5 @@ def test_what_cannot_be_told_is_refused(node, error: type[Exception], message: s
 
 def test_a_size_that_was_not_given() -> None:
     model = _model([helper.make_node("Relu", ["x"], ["y"])], {"x": ("batch", 4)}, ["y"])
-    with pytest.raises(ModelError, match="input x: expected the sizes source, found batch"):
+    with pytest.raises(CountError, match="input x: expected the sizes source, found batch"):
         count_onnx(model, {"source": 3})

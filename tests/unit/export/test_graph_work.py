@@ -1,0 +1,141 @@
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from export.executorch_program import prepare_program
+from export.graph_work import count_merged_work, count_model_work, count_program, count_program_work
+from export.onnx_graphs import export_onnx
+from export.onnx_work import count_onnx_work
+from export.quiet import quiet_libraries
+from export.runtime.manifest import Bounds
+from export.tracing import trace_model
+from lite_nlp.budget.graphs import GraphWork, Polynomial
+from lite_nlp.budget.reconciliation import reconcile
+from lite_nlp.errors import UnknownOperatorError
+from lite_nlp.models.build import build_model
+from lite_nlp.models.config import ModelConfig
+
+FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
+
+
+def _terms(work: GraphWork) -> dict[str, dict[str, str]]:
+    return {
+        graph: {kind: str(polynomial) for kind, polynomial in kinds.items() if polynomial}
+        for graph, kinds in (("encode", work.encode), ("decode_step", work.decode_step))
+    }
+
+
+def test_the_model_by_hand(small) -> None:
+    made = small("transformer")
+    # D = 16, F = 24, V = 40; one layer each, pre-norm with a final one.
+    encode = 4 * 16 * 16 + 2 * 16 * 24 + 2 * 16 * 16  # attention, feed-forward, keys and values of cross-attention
+    step = 4 * 16 * 16 + 2 * 16 * 16 + 2 * 16 * 24 + 16 * 40  # attention, cross query and output, feed-forward, logits
+    assert _terms(count_model_work(made.model, made.traced.state, made.traced.bounds)) == {
+        "encode": {"matmul": f"{2 * 16} S^2 + {encode:,} S", "layer_norm": f"{3 * 16} S"},
+        "decode_step": {"matmul": f"{2 * 16} S + {2 * 16} C + {step:,}", "layer_norm": f"{4 * 16}"},
+    }
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_onnx_does_the_model_s_work(small, small_onnx, name: str) -> None:
+    made, files = small(name), small_onnx(name)[0]
+    bounds = made.traced.bounds
+    work = count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds)
+    assert work == count_model_work(made.model, made.traced.state, bounds)
+
+
+def test_executorch_does_the_model_s_work(small, small_executorch) -> None:
+    made = small("lite-transformer-dynamic")
+    program = small_executorch("lite-transformer-dynamic")[0]
+    assert program.work == count_model_work(made.model, made.traced.state, made.traced.bounds)
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sandwich": {"family": "subformer", "sharing": "sandwich", "sandwich_dim": 24, "sandwich_ffn_dim": 40},
+    "safe": {"family": "subformer", "embedding": "safe", "embedding_dim": 8},
+    "r2d2": {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
+    "t2r": {"family": "t2r", "self_attention": "t2r", "cross_attention": "t2r"},
+    "random": {"family": "t2r", "self_attention": "random-features", "cross_attention": "random-features"},
+}
+
+
+def _build(**options: Any) -> nn.Module:
+    sizes = {"self_feature_size": 6, "cross_feature_size": 4} if "self_attention" in options else {}
+    layers = 3 if "sharing" in options else 1
+    config = ModelConfig(
+        src_vocab_size=40,
+        tgt_vocab_size=40,
+        embed_dim=16,
+        ffn_dim=24,
+        num_encoder_layers=layers,
+        num_decoder_layers=layers,
+        num_heads=2,
+        max_positions=32,
+        **{**options, **sizes},
+    )
+    torch.manual_seed(5)
+    return build_model(config).eval()
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_gives_graphs_that_do_the_model_s_work(name: str) -> None:
+    model, bounds = _build(**OPTIONS[name]), Bounds(source=9, capacity=10, executorch_batch=4)
+    traced = trace_model(model, bounds)
+    expected = count_model_work(model, traced.state, bounds)
+    with quiet_libraries():
+        programs = {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)}
+    # What ExecuTorch's lowering starts from; the lowering itself takes most of a minute.
+    assert count_program_work(programs, traced.state, bounds) == expected
+    files = export_onnx(traced)
+    assert count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds) == expected
+
+
+def test_shared_layers_project_the_source_once_in_onnx() -> None:
+    model, bounds = _build(family="subformer", sharing="all"), Bounds(source=9, capacity=10, executorch_batch=4)
+    traced = trace_model(model, bounds)
+    files = export_onnx(traced)
+    columns = {
+        "torch": count_model_work(model, traced.state, bounds),
+        "onnx": count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds),
+    }
+    # Three layers with the same weights: two of three projections to keys and values of 16 channels each.
+    saved = columns["torch"].encode["matmul"] - columns["onnx"].encode["matmul"]
+    assert saved == Polynomial(((2 * 2 * 16 * 16, 1, 0),))
+    merged = count_merged_work(traced)
+    assert merged == columns["onnx"]
+    assert reconcile(columns, merged=merged).agrees
+    assert not reconcile({**columns, "executorch": dataclasses.replace(merged, decode_step={})}, merged=merged).agrees
+
+
+class _Repeats(nn.Module):
+    """Multiplies by one matrix twice, and by another of the same size."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.ones(8, 8))
+        self.second = nn.Parameter(torch.ones(8, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([(x @ self.first).relu(), (x @ self.first).tanh(), x @ self.second, (x + 1) @ self.first])
+
+
+def test_equal_computations_are_merged_and_no_others() -> None:
+    x = torch.ones(4, 8)
+    program = torch.export.export(_Repeats(), (x,))
+    assert count_program(program, x).by_kind()["matmul"] == 4 * (4 * 8 * 8)
+    assert count_program(program, x, merge_equal=True).by_kind()["matmul"] == 3 * (4 * 8 * 8)
+
+
+class _Determinant(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.inv(x)
+
+
+def test_an_operator_without_a_formula_is_named() -> None:
+    x = torch.eye(3)
+    program = torch.export.export(_Determinant(), (x,))
+    with pytest.raises(UnknownOperatorError, match=r"aten\.linalg_inv"):
+        count_program(program, x)
