@@ -74,6 +74,7 @@ def expand(
     beam_size: int,
     blocked: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     must_end: NDArray[np.bool_],
+    may_end: NDArray[np.bool_],
 ) -> Candidates:
     """Rank all extensions of the live hypotheses.
 
@@ -86,6 +87,7 @@ def expand(
         beam_size: Hypotheses kept per sentence.
         blocked: Rows of ``logits`` and tokens that must not extend them.
         must_end: (S,) sentences that have no step left, so that only the end mark may follow.
+        may_end: (S,) sentences long enough to end; a hypothesis that no token can extend may end in any case.
 
     Raises:
         ModelError: If the logits are not finite where they should be.
@@ -101,6 +103,7 @@ def expand(
 
     end_scores = live + (logits[:, EOS_ID] - normalizer).reshape(sentences, width)
     scores = live[:, :, None] + (values - normalizer[:, None]).reshape(sentences, width, kept)
+    end_scores[~may_end[:, None] & (scores.max(axis=2) > -np.inf)] = -np.inf
     scores = scores.reshape(sentences, width * kept)
     scores[must_end] = -np.inf
 

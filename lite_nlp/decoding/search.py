@@ -42,13 +42,15 @@ class SearchOptions:
     """How to search.
 
     A sentence of n source tokens gets ``int(max_length_ratio * n) + max_length_extra`` steps, but at most
-    ``max_steps``; the end mark takes one, and is forced in the last.
+    ``max_steps``; the end mark takes one, and is forced in the last. An output of fewer than ``min_length`` tokens
+    does not end unless its steps are used up or no token is allowed to follow.
 
     Attributes:
         beam_size: Hypotheses kept per sentence; 1 is greedy search.
         max_length_ratio: Steps per source token.
         max_length_extra: Steps on top of that.
         max_steps: Bound whatever the source length, None for no bound.
+        min_length: Fewest tokens of an output, the end mark not counted.
         length_penalty: Exponent of ``length_penalty``; no effect on greedy search but on the score.
         no_repeat_ngram: No n-gram of this many tokens occurs twice in an output; 0 allows all.
 
@@ -60,6 +62,7 @@ class SearchOptions:
     max_length_ratio: float = 2.0
     max_length_extra: int = 10
     max_steps: int | None = None
+    min_length: int = 0
     length_penalty: float = 0.6
     no_repeat_ngram: int = 0
 
@@ -68,6 +71,7 @@ class SearchOptions:
             "beam_size": 1,
             "max_length_ratio": 0,
             "max_length_extra": 1,
+            "min_length": 0,
             "length_penalty": 0,
             "no_repeat_ngram": 0,
         }
@@ -151,6 +155,7 @@ class _Run:
             beam_size=self.options.beam_size,
             blocked=repeated_ngrams(self.history, size) if size else None,
             must_end=self.limits[self.sentences] <= step,
+            may_end=(step > self.options.min_length) | (self.limits[self.sentences] <= step),
         )
         self._finish(candidates, step)
         going = ~self._done(candidates, step)

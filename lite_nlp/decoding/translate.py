@@ -3,11 +3,14 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
 from lite_nlp.decoding.search import SearchOptions, StepModel, search
 
-__all__ = ["TextCodec", "Translator", "split_text"]
+__all__ = ["LongInput", "TextCodec", "Translator", "split_sentences", "split_text"]
+
+#: What to do with a line that is too long for the model: translate it in pieces, or its beginning alone.
+LongInput = Literal["split", "truncate"]
 
 #: A line with at least this fraction of letters that the vocabulary has no token for is reported.
 _UNFAMILIAR: Final = 0.25
@@ -40,8 +43,9 @@ class Translator:
     """Translates lines with any engine; every line has a translation, whatever it holds.
 
     An empty or blank line gives an empty line. A line of more than ``max_source_tokens`` tokens is cut into pieces
-    (see ``split_text``), whose translations are joined by spaces. A line in letters unknown to the vocabulary is
-    translated from its bytes. The last two are reported to ``warn``.
+    (see ``split_text``), whose translations are joined by spaces, or loses what is beyond them: a summary of a text is
+    not the summaries of its sentences. A line in letters unknown to the vocabulary is translated from its bytes. All
+    three are reported to ``warn``.
 
     Args:
         tokenizer: Of the model.
@@ -49,6 +53,7 @@ class Translator:
         options: How to search.
         max_source_tokens: Longest source handed to the model, special ids not counted; at least 4, the bytes of one
             character.
+        long_input: What to do with a longer source.
         warn: Receives each warning, which starts with the line's number.
     """
 
@@ -59,12 +64,14 @@ class Translator:
         model: StepModel,
         options: SearchOptions,
         max_source_tokens: int = 200,
+        long_input: LongInput = "split",
         warn: Callable[[str], None],
     ) -> None:
         self._tokenizer = tokenizer
         self._model = model
         self._options = options
         self._max_source_tokens = max_source_tokens
+        self._long_input = long_input
         self._warn = warn
 
     def translate_chunks(self, chunks: Iterable[Sequence[str]], *, batch_size: int) -> Iterator[str]:
@@ -121,6 +128,9 @@ class Translator:
             )
         if len(tokens) <= self._max_source_tokens:
             return [tokens]
+        if self._long_input == "truncate":
+            self._warn(f"line {number}: cut off after {self._max_source_tokens} of its {len(tokens)} tokens")
+            return [tokens[: self._max_source_tokens]]
         pieces = split_text(line, lambda text: len(self._tokenizer.encode(text)), self._max_source_tokens)
         self._warn(
             f"line {number}: cut into {len(pieces)} pieces, translated one by one: it has {len(tokens)} tokens, "
@@ -140,8 +150,12 @@ def split_text(text: str, count_tokens: Callable[[str], int], max_tokens: int) -
         count_tokens: Number of tokens of a piece.
         max_tokens: Bound of a piece; only a single character may exceed it.
     """
-    sentences = _cut(text, [found.end() for found in _SENTENCE_END.finditer(text)])
-    return [piece for sentence in sentences for piece in _halve(sentence, count_tokens, max_tokens)]
+    return [piece for sentence in split_sentences(text) for piece in _halve(sentence, count_tokens, max_tokens)]
+
+
+def split_sentences(text: str) -> list[str]:
+    """Cut a text after closing punctuation; the parts are stripped, blank ones left out."""
+    return _cut(text, [found.end() for found in _SENTENCE_END.finditer(text)])
 
 
 def _halve(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:

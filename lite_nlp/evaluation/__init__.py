@@ -1,1 +1,1 @@
-"""Quality of a model's output: BLEU and chrF with signatures and confidence intervals."""
+"""Quality of a model's output: BLEU and chrF, ROUGE, perplexity, accuracy, with intervals and signatures."""

@@ -71,6 +71,19 @@ def test_blocking_every_word_ends_the_sentence():
     assert found.tokens == [3, 4]
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_an_output_has_the_least_length_where_its_steps_allow(beam_size):
+    options = SearchOptions(beam_size=beam_size, min_length=4, max_length_ratio=1.0, max_length_extra=1)
+    found = search(FixedModel([0, 0, 9, 2, 1]), [[3] * 9, [3] * 4, [3]], options)
+    assert [len(hypothesis.tokens) for hypothesis in found] == [4, 4, 1]
+    assert [len(hypothesis.tokens) for hypothesis in search(FixedModel([0, 0, 9, 2]), [[3]], SearchOptions())] == [0]
+
+
+def test_an_output_that_nothing_may_follow_ends_before_the_least_length():
+    options = SearchOptions(min_length=4, no_repeat_ngram=1)
+    assert search(FixedModel([0, 0, 1, 5, 4]), [[3] * 5], options)[0].tokens == [3, 4]
+
+
 def test_fewer_words_than_places():
     found = search(FixedModel([0, 0, 1, 2]), [[3]], SearchOptions(beam_size=5, length_penalty=0.0))[0]
     assert found.tokens == []
@@ -85,6 +98,7 @@ def test_logits_are_left_as_they_are():
         beam_size=2,
         blocked=(np.array([0, 1]), np.array([3, 4])),
         must_end=np.array([False, True]),
+        may_end=np.array([False, True]),
     )
     np.testing.assert_array_equal(logits, kept)
 
@@ -121,6 +135,7 @@ def test_repeated_ngrams():
         ({"length_penalty": float("nan")}, "length_penalty: expected at least 0, found nan"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram: expected at least 0, found -1"),
         ({"max_length_extra": 0}, "max_length_extra: expected at least 1, found 0"),
+        ({"min_length": -1}, "min_length: expected at least 0, found -1"),
         ({"max_steps": 0}, "max_steps: expected at least 1, found 0"),
     ],
 )

@@ -34,7 +34,7 @@ class EchoModel:
 
 
 class Setup:
-    def __init__(self, max_source_tokens=200, tokenizer=None):
+    def __init__(self, max_source_tokens=200, tokenizer=None, long_input="split"):
         self.tokenizer = tokenizer or Tokenizer.train(TRAINING_TEXT, vocab_size=320)
         self.model = EchoModel(self.tokenizer.vocab_size)
         self.warnings = []
@@ -43,6 +43,7 @@ class Setup:
             model=self.model,
             options=SearchOptions(max_length_ratio=1.0, max_length_extra=2),
             max_source_tokens=max_source_tokens,
+            long_input=long_input,
             warn=self.warnings.append,
         )
 
@@ -113,6 +114,14 @@ def test_a_long_line_is_cut_and_nothing_is_lost():
     assert len(setup.warnings) == 1
     assert setup.warnings[0].startswith("line 2: cut into ")
     assert setup.warnings[0].endswith("the model takes 12")
+
+
+def test_a_long_line_is_cut_off_where_that_is_asked_for():
+    setup = Setup(max_source_tokens=12, long_input="truncate")
+    line = "the small house by the river. " * 10
+    kept = setup.tokenizer.decode(setup.tokenizer.encode(line)[:12])
+    assert setup.translate(["the house", line]) == ["the house", kept]
+    assert setup.warnings == [f"line 2: cut off after 12 of its {len(setup.tokenizer.encode(line))} tokens"]
 
 
 def test_ten_thousand_words():
