@@ -80,9 +80,6 @@ class EpochBatches:
     batches_per_step: int
     shuffle: bool = True
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
     def load(self, rows: Rows) -> Batch:
         """Read and pad the rows of a batch."""
         return load_batch(self.split, rows)

@@ -1,7 +1,7 @@
 """What a model is trained to do: what a batch is, the loss on one, and what validation measures beside the loss."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +29,6 @@ class Batches(Protocol[B_co]):
     @property
     def batches_per_step(self) -> int:
         """Batches in an optimizer step over all processes."""
-
-    def __len__(self) -> int:
-        """Rows in use, each read once in an epoch."""
 
     def steps(self, epoch: int) -> list[list[Work]]:
         """The steps of an epoch: a pure function of the seed and the epoch."""
@@ -144,7 +141,7 @@ class TranslationTask:
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """See :class:`Task`."""
-        return {name: evaluate(model) for name, evaluate in self._evaluate.items()}  # type: ignore[arg-type]
+        return {name: evaluate(cast(EncoderDecoder, model)) for name, evaluate in self._evaluate.items()}
 
     def fingerprint(self) -> dict[str, Any]:
         """See :class:`Task`."""
