@@ -17,7 +17,7 @@ from lite_nlp.budget.lengths import length_table
 from lite_nlp.budget.limits import Verdict, name_quantity
 from lite_nlp.budget.papers import read_published
 from lite_nlp.budget.report import CONVENTION_NAMES, VARIED_LENGTHS, BudgetReport
-from lite_nlp.budget.tables import figure_name, table_name
+from lite_nlp.budget.tables import figure_name, graph_row_name, table_name
 
 __all__ = ["render_page"]
 
@@ -109,6 +109,7 @@ def render_page(report: BudgetReport) -> str:
         name=lambda verdict: name_quantity(verdict, report.limits),
         table_name=table_name,
         figure_name=figure_name,
+        graph_row_name=graph_row_name,
         paper_title=read_published()["papers"][report.published[0].paper]["title"] if report.published else "",
         command=report.command,
     )

@@ -8,11 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from lite_nlp.budget.advice import Advice
+from lite_nlp.budget.columns import GraphColumns
 from lite_nlp.budget.counts import Convention, Cost, Group, ModelCount, group_of
 from lite_nlp.budget.formulas import count_model
 from lite_nlp.budget.lengths import Growth, LengthRow, Varied, growth, length_table
 from lite_nlp.budget.limits import Limits, Verdict
+from lite_nlp.budget.overhead import Overhead, count_overhead
 from lite_nlp.budget.papers import Cell, ParameterCount
+from lite_nlp.budget.state import count_state
 from lite_nlp.models.config import ModelConfig
 
 __all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "Section"]
@@ -53,6 +56,7 @@ class BudgetReport:
         size_bytes: Size of the target if it is a file.
         paper_counts: Which parameters the paper counts whose row the target reproduces.
         published: The figures that are printed for exactly this model.
+        graphs: The work of its graphs, if it is a bundle that tells.
         command: The command line that prints this report; empty if it was made otherwise.
     """
 
@@ -65,6 +69,7 @@ class BudgetReport:
     size_bytes: int | None = None
     paper_counts: ParameterCount = "paper"
     published: Sequence[Cell] = ()
+    graphs: GraphColumns | None = None
     command: str = ""
 
     @property
@@ -84,6 +89,21 @@ class BudgetReport:
         return {"total": count.params_total, "paper": count.params_paper, "weights": count.params_weights}[
             self.paper_counts
         ]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What the graphs of a bundle are counted at."""
+        return {"src_len": self.count.src_len, "tgt_len": self.count.tgt_len, "beam": self.count.beam}
+
+    @property
+    def overheads(self) -> tuple[Overhead, ...]:
+        """What the graphs do beyond the executed convention, or less than it."""
+        return count_overhead(self.model, **self.sizes)
+
+    @property
+    def state(self) -> dict[str, int]:
+        """Numbers that one hypothesis keeps between decoder steps, per part."""
+        return count_state(self.model, src_len=self.count.src_len, tgt_len=self.count.tgt_len)
 
     def sections(self) -> tuple[Section, ...]:
         """Every group in which the model has parameters or work, with its parts."""
@@ -140,6 +160,7 @@ class BudgetReport:
                 "parts": {part: _both(cost) for part, cost in parts.items()},
                 "groups": {group: _both(cost) for group, cost in groups.items()},
             },
+            "state": {"numbers": sum(self.state.values()), "parts": self.state},
             "over_lengths": {
                 vary: [
                     {"src": paper.src_len, "tgt": paper.tgt_len, "paper": paper.total, "executed": executed.total}
@@ -154,6 +175,10 @@ class BudgetReport:
                 for vary in VARIED_LENGTHS
             },
         }
+        if self.graphs is not None:
+            content["macs"]["graphs"] = self.graphs.totals(**self.sizes)
+            overheads = [{"name": item.name, "part": item.part, "macs": item.macs} for item in self.overheads]
+            content["graphs"] = {**self.graphs.to_json(**self.sizes), "overheads": overheads}
         if self.size_bytes is not None:
             content["size_bytes"] = self.size_bytes
         return {

@@ -9,12 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from lite_nlp.budget.columns import GraphColumns, GraphRow
 from lite_nlp.budget.counts import GROUPS, Cost
 from lite_nlp.budget.limits import name_quantity
 from lite_nlp.budget.papers import Cell, Quantity, read_published
 from lite_nlp.budget.report import BudgetReport
 
-__all__ = ["budget_tables", "figure_name", "papers_tables", "table_name"]
+__all__ = ["budget_tables", "figure_name", "graph_row_name", "papers_tables", "table_name"]
 
 _FIGURES: Final[dict[Quantity, str]] = {
     "params": "parameters",
@@ -30,7 +31,15 @@ _CONVENTIONS: Final = ("Mult-Adds\n(paper)", "Mult-Adds\n(executed)")
 
 def budget_tables(report: BudgetReport) -> RenderableType:
     """Costs per group and part, the totals over sentence lengths, and every figure beside its limit."""
-    return Group(_parts_table(report), "", _lengths_table(report), "", _limits_table(report))
+    count = report.count
+    beam = f", beam {count.beam}" if count.beam > 1 else ""
+    # As a text it is shown as it is, whatever markup its words look like.
+    title = Text(f"{report.target} ({report.family}), {count.src_len} -> {count.tgt_len} tokens{beam}", "italic")
+    state = f"A hypothesis keeps {sum(report.state.values()):,} numbers from step to step."
+    graphs = (_graphs_table(report, report.graphs), "") if report.graphs is not None else ()
+    return Group(
+        title, "", _parts_table(report), "", state, "", _lengths_table(report), "", *graphs, _limits_table(report)
+    )
 
 
 def papers_tables(cells: Sequence[Cell]) -> RenderableType:
@@ -45,7 +54,9 @@ def papers_tables(cells: Sequence[Cell]) -> RenderableType:
 
 def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]:
     """The paper's tables below each other in one, then the numbered remarks that its cells refer to."""
-    table = _table(title)
+    yield Text(title, "italic")
+    yield Text()
+    table = _table()
     table.add_column("row", overflow="fold")
     table.add_column("figure", overflow="fold")
     for heading in ("printed", "computed"):
@@ -85,17 +96,14 @@ def figure_name(cell: Cell) -> str:
     return name if cell.src_len is None else f"{name}, {cell.src_len} -> {cell.tgt_len}"
 
 
-def _table(title: str | None) -> Table:
-    """A table narrow enough for 80 columns. Its title is shown as it is, whatever markup its words look like."""
-    shown = None if title is None else Text(title)
-    return Table(
-        title=shown, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0)
-    )
+def _table() -> Table:
+    """A table narrow enough for 80 columns."""
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
 
 
-def _numbers_table(first: str, *headings: str, title: str | None = None) -> Table:
+def _numbers_table(first: str, *headings: str) -> Table:
     """A table of right-aligned figures; on a narrow terminal a figure is broken rather than cut off."""
-    table = _table(title)
+    table = _table()
     table.add_column(first, overflow="fold")
     for heading in headings:
         table.add_column(heading, justify="right", overflow="fold")
@@ -104,9 +112,7 @@ def _numbers_table(first: str, *headings: str, title: str | None = None) -> Tabl
 
 def _parts_table(report: BudgetReport) -> Table:
     count = report.count
-    beam = f", beam {count.beam}" if count.beam > 1 else ""
-    title = f"{report.target} ({report.family}), {count.src_len} -> {count.tgt_len} tokens{beam}"
-    table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows", title=title)
+    table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows")
     growth = report.growth("executed", "both")
     for section in report.sections():
         grows = growth[section.group] if section.cost.executed else ""
@@ -116,6 +122,8 @@ def _parts_table(report: BudgetReport) -> Table:
     table.add_section()
     table.add_row("total", f"{count.params_total:,}", f"{count.macs_paper:,}", f"{count.macs_executed:,}")
     table.add_row("without embeddings", f"{count.params_paper:,}")
+    if report.paper_counts != "paper":
+        table.add_row("as its paper counts", f"{report.params_paper:,}")
     return table
 
 
@@ -129,6 +137,30 @@ def _lengths_table(report: BudgetReport) -> Table:
     for paper, executed in rows:
         table.add_row(f"{paper.src_len}", f"{paper.total:,}", f"{executed.total:,}")
     return table
+
+
+def _graphs_table(report: BudgetReport, graphs: GraphColumns) -> RenderableType:
+    names = list(graphs.work)
+    table = _numbers_table("Mult-Adds of the graphs", *(f"{name}\n({graphs.origins[name]})" for name in names))
+    for row in graphs.rows(**report.sizes):
+        table.add_row(graph_row_name(row, report), *(f"{row.figures[name]:,}" for name in names))
+    table.add_section()
+    totals = graphs.totals(**report.sizes)
+    table.add_row("total", *(f"{totals[name]:,}" for name in names))
+    bridge = _numbers_table("from the executed convention to the graphs", "Mult-Adds")
+    bridge.add_row("executed", f"{report.count.macs_executed:,}")
+    for item in report.overheads:
+        bridge.add_row(f"{item.name} ({item.part})", f"{item.macs:+,}")
+    bridge.add_row("together", f"{report.count.macs_executed + sum(item.macs for item in report.overheads):,}")
+    differences = (Text(str(difference)) for difference in graphs.reconciliation.differences)
+    return Group(table, "", *differences, f"{graphs.verdict.capitalize()}.", "", bridge)
+
+
+def graph_row_name(row: GraphRow, report: BudgetReport) -> str:
+    """Which graph does which kind of work, how often."""
+    steps = report.count.tgt_len * report.count.beam
+    graph = "encoder" if row.graph == "encode" else f"decoder step, {steps} times"
+    return f"{graph}: {row.kind.replace('_', ' ')}"
 
 
 def _limits_table(report: BudgetReport) -> Table:

@@ -1,6 +1,7 @@
 """``lite-nlp budget``: parameters and Mult-Adds of a preset, config file, model or bundle. Imports no torch."""
 
 import difflib
+import importlib.util
 import shlex
 import sys
 from collections import Counter
@@ -27,10 +28,11 @@ from lite_nlp.cli.gate import (
 )
 from lite_nlp.cli.model_source import list_shipped, read_config, resolve_source
 from lite_nlp.configs import list_presets
-from lite_nlp.errors import ConfigError
+from lite_nlp.errors import BundleError, ConfigError
 from lite_nlp.files import check_output, write_text
 
 if TYPE_CHECKING:
+    from lite_nlp.budget.columns import GraphColumns
     from lite_nlp.budget.papers import ParameterCount
     from lite_nlp.budget.report import BudgetReport
     from lite_nlp.models.config import Config
@@ -131,9 +133,13 @@ def budget(
         size_bytes=counted.size_bytes,
         paper_counts=_paper_counts(counted.config),
         published=[cell for cell in conformance() if cell.model == counted.preset] if counted.preset else (),
+        graphs=_read_graphs(counted),
         command=_command_line(),
     )
     _show(report, html=html, as_json=as_json)
+    if report.graphs is not None and not report.graphs.reconciliation.agrees:
+        differences = "; ".join(str(difference) for difference in report.graphs.reconciliation.unexplained)
+        raise BundleError(f"{counted.name}: expected graphs that do the model's work, found differences: {differences}")
     if check and not report.within_budget:
         err.print(describe_excess(counted.name, count, limits, verdicts, advice), markup=False, soft_wrap=True)
         raise typer.Exit(OVER_BUDGET)
@@ -151,6 +157,28 @@ def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
         from lite_nlp.budget.tables import budget_tables
 
         out.print(budget_tables(report))
+
+
+def _read_graphs(counted: _Target) -> "GraphColumns | None":
+    """The work of a bundle's graphs, counted again as far as the installed packages allow; None if nothing is known."""
+    if counted.bundle is None:
+        return None
+    from export.bundle_graphs import read_graphs
+    from export.runtime import open_bundle
+    from lite_nlp.budget.columns import GraphColumns
+
+    model = None
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        from lite_nlp.models.build import build_model
+
+        with torch.device("meta"):
+            model = build_model(counted.config.model).eval()
+    graphs = read_graphs(open_bundle(counted.bundle), model=model)
+    if not graphs.columns:
+        return None
+    return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)
 
 
 def _paper_counts(config: "Config") -> "ParameterCount":

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from lite_nlp.budget.formulas import count_model
 from lite_nlp.configs import list_presets, preset_path
+from lite_nlp.models.config import load_config
 from tests.integration.conftest import LiteNlp
 
 PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
@@ -53,6 +55,73 @@ def test_limits_can_be_moved(lite_nlp: LiteNlp) -> None:
     assert lite_nlp("budget", PRESET, "--check", "--max-macs", "91M", "--max-params", "2.9M")[0] == 0
     assert lite_nlp("budget", "lite-transformer-iwslt-320", "--check")[0] == 0
     assert lite_nlp("budget", "lite-transformer-iwslt-320", "--check", "--count-params", "total")[0] == 3
+
+
+def test_a_beam_multiplies_the_steps(lite_nlp: LiteNlp) -> None:
+    """``transformer-wmt-128``: the encoder, and keys and values of cross-attention, stay; the decoder doubles."""
+    one, two = (lite_nlp.json("budget", "transformer-wmt-128", "--beam", beam)["macs"] for beam in ("1", "2"))
+    assert one["paper"] == two["paper"]
+    # Six layers of two 128 x 128 projections of 30 source tokens.
+    once = 6 * 2 * 128 * 128 * 30
+    cross = one["parts"]["decoder.cross_attention"]["executed"]
+    assert two["parts"]["decoder.cross_attention"]["executed"] == 2 * (cross - once) + once
+    assert two["parts"]["encoder.ffn"] == one["parts"]["encoder.ffn"]
+    assert two["parts"]["output"]["executed"] == 2 * one["parts"]["output"]["executed"] == 2 * 30 * 128 * 32_768
+
+
+@pytest.mark.parametrize(
+    ("preset", "counted"),
+    [
+        # Papers: 52M with all parameters, 22M of the matrices alone, 2.9M without embeddings.
+        ("subformer-base-ende", 51_961_024),
+        ("r2d2-nmt-2", 22_020_624),
+        ("lite-transformer-wmt-200", 2_884_400),
+    ],
+)
+def test_paper_parameters_follow_the_rows_own_paper(lite_nlp: LiteNlp, preset: str, counted: int) -> None:
+    assert lite_nlp.json("budget", preset)["params"]["paper"] == counted
+
+
+def test_published_figures_of_a_preset_as_it_is(lite_nlp: LiteNlp) -> None:
+    cells = lite_nlp.json("budget", "lite-transformer-wmt-496")["published"]
+    assert {(cell["quantity"], cell["printed"], cell["verdict"]) for cell in cells} >= {
+        ("params", "17.3M", "rounds"),
+        ("macs", "527M", "rounds"),
+    }
+    assert lite_nlp.json("budget", "lite-transformer-wmt-496", "--set", "model.ffn_dim=400")["published"] == []
+
+
+def test_papers_for_people_and_scripts(lite_nlp: LiteNlp) -> None:
+    code, out, err = lite_nlp("budget", "--papers")
+    assert (code, err) == (0, "")
+    assert re.search(r"Mult-Adds, 30 -> 30 +209M +209,952,000 +truncates", out)
+    content = lite_nlp.json("budget", "--papers")
+    assert sum(content["verdicts"].values()) == len(content["cells"])
+    (cell,) = [cell for cell in content["cells"] if cell["printed"] == "209M"]
+    assert (cell["computed"], cell["verdict"], cell["model"]) == (
+        209_952_000,
+        "truncates",
+        "lite-transformer-iwslt-320",
+    )
+
+
+@pytest.mark.parametrize("words", [(PRESET,), ("--check",), ("--html", "page.html")])
+def test_papers_count_no_target(lite_nlp: LiteNlp, words: tuple[str, ...]) -> None:
+    done = lite_nlp("budget", "--papers", *words)
+    assert (done.code, done.out) == (2, "")
+    assert "expected no TARGET, --check or --html" in done.message
+
+
+def test_a_target_may_have_any_name(lite_nlp: LiteNlp, tmp_path: Path) -> None:
+    path = tmp_path / "[bold]\x1b[31m\nname<b>\udcff.toml"
+    path.write_bytes(preset_path(PRESET).read_bytes())
+    page = tmp_path / "page.html"
+    code, out, err = lite_nlp("budget", path, "--html", page)
+    assert code == 0, err
+    assert r"[bold]\x1b[31m\nname<b>\udcff.toml" in out
+    assert "\x1b" not in out
+    assert r"[bold]\x1b[31m\nname&lt;b&gt;\udcff.toml" in page.read_text(encoding="utf-8")
+    assert lite_nlp.json("budget", path)["target"].endswith(r"\udcff.toml")
 
 
 def test_a_config_file(lite_nlp: LiteNlp, tmp_path: Path) -> None:
@@ -116,6 +185,7 @@ def test_an_unknown_target_lists_the_presets_and_the_closest(lite_nlp: LiteNlp) 
         (("--tgt-len", "-5"), 2, "--tgt-len"),
         (("--src-len", "many"), 2, "--src-len"),
         (("--src-len", "2000"), 1, "expected 1 to 1024 tokens (model.max_positions), found 2000"),
+        (("--beam", "0"), 2, "--beam"),
         (("--max-macs", "lots"), 2, "lots"),
         (("--max-size", "4MB"), 2, "expected a .lnlp file or a bundle to weigh, found lite-transformer-wmt-200"),
         (("--count-params", "some"), 2, "expected total or paper, found some"),
@@ -165,11 +235,35 @@ def test_the_tables_of_the_page_hold_the_computed_figures(lite_nlp: LiteNlp) -> 
             continue
         tokens = re.search(r"\| (\d+) -> (\d+) \|", line)
         src_len, tgt_len = tokens.groups() if tokens else ("30", "30")
-        content = lite_nlp.json("budget", preset[1], "--src-len", src_len, "--tgt-len", tgt_len)
+        count = count_model(load_config(preset[1]).model, src_len=int(src_len), tgt_len=int(tgt_len))
         figures = [int(number.replace(",", "")) for number in re.findall(r"(?<= )\d{1,3}(?:,\d{3})+(?= )", line)]
-        params, macs = content["params"], content["macs"]
-        total = [] if tokens else [params["total"]]
-        assert figures == [params["paper"], macs["paper"], *total, macs["executed"]], line
+        total = [] if tokens else [count.params_total]
+        assert figures == [count.params_paper, count.macs_paper, *total, count.macs_executed], line
         pages_presets.add(preset[1])
-    published = {row["name"] for row in lite_nlp.json("presets")["presets"] if row["paper"]}
-    assert published <= pages_presets
+    rows = lite_nlp.json("presets")["presets"]
+    assert {row["name"] for row in rows if (row["paper"] or "").startswith("Lite Transformer")} <= pages_presets
+
+
+def test_the_pages_example_of_the_counter_prints_what_it_says() -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    stated = re.findall(r"^print\(.*\)  # (\d+)$", block, re.MULTILINE)
+    assert len(stated) == block.count("print(") > 0
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == stated
+
+
+def test_the_pages_message_of_the_gate_is_what_the_gate_says(lite_nlp: LiteNlp) -> None:
+    (message,) = re.findall(r"```\n(over budget: .*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    code, _, err = lite_nlp("budget", "lite-transformer-wmt-496", "--check")
+    assert (code, err) == (3, message)
+
+
+def test_two_lines_in_continuous_integration_are_enough(lite_nlp: LiteNlp, tmp_path: Path) -> None:
+    lines = re.findall(r"^- run: (.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(lines) == 2
+    words = lines[1].split()
+    assert words[:3] == ["lite-nlp", "budget", "model.toml"]
+    for preset, code in (("lite-transformer-wmt-200", 0), ("lite-transformer-wmt-496", 3)):
+        (tmp_path / "model.toml").write_bytes(preset_path(preset).read_bytes())
+        names = {name: str(tmp_path / name) for name in ("model.toml", "budget.html")}
+        assert lite_nlp(*(names.get(word, word) for word in words[1:]), "--force").code == code

@@ -17,9 +17,11 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "docs/data.md",
     "docs/training.md",
-    "docs/budget.md",
+    "docs/conversion.md",
     "docs/compression.md",
     "docs/export.md",
+    "docs/budget.md",
+    "docs/budget-schema.md",
     "docs/translate.md",
     "README.md",
 ]
