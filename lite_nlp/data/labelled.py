@@ -126,13 +126,17 @@ class LabelledSplit:
         """(rows,) tokens per second sentence, 0 where there is none."""
         return self.pairs.tgt_lengths
 
-    def load(self, rows: npt.NDArray[np.int64]) -> LabelledBatch:
+    def load(self, rows: npt.NDArray[np.int64], *, max_tokens: int | None = None) -> LabelledBatch:
         """Read and pad the rows of a batch.
+
+        Args:
+            rows: Row numbers.
+            max_tokens: Tokens of a sentence, without the end mark, beyond which the rest is left out.
 
         Raises:
             DataError: If a row number is outside the split.
         """
-        first, second = self.pairs.tokens(rows)
+        first, second = ([row[:max_tokens] for row in side] for side in self.pairs.tokens(rows))
         labels = np.asarray(self.labels[rows], dtype=np.int64)
         return collate_labelled(first, second if self.sentences == 2 else None, labels)
 

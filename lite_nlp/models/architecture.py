@@ -11,7 +11,7 @@ from lite_nlp.models.specs import AttentionKind, LinearKind, Sharing
 __all__ = ["Architecture", "ModelConfig", "Section"]
 
 Architecture = Literal["encoder-decoder", "language-model", "sequence-classifier", "pair-classifier"]
-Family = Literal["transformer", "lite-transformer", "lightconv", "subformer", "r2d2", "t2r"]
+Family = Literal["transformer", "lite-transformer", "lightconv", "subformer", "r2d2", "t2r", "lstm"]
 
 
 class Section(BaseModel):
@@ -33,7 +33,7 @@ class ModelConfig(Section):
     has a full-width convolution in place of self-attention (Wu et al. 2019). ``subformer`` (shared layers or factorized
     embeddings), ``r2d2`` (Kronecker-factorized, quaternion or low-rank projections) and ``t2r`` (linear attention) mix
     tokens like a transformer and say which option they are about; every option goes with every family that has the
-    blocks it is for.
+    blocks it is for. ``lstm`` is the family of pair-classifiers, beside ``r2d2`` where its gates are factorized.
     """
 
     architecture: Architecture = "encoder-decoder"
@@ -54,7 +54,10 @@ class ModelConfig(Section):
     #: How many times narrower each adaptive table is than the one before.
     adaptive_factor: int = Field(default=4, ge=1)
     embed_dim: int = Field(ge=2)
+    #: Feed-forward width; in a pair-classifier, that of the hidden layers after the encoder.
     ffn_dim: int = Field(ge=1)
+    #: Classes that a classifier chooses from; 0 in other architectures.
+    num_classes: int = Field(default=0, ge=0)
     num_encoder_layers: int = Field(default=6, ge=1)
     num_decoder_layers: int = Field(default=6, ge=1)
     #: Which layers of a stack share their blocks (Subformer, section 3.3); the LayerNorms around them never are shared.
@@ -80,6 +83,8 @@ class ModelConfig(Section):
     attention_linear: LinearKind = "dense"
     ffn_linear: LinearKind = "dense"
     conv_linear: LinearKind = "dense"
+    #: Gates of an LSTM.
+    lstm_linear: LinearKind = "dense"
     #: Kronecker factors of an r2d2 projection, a divisor of its widths.
     linear_n: int = Field(default=1, ge=1)
     #: Inner width of a low-rank projection; 0 with the other kinds.

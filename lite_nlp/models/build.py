@@ -4,31 +4,28 @@ from collections.abc import Callable
 from typing import Final
 
 from lite_nlp.errors import ModelError
+from lite_nlp.models.classifier import PairClassifier
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.language_model import LanguageModel
+from lite_nlp.models.sequence_classifier import SequenceClassifier
 from lite_nlp.models.transformer import EncoderDecoder
 
-__all__ = ["Model", "as_encoder_decoder", "as_language_model", "build_model"]
+__all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", "build_model"]
 
 #: A model of any architecture.
-Model = EncoderDecoder | LanguageModel
+Model = EncoderDecoder | LanguageModel | SequenceClassifier | PairClassifier
 
 _BUILDERS: Final[dict[str, Callable[..., Model]]] = {
     "encoder-decoder": EncoderDecoder,
     "language-model": LanguageModel,
+    "sequence-classifier": SequenceClassifier,
+    "pair-classifier": PairClassifier,
 }
 
 
 def build_model(config: ModelConfig) -> Model:
-    """Build the model that ``config`` describes, with fresh random weights, in training mode.
-
-    Raises:
-        ModelError: If there is no module of the architecture.
-    """
-    builder = _BUILDERS.get(config.architecture)
-    if builder is None:
-        raise ModelError(f"architecture: expected {' or '.join(_BUILDERS)}, found {config.architecture!r}")
-    return builder(config=config)
+    """Build the model that ``config`` describes, with fresh random weights, in training mode."""
+    return _BUILDERS[config.architecture](config=config)
 
 
 def as_encoder_decoder(model: Model, *, source: str) -> EncoderDecoder:
@@ -50,4 +47,11 @@ def as_language_model(model: Model, *, source: str) -> LanguageModel:
     """The same for a language model."""
     if not isinstance(model, LanguageModel):
         raise ModelError(f"{source}: expected a language-model, found an {model.config.architecture}")
+    return model
+
+
+def as_classifier(model: Model, *, source: str) -> SequenceClassifier | PairClassifier:
+    """The same for a classifier of single texts or of pairs."""
+    if not isinstance(model, (SequenceClassifier, PairClassifier)):
+        raise ModelError(f"{source}: expected a classifier, found a model of architecture {model.config.architecture}")
     return model

@@ -7,9 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.embeddings import token_embedding
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.lstm import LSTM
-from lite_nlp.models.specs import LinearSpec
+from lite_nlp.models.specs import lstm_linear
 
 __all__ = ["PairClassifier", "pool_max_mean"]
 
@@ -32,47 +34,20 @@ class PairClassifier(nn.Module):
     how the two are joined) go through an MLP of two hidden layers and an output Linear.
 
     Args:
-        vocab_size: Rows of the embedding table.
-        embed_dim: Channels D of the embeddings.
-        hidden_dim: Channels H of the encoder's states.
-        mlp_dim: Channels of the MLP's hidden layers.
-        num_classes: Labels C.
-        linear: The kind of the encoder's Linears.
-        dropout: Drop rate of the embeddings and of the MLP's inputs and hidden layers while training.
-        vectors: Pretrained embeddings (V, D), which then stay as they are in training; otherwise they are learned.
-
-    Raises:
-        ValueError: If ``vectors`` has another shape than (``vocab_size``, ``embed_dim``).
+        config: The model's configuration: ``table_dim`` channels of the embeddings D, ``embed_dim`` of the encoder's
+            states H, ``ffn_dim`` of the MLP's hidden layers.
     """
 
-    def __init__(
-        self,
-        *,
-        vocab_size: int,
-        embed_dim: int,
-        hidden_dim: int,
-        mlp_dim: int,
-        num_classes: int,
-        linear: LinearSpec,
-        dropout: float = 0.0,
-        vectors: Tensor | None = None,
-    ) -> None:
+    def __init__(self, *, config: ModelConfig) -> None:
         super().__init__()
-        self.dropout = dropout
-        self.embedding = nn.Embedding(vocab_size, embed_dim)
-        if vectors is None:
-            nn.init.normal_(self.embedding.weight, std=embed_dim**-0.5)
-        else:
-            if vectors.shape != self.embedding.weight.shape:
-                raise ValueError(
-                    f"pretrained vectors: expected shape ({vocab_size}, {embed_dim}), found {tuple(vectors.shape)}"
-                )
-            self.embedding.weight.data.copy_(vectors)
-            self.embedding.weight.requires_grad_(False)
-        self.encoder = LSTM(input_dim=embed_dim, hidden_dim=hidden_dim, linear=linear)
+        self.config = config
+        self.dropout = config.dropout
+        width, hidden_dim, mlp_dim = config.table_dim, config.embed_dim, config.ffn_dim
+        self.embedding = token_embedding(config.src_vocab_size, width, embed_dim=width)
+        self.encoder = LSTM(input_dim=width, hidden_dim=hidden_dim, linear=lstm_linear(config))
         self.first_proj = xavier_linear(4 * hidden_dim, mlp_dim)
         self.second_proj = xavier_linear(mlp_dim, mlp_dim)
-        self.output = xavier_linear(mlp_dim, num_classes)
+        self.output = xavier_linear(mlp_dim, config.num_classes)
 
     def encode(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """One sentence per row as a vector.

@@ -6,7 +6,7 @@ Every function raises ``ValueError`` with the key, what was expected and what wa
 import itertools
 from typing import TYPE_CHECKING, Final
 
-from lite_nlp.models.specs import LayerSpec, LinearSpec, decoder_specs, encoder_specs
+from lite_nlp.models.specs import LayerSpec, LinearSpec, decoder_specs, encoder_specs, lstm_linear
 
 if TYPE_CHECKING:
     from lite_nlp.models.architecture import ModelConfig
@@ -31,7 +31,35 @@ _ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "keep_softmax_every",
         *_CROSS,
     ),
+    "pair-classifier": (
+        "tgt_vocab_size",
+        "tie_embeddings",
+        "embedding",
+        "num_encoder_layers",
+        "num_decoder_layers",
+        "sharing",
+        "num_heads",
+        "self_attention",
+        "self_feature_size",
+        "keep_softmax_every",
+        "attention_linear",
+        "ffn_linear",
+        "conv_linear",
+        "kernel_sizes",
+        "decoder_kernel_sizes",
+        "conv_type",
+        "conv_glu",
+        "conv_num_heads",
+        "pre_norm",
+        "final_norm",
+        "attention_dropout",
+        "ffn_dropout",
+        "conv_dropout",
+        *_CROSS,
+    ),
 }
+
+_CLASSIFIERS: Final = ("sequence-classifier", "pair-classifier")
 
 
 def check_model(model: "ModelConfig") -> None:
@@ -42,7 +70,9 @@ def check_model(model: "ModelConfig") -> None:
         if model.family == "lite-transformer" and width % 2:
             raise ValueError(f"{key}: a lite-transformer splits it in halves, expected an even number, found {width}")
     _check_family(model)
-    _check_heads("num_heads", model.num_heads, "the attention channels", model.attention_dim)
+    _check_classifier(model)
+    if model.has_encoder or model.has_decoder:
+        _check_heads("num_heads", model.num_heads, "the attention channels", model.attention_dim)
     if model.has_encoder and model.has_decoder:
         _check_heads("cross_num_heads", model.cross_num_heads, "embed_dim", model.embed_dim)
     if model.has_encoder:
@@ -81,7 +111,9 @@ def _check_embeddings(model: "ModelConfig") -> None:
         )
     if model.architecture == "language-model" and tied == "decoder":
         raise ValueError("tie_embeddings: expected 'all' or 'none' in a language-model, found 'decoder'")
-    if model.embedding in ("table", "adaptive") and model.table_dim != model.embed_dim:
+    # An LSTM takes embeddings of any width.
+    fixed = model.embedding in ("table", "adaptive") and model.architecture != "pair-classifier"
+    if fixed and model.table_dim != model.embed_dim:
         raise ValueError(
             f"embedding_dim: expected embed_dim ({model.embed_dim}) or 0 with embedding = {model.embedding!r}, "
             f"found {model.embedding_dim}"
@@ -121,13 +153,29 @@ def _check_adaptive(model: "ModelConfig") -> None:
 def _check_family(model: "ModelConfig") -> None:
     shown = {
         "subformer": ("sharing", "embedding"),
-        "r2d2": ("attention_linear", "ffn_linear", "conv_linear"),
+        "r2d2": ("attention_linear", "ffn_linear", "conv_linear", "lstm_linear"),
         "t2r": ("self_attention", "cross_attention"),
     }.get(model.family, ())
     plain = {key: type(model).model_fields[key].default for key in shown}
     if shown and all(getattr(model, key) == value for key, value in plain.items()):
         found = ", ".join(f"{key} = {value!r}" for key, value in plain.items())
         raise ValueError(f"family = {model.family!r}: expected one of these to be set, found {found}")
+
+
+def _check_classifier(model: "ModelConfig") -> None:
+    classifies, has_lstm = model.architecture in _CLASSIFIERS, model.architecture == "pair-classifier"
+    if classifies and model.num_classes < 2:
+        raise ValueError(f"num_classes: expected at least 2 in a {model.architecture}, found {model.num_classes}")
+    if not classifies and model.num_classes:
+        raise ValueError(f"num_classes: expected 0 in a model that is no classifier, found {model.num_classes}")
+    if has_lstm and model.family not in ("lstm", "r2d2"):
+        raise ValueError(f"family: expected 'lstm' or 'r2d2' in a pair-classifier, found {model.family!r}")
+    if not has_lstm and model.family == "lstm":
+        raise ValueError(f"family = 'lstm': expected a pair-classifier, found {model.architecture!r}")
+    if not has_lstm and model.lstm_linear != "dense":
+        raise ValueError(f"lstm_linear: a {model.architecture} has no LSTM, found {model.lstm_linear!r}")
+    if has_lstm:
+        _check_widths("lstm_linear", lstm_linear(model), model.table_dim, model.embed_dim)
 
 
 def _check_heads(key: str, heads: int, what: str, channels: int) -> None:
@@ -187,7 +235,7 @@ def _check_attention(model: "ModelConfig") -> None:
 
 
 def _check_linear(model: "ModelConfig") -> None:
-    kinds = {model.attention_linear, model.ffn_linear, model.conv_linear}
+    kinds = {model.attention_linear, model.ffn_linear, model.conv_linear, model.lstm_linear}
     if model.linear_n != 1 and "r2d2" not in kinds:
         raise ValueError(f"linear_n: expected 1 without an r2d2 projection, found {model.linear_n}")
     if "low-rank" in kinds and model.linear_rank < 1:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lite_nlp.errors import ModelError
-from lite_nlp.models.build import Model, build_model
+from lite_nlp.models.build import Model, as_encoder_decoder, build_model
 from lite_nlp.models.config import Config, dump_config, parse_config
 from lite_nlp.models.feature_maps import FeatureKind
 from lite_nlp.models.language_model import LanguageModel
@@ -106,7 +106,10 @@ def softmax_layers(config: Config) -> tuple[int, ...]:
 def constant_state_bytes(model: Model) -> int:
     """Bytes of the linear attention's states and normalizers for one text, however long it is."""
     with torch.no_grad():
-        state = model.init_state(1, 1) if isinstance(model, LanguageModel) else _translation_state(model)
+        if isinstance(model, LanguageModel):
+            state = model.init_state(1, 1)
+        else:
+            state = _translation_state(as_encoder_decoder(model, source="converted model"))
     linear = ("self_state", "self_normalizer", "cross_state", "cross_normalizer")
     return sum(_bytes(tensor) for name, tensor in state.items() if name.rpartition(".")[2] in linear)
 

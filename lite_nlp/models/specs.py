@@ -19,6 +19,7 @@ __all__ = [
     "derived_heads",
     "encoder_specs",
     "layer_owners",
+    "lstm_linear",
 ]
 
 AttentionKind = Literal["softmax", "t2r", "elu", "random-features"]
@@ -172,6 +173,11 @@ def _specs(
             )
         )
     return tuple(specs)
+
+
+def lstm_linear(config: "ModelConfig") -> LinearSpec:
+    """The gates of an LSTM."""
+    return _linear(config, config.lstm_linear)
 
 
 def _heads(config: "ModelConfig", width: int, attention_dim: int) -> int:

@@ -7,8 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from lite_nlp.errors import ModelError
 from lite_nlp.models.classifier import PairClassifier, pool_max_mean
+from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.lstm import LSTM
+from lite_nlp.models.pretrained import fix_embeddings
 from lite_nlp.models.specs import LinearSpec
 
 KINDS = {
@@ -31,9 +34,18 @@ def _random(model: nn.Module) -> Any:
     return model
 
 
+def _config(linear: LinearSpec, **changes: Any) -> ModelConfig:
+    """19 types, embeddings of 12 channels, an encoder of 8, an MLP of 10, 3 classes."""
+    options = {
+        "architecture": "pair-classifier", "family": "lstm", "src_vocab_size": 19, "embedding_dim": 12,
+        "embed_dim": 8, "ffn_dim": 10, "num_classes": 3, "lstm_linear": linear.kind, "linear_n": linear.n,
+        "linear_rank": linear.rank, "dropout": 0.0,
+    }  # fmt: skip
+    return ModelConfig.model_validate({**options, **changes})
+
+
 def _classifier(linear: LinearSpec, **changes: Any) -> PairClassifier:
-    options = {"vocab_size": 19, "embed_dim": 12, "hidden_dim": 8, "mlp_dim": 10, "num_classes": 3}
-    return _random(PairClassifier(**{**options, **changes}, linear=linear))
+    return _random(PairClassifier(config=_config(linear, **changes)))
 
 
 def _pairs() -> tuple[torch.Tensor, ...]:
@@ -169,7 +181,7 @@ def test_a_bf16_step_stays_finite(linear: LinearSpec) -> None:
 def test_loaded_equals_saved_and_frozen_equals_unfrozen(linear: LinearSpec) -> None:
     model = _classifier(linear)
     expected = model(*_pairs()).detach()
-    loaded = PairClassifier(vocab_size=19, embed_dim=12, hidden_dim=8, mlp_dim=10, num_classes=3, linear=linear)
+    loaded = PairClassifier(config=_config(linear))
     loaded.load_state_dict(model.state_dict())
     loaded.eval()
     torch.testing.assert_close(loaded(*_pairs()), expected)
@@ -179,13 +191,13 @@ def test_loaded_equals_saved_and_frozen_equals_unfrozen(linear: LinearSpec) -> N
 
 def test_pretrained_vectors_stay_fixed() -> None:
     vectors = torch.randn(19, 12)
-    options = {"vocab_size": 19, "embed_dim": 12, "hidden_dim": 8, "mlp_dim": 10, "num_classes": 3}
-    model = PairClassifier(**options, linear=LinearSpec(), vectors=vectors)
+    model = PairClassifier(config=_config(LinearSpec()))
+    fix_embeddings(model.embedding, vectors)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     before = model.output.weight.detach().clone()
     _loss(model, bf16=False).backward()
     optimizer.step()
     assert torch.equal(model.embedding.weight, vectors)
     assert not torch.equal(model.output.weight, before)
-    with pytest.raises(ValueError, match=r"pretrained vectors: expected shape \(19, 12\), found \(19, 11\)"):
-        PairClassifier(**options, linear=LinearSpec(), vectors=vectors[:, :11])
+    with pytest.raises(ModelError, match=r"pretrained vectors: expected shape \(19, 12\), found \(19, 11\)"):
+        fix_embeddings(model.embedding, vectors[:, :11])
