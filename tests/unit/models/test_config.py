@@ -1,10 +1,13 @@
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from lite_nlp.configs import list_presets
 from lite_nlp.errors import ConfigError
-from lite_nlp.models.config import Config, dump_config, load_config, parse_config
+from lite_nlp.models.config import Config, ModelConfig, dump_config, load_config, parse_config
 
 PRESET = "lite-transformer-iwslt-160"
 
@@ -125,3 +128,58 @@ def test_dumped_presets_read_back_equal(preset: str) -> None:
     config = load_config(preset)
     assert isinstance(config, Config)
     assert parse_config(dump_config(config), name=preset) == config
+
+
+LANGUAGE_MODEL = {
+    "architecture": "language-model",
+    "family": "transformer",
+    "embed_dim": 32,
+    "ffn_dim": 8,
+    "tgt_vocab_size": 100,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"src_vocab_size": 100}, "src_vocab_size: a language-model has no such block, expected 8000, found 100"),
+        ({"num_encoder_layers": 2}, "num_encoder_layers: a language-model has no such block, expected 6, found 2"),
+        (
+            {"cross_attention": "elu"},
+            "cross_attention: a language-model has no such block, expected 'softmax', found 'elu'",
+        ),
+        ({"tie_embeddings": "decoder"}, "tie_embeddings: expected 'all' or 'none' in a language-model"),
+        ({"family": "lite-transformer"}, "decoder_kernel_sizes: expected 6 sizes for a lite-transformer"),
+        ({"adaptive_cutoffs": [10]}, "adaptive_cutoffs: expected none without embedding = 'adaptive', found [10]"),
+        ({"adaptive_factor": 2}, "adaptive_factor: expected 4 without embedding = 'adaptive', found 2"),
+        ({"embedding": "adaptive"}, "adaptive_cutoffs: expected rising numbers of types between 0 and tgt_vocab_size"),
+        ({"embedding": "adaptive", "adaptive_cutoffs": [30, 20]}, "tgt_vocab_size (100), found [30, 20]"),
+        ({"embedding": "adaptive", "adaptive_cutoffs": [30, 100]}, "tgt_vocab_size (100), found [30, 100]"),
+        ({"embedding": "adaptive", "adaptive_cutoffs": [0]}, "tgt_vocab_size (100), found [0]"),
+        (
+            {"embedding": "adaptive", "adaptive_cutoffs": [10, 20, 30]},
+            "adaptive_factor: expected embed_dim (32) to be a multiple of its power 64, found 4 with 3 cutoffs",
+        ),
+        (
+            {"embedding": "adaptive", "adaptive_cutoffs": [10], "tie_embeddings": "none"},
+            "tie_embeddings: expected 'all' with embedding = 'adaptive', found 'none'",
+        ),
+        (
+            {"embedding": "adaptive", "adaptive_cutoffs": [10], "embedding_dim": 16},
+            "embedding_dim: expected embed_dim (32) or 0 with embedding = 'adaptive', found 16",
+        ),
+        (
+            {"architecture": "encoder-decoder", "src_vocab_size": 100, "embedding": "adaptive"},
+            "embedding = 'adaptive': expected a language-model, found 'encoder-decoder'",
+        ),
+    ],
+)
+def test_inconsistent_language_models_say_what_does_not_fit(changes: dict[str, Any], text: str) -> None:
+    ModelConfig.model_validate(LANGUAGE_MODEL)
+    with pytest.raises(ValidationError, match=re.escape(text)):
+        ModelConfig.model_validate({**LANGUAGE_MODEL, **changes})
+
+
+def test_each_architecture_names_its_vocabularies() -> None:
+    assert ModelConfig.model_validate(LANGUAGE_MODEL).vocab_sizes == {"tgt_vocab_size": 100}
+    assert load_config(PRESET).model.vocab_sizes == {"src_vocab_size": 8848, "tgt_vocab_size": 6632}
