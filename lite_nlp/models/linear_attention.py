@@ -141,12 +141,12 @@ class LinearSelfAttention(nn.Module):
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D) (equations 6 and 7); returns the output (B, 1, D) and the new state."""
+        query, key, value = _exact(*self._project(x))
         with _no_autocast(x.device):
-            query, key, value = _exact(*self._project(x))
             new_state = state["self_state"] + key.transpose(-2, -1) * value
             normalizer = state["self_normalizer"] + key[:, :, 0]
             out = _read(query, new_state, normalizer).to(x.dtype)
-            return self.out_proj(merge_heads(out)), {"self_state": new_state, "self_normalizer": normalizer}
+        return self.out_proj(merge_heads(out)), {"self_state": new_state, "self_normalizer": normalizer}
 
 
 class LinearCrossAttention(nn.Module):

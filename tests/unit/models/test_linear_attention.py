@@ -174,6 +174,17 @@ def test_long_sums_in_low_precision_stay_exact() -> None:
     assert out.dtype == torch.bfloat16
 
 
+def test_a_step_under_autocast_keeps_its_state_in_fp32() -> None:
+    """As in a validation amid bf16 training, where activations come in bf16 and weights are fp32."""
+    attention = _self_attention("t2r").float()
+    x = _inputs(2, 1).float()
+    exact, _ = attention.step(x, attention.init_state(x, 1), torch.zeros(2))
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        out, state = attention.step(x.bfloat16(), attention.init_state(x, 1), torch.zeros(2))
+    assert {value.dtype for value in state.values()} == {torch.float32}
+    torch.testing.assert_close(out.float(), exact, rtol=0.05, atol=0.05)
+
+
 class _Largest(TorchDispatchMode):
     """Notes the most elements that any operator's output has."""
 
