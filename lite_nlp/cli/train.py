@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,19 +20,13 @@ from lite_nlp.cli.gate import (
     enforce_budget,
     read_limits,
 )
+from lite_nlp.cli.tasks import TrainingData, fit_vocabulary, open_training_data
 from lite_nlp.errors import TrainingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lite_nlp.data.corpus import DataDirectory
     from lite_nlp.models.config import Config
-    from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["train"]
-
-#: Validation sentences decoded at once.
-_BLEU_BATCH: Final = 128
 
 
 def train(
@@ -62,16 +56,15 @@ def train(
         raise typer.BadParameter("--resume goes on with a run, --force throws it away: expected one of them")
     limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params)
     gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
-    from lite_nlp.data.corpus import open_data
     from lite_nlp.models.config import load_config
 
     loaded = load_config(config, overrides or ())
-    directory = open_data(data)
-    fitted = _fit_vocabulary(loaded, directory.tokenizer.vocab_size)
+    opened = open_training_data(data, loaded)
+    fitted = fit_vocabulary(loaded, opened)
     # Launchers number the processes; the first speaks for all, and all stop.
     enforce_budget(fitted.model, gate, target=config, quiet=os.environ.get("RANK", "0") != "0")
     metrics = _train(
-        fitted, directory, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
+        fitted, opened, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
         announce_vocabulary=fitted != loaded,
     )  # fmt: skip
     if metrics is not None:
@@ -80,7 +73,7 @@ def train(
 
 def _train(
     config: "Config",
-    data: "DataDirectory",
+    data: TrainingData,
     *,
     out_directory: Path,
     resume: bool,
@@ -94,27 +87,19 @@ def _train(
     from lite_nlp.models.build import build_model
     from lite_nlp.training.loop import TrainingJob, train
     from lite_nlp.training.processes import start_processes
-    from lite_nlp.training.tasks import TranslationTask
 
     accelerator = start_processes()
     try:
         if announce_vocabulary and accelerator.is_main_process:
-            err.print(f"vocabulary: {config.model.src_vocab_size} types, as in {data.path}", markup=False)
+            err.print(f"vocabulary: {data.tokenizer.vocab_size} types, as in {data.path}", markup=False)
         torch.manual_seed(config.training.seed)
         model = build_model(config.model)
         if init_from is not None:
             model.load_state_dict(_initial_weights(init_from, config, data))
-        task = TranslationTask(
-            config=config,
-            train=data.split("train"),
-            valid=data.split("valid"),
-            languages=data.info.languages.model_dump(),
-            evaluate={"bleu": _bleu_measure(config, data)},
-        )
         job = TrainingJob(
             config=config,
             model=model,
-            task=task,
+            task=data.task(config),
             tokenizer_json=data.tokenizer.to_json(),
             out=out_directory,
             console=err,
@@ -127,17 +112,8 @@ def _train(
         accelerator.end_training()
 
 
-def _fit_vocabulary(config: "Config", vocab_size: int) -> "Config":
-    """The config with the vocabulary that the data has; it is joint, so both languages get its size."""
-    from lite_nlp.models.config import Config
-
-    content = config.model_dump()
-    content["model"] |= {"src_vocab_size": vocab_size, "tgt_vocab_size": vocab_size}
-    return Config.model_validate(content)
-
-
-def _initial_weights(source: str, config: "Config", data: "DataDirectory") -> dict[str, Any]:
-    """The weights of ``source``, if it is of the same architecture and reads the same tokens as the data."""
+def _initial_weights(source: str, config: "Config", data: TrainingData) -> dict[str, Any]:
+    """The weights of ``source``, if it is the same model but for dropout and reads the same tokens as the data."""
     from lite_nlp.cli.model_source import load_model
 
     loaded = load_model(source)
@@ -157,37 +133,14 @@ def _initial_weights(source: str, config: "Config", data: "DataDirectory") -> di
     return dict(loaded.model.state_dict())
 
 
-def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[EncoderDecoder], float]":
-    """A function that translates the validation split greedily and scores it."""
-    positions = config.model.max_positions
-
-    def measure(model: "EncoderDecoder") -> float:
-        from lite_nlp.decoding.search import SearchOptions
-        from lite_nlp.decoding.translate import Translator
-        from lite_nlp.evaluation.translation import score_translations
-        from lite_nlp.models.step_model import TorchStepModel
-
-        sources, references = data.split("valid").texts()
-        translator = Translator(
-            tokenizer=data.tokenizer,
-            model=TorchStepModel(model, next(model.parameters()).device),
-            options=SearchOptions(max_steps=positions),
-            max_source_tokens=positions - 1,
-            # What is unusual about a line would be said again at each validation.
-            warn=lambda message: None,
-        )
-        translations = list(translator.translate_lines(sources, batch_size=_BLEU_BATCH))
-        return score_translations(translations, references, bootstrap=0).bleu
-
-    return measure
-
-
 def _print_metrics(path: Path, metrics: dict[str, Any]) -> None:
     valid = metrics["valid"]
-    bleu = f", BLEU {valid['bleu']:.2f}" if "bleu" in valid else ""
+    measures = "".join(
+        f", {name} {valid[key]:.2f}" for key, name in (("bleu", "BLEU"), ("accuracy", "accuracy")) if key in valid
+    )
     out.print(
         f"{path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"
-        f" perplexity {valid['perplexity']:.2f}{bleu}, {metrics['tokens_per_second']:,.0f} tokens/s",
+        f" perplexity {valid['perplexity']:.2f}{measures}, {metrics['tokens_per_second']:,.0f} tokens/s",
         markup=False,
         soft_wrap=True,
     )
