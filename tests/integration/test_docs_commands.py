@@ -18,7 +18,6 @@ PAGES = [
     "docs/data.md",
     "docs/training.md",
     "docs/conversion.md",
-    "docs/conversion.md",
     "docs/compression.md",
     "docs/export.md",
     "docs/budget.md",
