@@ -1,27 +1,24 @@
 """``lite-nlp data``: corpora to data directories."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 from typer.core import TyperCommand
 
-from lite_nlp.cli.console import err, out, print_json, progress_bar
+from lite_nlp.cli.console import print_json
+from lite_nlp.cli.data_report import print_pairs, print_text, report_progress, warn_skipped
+from lite_nlp.cli.data_sources import PairFiles, corpus_of_files, languages_of_files, published_corpus, text_corpus
 from lite_nlp.files import check_output
 
 if TYPE_CHECKING:
-    from lite_nlp.data.corpus import DataInfo
-    from lite_nlp.data.holdout import SplitName
-    from lite_nlp.data.prepare import Corpus, OnProgress
-    from lite_nlp.data.readers import PairSource
+    from lite_nlp.data.corpus import Facts
 
 __all__ = ["PUBLISHED", "app"]
+
+InfoT = TypeVar("InfoT", bound="Facts")
 
 app = typer.Typer(help="Prepare corpora for training and evaluation.", no_args_is_help=True)
 
@@ -29,9 +26,6 @@ _PAIR_OPTIONS: Final = ("--train", "--valid", "--test")
 
 #: Names of the published corpora; listed here, since what knows them takes long to import.
 PUBLISHED: Final = ("multi30k", "tatoeba", "iwslt14", "wmt14-en-de", "wmt14-en-fr", "shakespeare")
-
-#: Source and target files by split.
-_Files = Mapping[str, list[tuple[Path, Path]]]
 
 
 class Normalization(StrEnum):
@@ -89,9 +83,21 @@ def prepare(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Text file with source, tab, target on each line, plain or .gz; repeatable."),
     ] = None,
+    text: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--text", metavar="FILE", help="Running text to learn a language model from, plain or .gz; repeatable."
+        ),
+    ] = None,
+    valid_text: Annotated[
+        list[Path] | None, typer.Option("--valid-text", metavar="FILE", help="The same, to validate on.")
+    ] = None,
+    test_text: Annotated[
+        list[Path] | None, typer.Option("--test-text", metavar="FILE", help="The same, to test on.")
+    ] = None,
     src_lang: Annotated[str | None, typer.Option(help="Source language; else from the corpus or file name.")] = None,
     tgt_lang: Annotated[str | None, typer.Option(help="Target language; else from the corpus or file name.")] = None,
-    vocab_size: Annotated[int, typer.Option(help="Tokens of the joint vocabulary.")] = 8000,
+    vocab_size: Annotated[int, typer.Option(help="Tokens of the vocabulary, which two languages share.")] = 8000,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text.")] = False,
     normalization: Annotated[Normalization, typer.Option(help="Unicode normalization.")] = Normalization.NONE,
     corpus: Annotated[
@@ -116,41 +122,80 @@ def prepare(
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Tokenize a corpus into a data directory and report the lines that cannot be used."""
-    from lite_nlp.data.prepare import PrepareOptions, prepare_data
     from lite_nlp.data.tokenizer import Tokenizer
 
     files = {name: _pairs(f"--{name}", paths) for name, paths in (("train", train), ("valid", valid), ("test", test))}
     held_out = {"valid": valid_pairs, "test": test_pairs}
-    _check_usage(files, held_out, tsv=tsv, corpus=corpus, from_dir=from_dir)
+    _check_source({"--train": files["train"], "--tsv": tsv, "--text": text, "--corpus": corpus})
+    _check_text(
+        text,
+        with_text={"--valid-text": valid_text, "--test-text": test_text},
+        without={
+            "--valid": valid, "--test": test, "--src-lang": src_lang, "--tgt-lang": tgt_lang,
+            "--valid-pairs": valid_pairs, "--test-pairs": test_pairs,
+        },
+    )  # fmt: skip
+    _check_pairs(files, held_out, corpus=corpus, from_dir=from_dir)
     check_output(out_dir, force=force)
-    known = None if tokenizer is None else Tokenizer.load(tokenizer)
-    with _progress() as on_progress:
+    vocabulary: dict[str, Any] = {
+        "vocab_size": vocab_size,
+        "lowercase": lowercase,
+        "normalization": normalization.value,
+        "tokenizer": None if tokenizer is None else Tokenizer.load(tokenizer),
+    }
+    if text:
+        from lite_nlp.data.prepare_text import TextOptions, prepare_text
+
+        with report_progress() as on_progress:
+            corpus_text = text_corpus(text, valid_text or [], test_text or [])
+            told = prepare_text(
+                out_dir, corpus_text, options=TextOptions(**vocabulary), force=force, on_progress=on_progress
+            )
+        warn_skipped(told.splits)
+        _show(out_dir, told, as_json=json, table=print_text)
+        return
+    from lite_nlp.data.prepare import PrepareOptions, prepare_data
+
+    with report_progress() as on_progress:
         if corpus is None:
-            text = _corpus_of_files(files, held_out, tsv or [])
-            languages = _languages_of_files(files["train"], src_lang, tgt_lang)
+            pairs = corpus_of_files(files, held_out, tsv or [])
+            languages = languages_of_files(files["train"], src_lang, tgt_lang)
         else:
-            text, languages = _published_corpus(corpus, from_dir, cache, (src_lang, tgt_lang), on_progress)
-        options = PrepareOptions(
-            src_lang=languages[0],
-            tgt_lang=languages[1],
-            vocab_size=vocab_size,
-            lowercase=lowercase,
-            normalization=normalization.value,
-            tokenizer=known,
-        )
-        info = prepare_data(out_dir, text, options=options, force=force, on_progress=on_progress)
-    _warn(info)
-    if json:
-        print_json({"data": str(out_dir), **info.model_dump(exclude={"schema_version"})})
+            pairs, languages = published_corpus(corpus, from_dir, cache, (src_lang, tgt_lang), on_progress)
+        options = PrepareOptions(src_lang=languages[0], tgt_lang=languages[1], **vocabulary)
+        info = prepare_data(out_dir, pairs, options=options, force=force, on_progress=on_progress)
+    warn_skipped(info.splits)
+    _show(out_dir, info, as_json=json, table=print_pairs)
+
+
+def _show(path: Path, info: InfoT, *, as_json: bool, table: Callable[[Path, InfoT], None]) -> None:
+    """The facts of the new directory, for people or as JSON."""
+    if as_json:
+        print_json({"data": str(path), **info.model_dump(exclude={"schema_version"})})
     else:
-        _print_table(out_dir, info)
+        table(path, info)
 
 
-def _check_usage(
-    files: _Files, held_out: Mapping[str, int | None], *, tsv: Any, corpus: str | None, from_dir: Path | None
+def _check_source(sources: Mapping[str, Any]) -> None:
+    """One corpus, named in one way."""
+    if sum(bool(source) for source in sources.values()) != 1:
+        *some, last = sources
+        raise typer.BadParameter(f"exactly one of {', '.join(some)} and {last} is required.")
+
+
+def _check_text(text: list[Path] | None, *, with_text: Mapping[str, Any], without: Mapping[str, Any]) -> None:
+    """Options that go with running text only, and those that do not go with it."""
+    for option, value in with_text.items():
+        if value and not text:
+            raise typer.BadParameter(f"{option} needs --text.")
+    for option, value in without.items():
+        if text and value is not None and value != []:
+            raise typer.BadParameter(f"{option} does not go with --text, which is no pairs.")
+
+
+def _check_pairs(
+    files: PairFiles, held_out: Mapping[str, int | None], *, corpus: str | None, from_dir: Path | None
 ) -> None:
-    if bool(files["train"]) + bool(tsv) + (corpus is not None) != 1:
-        raise typer.BadParameter("exactly one of --train, --tsv and --corpus is required.")
     if corpus is not None and corpus not in PUBLISHED:
         raise typer.BadParameter(f"--corpus: expected one of {', '.join(PUBLISHED)}, found {corpus}.")
     if corpus is None and from_dir is not None:
@@ -160,83 +205,3 @@ def _check_usage(
             raise typer.BadParameter(f"--{name} and --{name}-pairs do not go with --corpus, which has its own splits.")
         if files[name] and held_out[name] is not None:
             raise typer.BadParameter(f"--{name} and --{name}-pairs exclude each other.")
-
-
-def _corpus_of_files(files: _Files, held_out: Mapping[str, int | None], tsv: list[Path]) -> "Corpus":
-    from lite_nlp.data.holdout import HoldOut
-    from lite_nlp.data.prepare import Corpus
-    from lite_nlp.data.readers import TextFiles, TsvFile
-
-    splits: dict[SplitName, list[PairSource]] = {"train": [*map(TsvFile, tsv)]}
-    names: tuple[SplitName, ...] = ("train", "valid", "test")
-    for name in names:
-        splits.setdefault(name, []).extend(TextFiles(*pair, check_ratio=name == "train") for pair in files[name])
-    # Who brings a split of their own wants no other, unless they say how many pairs.
-    default = 0 if splits["valid"] or splits["test"] else None
-    rule = HoldOut(
-        valid_pairs=default if held_out["valid"] is None else held_out["valid"],
-        test_pairs=default if held_out["test"] is None else held_out["test"],
-    )
-    return Corpus(splits={name: given for name, given in splits.items() if given}, rule=rule if rule.splits else None)
-
-
-def _languages_of_files(train: list[tuple[Path, Path]], src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
-    """Languages asked for, else the endings of the file names, else ``src`` and ``tgt``."""
-    ends = [path.name.removesuffix(".gz").rpartition(".")[2] for path in (train[0] if train else ())]
-    if len(set(ends)) != 2 or not all(re.fullmatch("[a-z]{2,3}", end) for end in ends):
-        ends = ["src", "tgt"]
-    return src_lang or ends[0], tgt_lang or ends[1]
-
-
-def _published_corpus(
-    name: str,
-    from_dir: Path | None,
-    cache: Path | None,
-    asked: tuple[str | None, str | None],
-    on_progress: "OnProgress",
-) -> tuple["Corpus", tuple[str, str]]:
-    from lite_nlp.data.download import default_cache
-    from lite_nlp.data.named import CORPORA, corpus_languages, download_corpus, local_corpus
-
-    corpus = CORPORA[name]
-    languages = corpus_languages(corpus, *asked)
-    if from_dir is not None:
-        return local_corpus(corpus, from_dir, languages), languages
-    err.print(f"{corpus.name}: {corpus.about}", markup=False, soft_wrap=True)
-    return download_corpus(corpus, cache or default_cache(), languages, on_progress=on_progress), languages
-
-
-@contextmanager
-def _progress() -> Iterator["OnProgress"]:
-    """Show each stage as a bar on stderr."""
-    with progress_bar() as bar:
-        tasks = {}
-
-        def show(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done, total=total)
-
-        yield show
-
-
-def _warn(info: "DataInfo") -> None:
-    """Say on stderr which lines were skipped."""
-    for name, split in info.splits.items():
-        for reason, lines in split.skipped.items():
-            shown = ", ".join(lines.first) + (", ..." if lines.count > len(lines.first) else "")
-            err.print(f"warning: {name}: {lines.count:,} skipped, {reason}: {shown}", markup=False, soft_wrap=True)
-
-
-def _print_table(path: Path, info: "DataInfo") -> None:
-    table = Table(
-        title=f"{escape(str(path))}: {info.src_lang} -> {info.tgt_lang}, {info.tokenizer.vocab_size:,} tokens"
-    )
-    table.add_column("split")
-    for column in ("pairs", f"{info.src_lang} tokens", f"{info.tgt_lang} tokens", "skipped", "overlapping"):
-        table.add_column(column, justify="right")
-    for name, split in info.splits.items():
-        skipped = sum(lines.count for lines in split.skipped.values())
-        counts = (split.pairs, split.src_tokens, split.tgt_tokens, skipped, split.overlapping)
-        table.add_row(name, *(f"{count:,}" for count in counts))
-    out.print(table)

@@ -101,12 +101,17 @@ def test_local_copy_of_a_named_corpus_and_a_shared_tokenizer(run):
         (["--train", "a.en"], "--train requires two files"),
         (["--train", "a.en", "--out"], "--train requires two files"),
         (["--train=a.en"], "--train requires two files"),
-        ([], "exactly one of --train, --tsv and --corpus"),
-        (["--tsv", "a", "--corpus", "multi30k"], "exactly one of --train, --tsv and --corpus"),
+        ([], "exactly one of --train, --tsv, --text and --corpus"),
+        (["--tsv", "a", "--corpus", "multi30k"], "exactly one of --train, --tsv, --text and --corpus"),
         (["--corpus", "multi31k"], "expected one of multi30k, tatoeba, iwslt14"),
         (["--tsv", "a", "--from", "b"], "--from needs --corpus"),
         (["--tsv", "a", "--valid", "b", "c", "--valid-pairs", "3"], "exclude each other"),
         (["--corpus", "tatoeba", "--test", "a", "b"], "do not go with --corpus"),
+        (["--text", "a", "--tsv", "b"], "exactly one of"),
+        (["--tsv", "a", "--valid-text", "b"], "--valid-text needs --text"),
+        (["--text", "a", "--valid", "b", "c"], "--valid does not go with --text"),
+        (["--text", "a", "--test-pairs", "0"], "--test-pairs does not go with --text"),
+        (["--text", "a", "--src-lang", "en"], "--src-lang does not go with --text"),
         (["--tsv", "a", "--normalization", "nfd"], "nfd"),
         (["--tsv", "a", "--valid-pairs", "-1"], "greater than or equal to 0"),
     ],
@@ -183,3 +188,26 @@ def test_interrupt_leaves_nothing_behind(tmp_path):
         process.send_signal(signal.SIGINT)
     assert process.returncode != 0
     assert [path.name for path in tmp_path.iterdir()] == ["all.tsv"]
+
+
+def test_running_text(run):
+    Path("one.txt").write_text("".join(f"line number {i}\n\n" for i in range(50)))
+    Path("two.txt.gz").write_bytes(gzip.compress(b"the end\n"))
+    valid = Path("valid.txt")
+    valid.write_bytes(b"a line to validate\n\xff\n")
+    code, out, err = run(
+        *("data", "prepare", "--text", "one.txt", "--text", "two.txt.gz", "--valid-text", "valid.txt"),
+        *("--vocab-size", "270", "--out", "data", "--json"),
+    )
+    assert code == 0, err
+    facts = json.loads(out)
+    assert facts["kind"] == "text"
+    assert {name: split["lines"] for name, split in facts["splits"].items()} == {"train": 101, "valid": 1}
+    assert "warning: valid: 1 skipped, invalid_utf8: valid.txt:2" in err
+    code, out, err = run("data", "prepare", "--text", "one.txt", "--vocab-size", "270", "--out", "held")
+    assert code == 0, err
+    # A twentieth of 100 lines for each of validation and test.
+    rows = [line.split() for line in out.splitlines()]
+    assert [(row[1], row[3]) for row in rows if row[1:2] and row[1] in ("train", "valid", "test")] == [
+        ("train", "90"), ("valid", "5"), ("test", "5"),
+    ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""From the options of ``lite-nlp data prepare`` to the corpora that they name."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lite_nlp.cli.console import err
+
+if TYPE_CHECKING:
+    from lite_nlp.data.holdout import SplitName
+    from lite_nlp.data.prepare import Corpus, OnProgress
+    from lite_nlp.data.prepare_text import TextCorpus
+    from lite_nlp.data.readers import PairSource
+
+__all__ = ["PairFiles", "corpus_of_files", "languages_of_files", "published_corpus", "text_corpus"]
+
+#: Source and target files by split.
+PairFiles = Mapping[str, list[tuple[Path, Path]]]
+
+
+def corpus_of_files(files: PairFiles, held_out: Mapping[str, int | None], tsv: list[Path]) -> "Corpus":
+    """Sentence pairs in files, with the splits that are given or asked for."""
+    from lite_nlp.data.holdout import HoldOut
+    from lite_nlp.data.prepare import Corpus
+    from lite_nlp.data.readers import TextFiles, TsvFile
+
+    splits: dict[SplitName, list[PairSource]] = {"train": [*map(TsvFile, tsv)]}
+    names: tuple[SplitName, ...] = ("train", "valid", "test")
+    for name in names:
+        splits.setdefault(name, []).extend(TextFiles(*pair, check_ratio=name == "train") for pair in files[name])
+    # Who brings a split of their own wants no other, unless they say how many pairs.
+    default = 0 if splits["valid"] or splits["test"] else None
+    rule = HoldOut(
+        valid_pairs=default if held_out["valid"] is None else held_out["valid"],
+        test_pairs=default if held_out["test"] is None else held_out["test"],
+    )
+    return Corpus(splits={name: given for name, given in splits.items() if given}, rule=rule if rule.splits else None)
+
+
+def languages_of_files(train: list[tuple[Path, Path]], src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
+    """Languages asked for, else the endings of the file names, else ``src`` and ``tgt``."""
+    ends = [path.name.removesuffix(".gz").rpartition(".")[2] for path in (train[0] if train else ())]
+    if len(set(ends)) != 2 or not all(re.fullmatch("[a-z]{2,3}", end) for end in ends):
+        ends = ["src", "tgt"]
+    return src_lang or ends[0], tgt_lang or ends[1]
+
+
+def published_corpus(
+    name: str,
+    from_dir: Path | None,
+    cache: Path | None,
+    asked: tuple[str | None, str | None],
+    on_progress: "OnProgress",
+) -> tuple["Corpus", tuple[str, str]]:
+    """A published corpus, from a copy or downloaded, and its languages in the direction that is asked for."""
+    from lite_nlp.data.download import default_cache
+    from lite_nlp.data.named import CORPORA, corpus_languages, download_corpus, local_corpus
+
+    corpus = CORPORA[name]
+    languages = corpus_languages(corpus, *asked)
+    if from_dir is not None:
+        return local_corpus(corpus, from_dir, languages), languages
+    err.print(f"{corpus.name}: {corpus.about}", markup=False, soft_wrap=True)
+    return download_corpus(corpus, cache or default_cache(), languages, on_progress=on_progress), languages
+
+
+def text_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "TextCorpus":
+    """Running text; who brings a validation or test text of their own wants none held out."""
+    from lite_nlp.data.prepare_text import TextCorpus
+
+    splits: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
+    given = {name: paths for name, paths in splits.items() if paths}
+    return TextCorpus(splits=given, hold_out=set(given) == {"train"})
