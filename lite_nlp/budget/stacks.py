@@ -1,7 +1,10 @@
-"""Closed forms of whole stacks of layers, and of what leads from a table to the first one. Imports no torch."""
+"""Closed forms of whole stacks of layers, of what leads from a table to the first one, and of the way back.
+
+Imports no torch.
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lite_nlp.budget.blocks import (
     AttentionBlock,
@@ -16,7 +19,7 @@ from lite_nlp.budget.counts import Cost
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.specs import LayerSpec, LinearSpec, derived_heads
 
-__all__ = ["Cross", "input_costs", "stack_costs"]
+__all__ = ["Cross", "input_costs", "output_costs", "stack_costs"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,3 +121,17 @@ def _cross_attention(
     ).costs(queries=tokens, keys=cross.memory, pairs=cross.pairs)
     if adapts:
         yield from _projection(part, stack, spec.memory_dim, spec.embed_dim, tokens)
+
+
+def output_costs(model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
+    """The way back to the tables' width, and the projection to the target vocabulary.
+
+    The latter is no part of the paper's Mult-Adds, but a large one of the device's.
+    """
+    width, before = model.table_dim, model.embed_dim
+    if width != before:
+        if model.embedding == "two-layer-linear":
+            yield linear("output.projection", before, before, tokens, bias=False)
+        yield linear("output.projection", before, width, tokens, bias=model.embedding == "safe")
+    vocabulary = linear("output", width, model.tgt_vocab_size, tokens, bias=False, operation="output")
+    yield replace(vocabulary, params=vocabulary.params if model.tie_embeddings == "none" else 0, paper=0)
