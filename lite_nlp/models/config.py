@@ -12,7 +12,16 @@ from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.errors import ConfigError
 from lite_nlp.models.architecture import ModelConfig, Section
 
-__all__ = ["Config", "ModelConfig", "Reproduces", "TrainingConfig", "dump_config", "load_config", "parse_config"]
+__all__ = [
+    "Config",
+    "DecodingConfig",
+    "ModelConfig",
+    "Reproduces",
+    "TrainingConfig",
+    "dump_config",
+    "load_config",
+    "parse_config",
+]
 
 
 class Reproduces(Section):
@@ -60,15 +69,33 @@ class TrainingConfig(Section):
     average_checkpoints: int = Field(default=5, ge=1)
     #: Longest source or target in tokens; longer training pairs are left out and counted.
     max_tokens: int = Field(default=256, ge=2)
+    #: Cut such pairs off after ``max_tokens`` instead, in training and validation; of pairs alone.
+    truncate: bool = False
+
+
+class DecodingConfig(Section):
+    """How output is searched for where the command line does not say; the number of hypotheses is always its."""
+
+    #: Exponent of the length penalty of beam search.
+    length_penalty: float = Field(default=0.6, ge=0.0)
+    #: No run of so many tokens occurs twice in an output; 0 allows all.
+    no_repeat_ngram: int = Field(default=0, ge=0)
+    #: Fewest tokens of an output.
+    min_length: int = Field(default=0, ge=0)
+    #: Most tokens of an output; 0 leaves it to the length of the input and the model's positions.
+    max_length: int = Field(default=0, ge=0)
+    #: An input too long for the model: translate it in pieces, or read its first ``training.max_tokens`` tokens alone.
+    long_input: Literal["split", "truncate"] = "split"
 
 
 class Config(Section):
-    """A whole preset: its name, the published row it reproduces if any, model and training."""
+    """A whole preset: its name, the published row it reproduces if any, model, training and decoding."""
 
     name: str
     reproduces: Reproduces | None = None
     model: ModelConfig
     training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig | None = None
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:

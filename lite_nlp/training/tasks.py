@@ -13,6 +13,7 @@ from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, Work, short_rows
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.truncation import TruncatedRows
 
 __all__ = ["Batches", "SplitChoice", "Task", "TranslationTask"]
 
@@ -97,6 +98,10 @@ class TranslationTask:
     ) -> None:
         self._config = config
         self._splits: dict[SplitChoice, SplitRows] = {"train": train, "valid": valid}
+        if config.training.truncate:
+            self._splits = {
+                name: TruncatedRows(split, max_tokens=self._max_tokens(name)) for name, split in self._splits.items()
+            }
         self._languages = dict(languages)
         self._evaluate = dict(evaluate or {})
 
@@ -106,7 +111,7 @@ class TranslationTask:
         return tuple(self._evaluate)
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> EpochBatches:
-        """See :class:`Task`; pairs with a side that is too long are left out."""
+        """See :class:`Task`; pairs with a side that is too long are left out, or cut off where the config says so."""
         training, learning = self._config.training, split == "train"
         name = "training" if learning else "validation"
         pairs, rows, max_tokens = self._splits[split], self._rows(split), self._max_tokens(split)
@@ -118,6 +123,11 @@ class TranslationTask:
             )
         if left_out:
             say(f"{name} split: {left_out} of {len(pairs)} pairs left out, longer than {max_tokens} tokens")
+        if isinstance(pairs, TruncatedRows) and (pairs.cut_sources or pairs.cut_targets):
+            say(
+                f"{name} split: {pairs.cut_sources} sources and {pairs.cut_targets} targets of {len(pairs)} pairs cut"
+                f" off after {max_tokens} tokens"
+            )
         return EpochBatches(
             split=pairs,
             rows=rows,
@@ -154,12 +164,21 @@ class TranslationTask:
 
     def facts(self) -> dict[str, Any]:
         """See :class:`Task`."""
-        return {"languages": self._languages, "train_pairs": len(self._rows("train"))}
+        facts: dict[str, Any] = {"languages": self._languages, "train_pairs": len(self._rows("train"))}
+        train = self._splits["train"]
+        if isinstance(train, TruncatedRows):
+            facts["truncated"] = {
+                "max_tokens": train.max_tokens,
+                "sources": train.cut_sources,
+                "targets": train.cut_targets,
+            }
+        return facts
 
     def _max_tokens(self, split: SplitChoice) -> int:
         """Longest side of a pair, without the end mark, which takes a position too."""
         positions = self._config.model.max_positions - 1
-        return min(self._config.training.max_tokens, positions) if split == "train" else positions
+        training = self._config.training
+        return min(training.max_tokens, positions) if split == "train" or training.truncate else positions
 
     def _rows(self, split: SplitChoice) -> Rows:
         return short_rows(self._splits[split], max_tokens=self._max_tokens(split))
