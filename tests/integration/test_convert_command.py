@@ -8,7 +8,7 @@ import torch
 
 from lite_nlp.data.corpus import open_data
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import load_config
+from lite_nlp.models.config import Config, ModelConfig, load_config
 from lite_nlp.models.directory import load_model_directory, save_model_directory
 from tests.integration.conftest import LiteNlp
 from tests.integration.tiny_training import write_files
@@ -145,3 +145,29 @@ def test_an_output_is_kept_and_a_model_is_converted_once(lite_nlp: LiteNlp, home
     done = lite_nlp("convert", "t2r", linear, "--out", tmp_path / "twice")
     assert done.code == 1
     assert "linear: expected softmax self-attention in the decoder to convert, found 't2r'" in done.message
+
+
+def test_a_language_model_has_self_attention_alone(lite_nlp: LiteNlp, home: Path, tmp_path: Path) -> None:
+    tokenizer = open_data(home / "data").tokenizer
+    model = ModelConfig(
+        family="transformer",
+        architecture="language-model",
+        tgt_vocab_size=tokenizer.vocab_size,
+        embed_dim=16,
+        ffn_dim=16,
+        num_decoder_layers=2,
+        num_heads=2,
+    )
+    save_model_directory(
+        tmp_path / "text",
+        config=Config(name="text", model=model),
+        state=build_model(model).state_dict(),
+        tokenizer_json=tokenizer.to_json(),
+        metrics={},
+    )
+    content = lite_nlp.json("convert", "t2r", tmp_path / "text", "--feature-size", "4", "--out", tmp_path / "linear")
+    assert content["converted"] == {"causal": True, "cross": False}
+    assert content["state_bytes"] == 4 * 2 * (16 * 4 + 2 * 4)
+    done = lite_nlp("convert", "t2r", tmp_path / "text", "--cross", "8", "--out", tmp_path / "crossed")
+    assert done.code == 1
+    assert "text: expected cross-attention to convert, found a language-model" in done.message
