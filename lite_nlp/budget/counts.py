@@ -102,6 +102,25 @@ class ModelCount:
         return self.params_paper - sum(cost.vectors for cost in self.costs)
 
     @property
+    def params_encoder(self) -> int:
+        """Parameters of the encoder's layers or of an LSTM's cells, as R2D2's tables of classifiers count."""
+        return sum(cost.params for cost in self._encoder)
+
+    @property
+    def params_encoder_weights(self) -> int:
+        """The encoder's matrices alone."""
+        return sum(cost.params - cost.vectors for cost in self._encoder)
+
+    @property
+    def params_encoder_partly_biased(self) -> int:
+        """The encoder without the biases of its attention: what R2D2's table of agreement models comes out with."""
+        return self.params_encoder - sum(cost.vectors for cost in self._encoder if cost.part == "encoder.attention")
+
+    @property
+    def _encoder(self) -> tuple[Cost, ...]:
+        return tuple(cost for cost in self.costs if cost.part.partition(".")[0] == "encoder")
+
+    @property
     def macs_paper(self) -> int:
         """Mult-Adds in the ``paper`` convention."""
         return self.macs("paper")

@@ -21,11 +21,12 @@ recurrence that T2R describes (section 2.2), in both conventions.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 
-from lite_nlp.budget.blocks import Rows, linear
+from lite_nlp.budget.blocks import Rows
+from lite_nlp.budget.classifiers import count_pair_classifier, count_sequence_classifier
 from lite_nlp.budget.counts import Cost, ModelCount, Operation, sum_costs
-from lite_nlp.budget.stacks import Cross, input_costs, stack_costs
+from lite_nlp.budget.language_models import count_language_model
+from lite_nlp.budget.stacks import Cross, input_costs, output_costs, stack_costs
 from lite_nlp.errors import ConfigError
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.specs import decoder_specs, encoder_specs
@@ -38,20 +39,36 @@ def count_model(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, bea
 
     Args:
         model: The architecture.
-        src_len: Source tokens, end mark included.
-        tgt_len: Target tokens, end mark included: the number of decoder steps.
+        src_len: Source tokens, end mark included; those of a classifier's only or first sentence; a language
+            model has none.
+        tgt_len: Target tokens, end mark included: the number of decoder steps; those of a pair-classifier's second
+            sentence.
         beam: Hypotheses that every step extends; the ``paper`` convention knows no beam and stays as it is.
 
     Raises:
-        ConfigError: If a length is below 1 or beyond the model's ``max_positions``, or the beam is below 1.
+        ConfigError: If a length is below 1 or beyond the model's ``max_positions``, or the beam is below 1, or is not
+            1 although the model searches nothing.
     """
     if beam < 1:
         raise ConfigError(f"beam: expected at least 1 hypothesis, found {beam}")
-    for name, length in (("source", src_len), ("target", tgt_len)):
+    if beam > 1 and not model.has_decoder:
+        raise ConfigError(f"beam: expected 1 with a {model.architecture}, which searches nothing, found {beam}")
+    lengths = {"source": src_len, "target": tgt_len}
+    if model.architecture == "sequence-classifier":
+        del lengths["target"]
+    if model.architecture == "language-model":
+        del lengths["source"]
+    for name, length in lengths.items():
         if not 1 <= length <= model.max_positions:
             raise ConfigError(
                 f"{name} length: expected 1 to {model.max_positions} tokens (model.max_positions), found {length}"
             )
+    if model.architecture == "sequence-classifier":
+        return count_sequence_classifier(model, src_len=src_len)
+    if model.architecture == "pair-classifier":
+        return count_pair_classifier(model, src_len=src_len, tgt_len=tgt_len)
+    if model.architecture == "language-model":
+        return count_language_model(model, tgt_len=tgt_len, beam=beam)
     source = Rows(paper=src_len, executed=src_len)
     target = Rows(paper=tgt_len, executed=tgt_len * beam)
     source_pairs = Rows(paper=src_len**2, executed=src_len**2)
@@ -66,7 +83,7 @@ def count_model(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, bea
         *stack_costs("encoder", model, encoder_specs(model), source, source_pairs),
         *input_costs("embeddings.target_input", model, target, target_pairs),
         *stack_costs("decoder", model, decoder_specs(model), target, target_pairs, cross),
-        *_output(model, target),
+        *output_costs(model, target),
     )
     return ModelCount(src_len=src_len, tgt_len=tgt_len, beam=beam, costs=sum_costs(costs))
 
@@ -76,17 +93,3 @@ def _tables(model: ModelConfig) -> Iterator[Cost]:
     yield Cost(part="embeddings.source", operation="embedding", params=model.src_vocab_size * model.table_dim)
     if model.tie_embeddings != "all":
         yield Cost(part="embeddings.target", operation="embedding", params=model.tgt_vocab_size * model.table_dim)
-
-
-def _output(model: ModelConfig, target: Rows) -> Iterator[Cost]:
-    """The way back to the tables' width, and the projection to the target vocabulary.
-
-    The latter is no part of the paper's Mult-Adds, but a large one of the device's.
-    """
-    width, before = model.table_dim, model.embed_dim
-    if width != before:
-        if model.embedding == "two-layer-linear":
-            yield linear("output.projection", before, before, target, bias=False)
-        yield linear("output.projection", before, width, target, bias=model.embedding == "safe")
-    vocabulary = linear("output", width, model.tgt_vocab_size, target, bias=False, operation="output")
-    yield replace(vocabulary, params=vocabulary.params if model.tie_embeddings == "none" else 0, paper=0)

@@ -27,8 +27,8 @@ Quantity = Literal["params", "macs", "params_change", "params_ratio", "macs_rati
 
 Verdict = Literal["rounds", "truncates", "off", "pending", "not reproducible"]
 
-#: Which of a count's parameter figures a paper prints.
-ParameterCount = Literal["total", "paper", "weights"]
+#: Which of a count's parameter figures a paper prints, or one row of it.
+ParameterCount = Literal["total", "paper", "weights", "encoder", "encoder_weights", "encoder_partly_biased"]
 
 _UNITS: Final = {
     "": Fraction(1),
@@ -166,7 +166,7 @@ def conformance() -> list[Cell]:
     baselines = {row["id"]: models[index] for index, row in enumerate(rows) if "id" in row}
     params = {name: paper["params"] for name, paper in published["papers"].items()}
     return [
-        _cell(row, cell, models[index], baselines, params[row["paper"]])
+        _cell(row, cell, models[index], baselines, row.get("params", params[row["paper"]]))
         for index, row in enumerate(rows)
         for cell in row["cells"]
     ]
@@ -222,7 +222,15 @@ def _figure(quantity: Quantity, model: ModelConfig, lengths: Mapping[str, int], 
     count = count_model(model, **lengths)
     if quantity in ("macs", "macs_ratio"):
         return count.macs_paper
-    return {"total": count.params_total, "paper": count.params_paper, "weights": count.params_weights}[params]
+    figures: dict[ParameterCount, int] = {
+        "total": count.params_total,
+        "paper": count.params_paper,
+        "weights": count.params_weights,
+        "encoder": count.params_encoder,
+        "encoder_weights": count.params_encoder_weights,
+        "encoder_partly_biased": count.params_encoder_partly_biased,
+    }
+    return figures[params]
 
 
 def _relate(quantity: Quantity, own: int, baseline: int | None) -> Fraction:

@@ -26,7 +26,7 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
         if numbers:
             sizes[part] = sizes.get(part, 0) + numbers
 
-    if model.embedding == "safe":
+    if model.embedding == "safe" and model.has_decoder:
         add("embeddings.target_input", _attention("softmax", model.table_dim, 1, 0, tgt_len))
     for spec in decoder_specs(model):
         if spec.attention_dim:
