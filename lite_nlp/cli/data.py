@@ -9,8 +9,16 @@ import typer
 from typer.core import TyperCommand
 
 from lite_nlp.cli.console import print_json
-from lite_nlp.cli.data_report import print_pairs, print_text, report_progress, warn_skipped
-from lite_nlp.cli.data_sources import PairFiles, corpus_of_files, languages_of_files, published_corpus, text_corpus
+from lite_nlp.cli.data_report import print_examples, print_pairs, print_text, report_progress, warn_skipped
+from lite_nlp.cli.data_sources import (
+    PairFiles,
+    corpus_of_files,
+    languages_of_files,
+    published_corpus,
+    published_examples,
+    published_text,
+    text_corpus,
+)
 from lite_nlp.files import check_output
 
 if TYPE_CHECKING:
@@ -24,8 +32,21 @@ app = typer.Typer(help="Prepare corpora for training and evaluation.", no_args_i
 
 _PAIR_OPTIONS: Final = ("--train", "--valid", "--test")
 
-#: Names of the published corpora; listed here, since what knows them takes long to import.
-PUBLISHED: Final = ("multi30k", "tatoeba", "iwslt14", "wmt14-en-de", "wmt14-en-fr", "shakespeare")
+#: Names of the published corpora: pairs, labelled examples and running texts. They are listed here, since what knows
+#: them takes long to import.
+_PUBLISHED_PAIRS: Final = (
+    *("multi30k", "tatoeba", "iwslt14", "wmt14-en-de", "wmt14-en-fr", "wmt16-en-ro", "shakespeare", "cnn-dailymail"),
+)
+_PUBLISHED_EXAMPLES: Final = ("snli", "multinli", "agreement")
+_PUBLISHED_TEXTS: Final = ("wikitext-103", "tinyshakespeare")
+PUBLISHED: Final = (*_PUBLISHED_PAIRS, *_PUBLISHED_EXAMPLES, *_PUBLISHED_TEXTS)
+
+
+class Task(StrEnum):
+    """What pairs are for."""
+
+    TRANSLATION = "translation"
+    SUMMARIZATION = "summarization"
 
 
 class Normalization(StrEnum):
@@ -95,6 +116,13 @@ def prepare(
     test_text: Annotated[
         list[Path] | None, typer.Option("--test-text", metavar="FILE", help="The same, to test on.")
     ] = None,
+    task: Annotated[
+        Task | None,
+        typer.Option(
+            help="What pairs are for: those for summarization are long on one side; else translation.",
+            show_default=False,
+        ),
+    ] = None,
     src_lang: Annotated[str | None, typer.Option(help="Source language; else from the corpus or file name.")] = None,
     tgt_lang: Annotated[str | None, typer.Option(help="Target language; else from the corpus or file name.")] = None,
     vocab_size: Annotated[int, typer.Option(help="Tokens of the vocabulary, which two languages share.")] = 8000,
@@ -126,16 +154,14 @@ def prepare(
 
     files = {name: _pairs(f"--{name}", paths) for name, paths in (("train", train), ("valid", valid), ("test", test))}
     held_out = {"valid": valid_pairs, "test": test_pairs}
+    of_pairs = {
+        "--valid": valid, "--test": test, "--src-lang": src_lang, "--tgt-lang": tgt_lang,
+        "--valid-pairs": valid_pairs, "--test-pairs": test_pairs, "--task": task,
+    }  # fmt: skip
     _check_source({"--train": files["train"], "--tsv": tsv, "--text": text, "--corpus": corpus})
-    _check_text(
-        text,
-        with_text={"--valid-text": valid_text, "--test-text": test_text},
-        without={
-            "--valid": valid, "--test": test, "--src-lang": src_lang, "--tgt-lang": tgt_lang,
-            "--valid-pairs": valid_pairs, "--test-pairs": test_pairs,
-        },
-    )  # fmt: skip
+    _check_text(text, with_text={"--valid-text": valid_text, "--test-text": test_text}, without=of_pairs)
     _check_pairs(files, held_out, corpus=corpus, from_dir=from_dir)
+    _check_published(corpus, task, of_pairs)
     check_output(out_dir, force=force)
     vocabulary: dict[str, Any] = {
         "vocab_size": vocab_size,
@@ -143,11 +169,25 @@ def prepare(
         "normalization": normalization.value,
         "tokenizer": None if tokenizer is None else Tokenizer.load(tokenizer),
     }
-    if text:
+    if corpus in _PUBLISHED_EXAMPLES:
+        from lite_nlp.data.prepare_labelled import LabelledOptions, prepare_labelled
+
+        with report_progress() as on_progress:
+            examples = published_examples(corpus, from_dir, cache, on_progress)
+            labelled = prepare_labelled(
+                out_dir, examples, options=LabelledOptions(**vocabulary), force=force, on_progress=on_progress
+            )
+        warn_skipped(labelled.splits)
+        _show(out_dir, labelled, as_json=json, table=print_examples)
+        return
+    if text or corpus in _PUBLISHED_TEXTS:
         from lite_nlp.data.prepare_text import TextOptions, prepare_text
 
         with report_progress() as on_progress:
-            corpus_text = text_corpus(text, valid_text or [], test_text or [])
+            if corpus is None:
+                corpus_text = text_corpus(text or [], valid_text or [], test_text or [])
+            else:
+                corpus_text = published_text(corpus, from_dir, cache, on_progress)
             told = prepare_text(
                 out_dir, corpus_text, options=TextOptions(**vocabulary), force=force, on_progress=on_progress
             )
@@ -158,7 +198,7 @@ def prepare(
 
     with report_progress() as on_progress:
         if corpus is None:
-            pairs = corpus_of_files(files, held_out, tsv or [])
+            pairs = corpus_of_files(files, held_out, tsv or [], "translation" if task is None else task.value)
             languages = languages_of_files(files["train"], src_lang, tgt_lang)
         else:
             pairs, languages = published_corpus(corpus, from_dir, cache, (src_lang, tgt_lang), on_progress)
@@ -205,3 +245,12 @@ def _check_pairs(
             raise typer.BadParameter(f"--{name} and --{name}-pairs do not go with --corpus, which has its own splits.")
         if files[name] and held_out[name] is not None:
             raise typer.BadParameter(f"--{name} and --{name}-pairs exclude each other.")
+
+
+def _check_published(corpus: str | None, task: Task | None, of_pairs: Mapping[str, Any]) -> None:
+    """Options of pairs that do not go with a corpus that has none, or has its own task."""
+    for option, value in of_pairs.items():
+        if corpus in (*_PUBLISHED_EXAMPLES, *_PUBLISHED_TEXTS) and value is not None and value != []:
+            raise typer.BadParameter(f"{option} does not go with --corpus {corpus}, which is no pairs.")
+    if corpus is not None and task is not None:
+        raise typer.BadParameter("--task does not go with --corpus, which has its own.")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
 from rich.table import Table
@@ -13,10 +13,14 @@ from lite_nlp.cli.console import err, out, progress_bar
 if TYPE_CHECKING:
     from lite_nlp.data.corpus import DataInfo, SplitInfo
     from lite_nlp.data.holdout import SplitName
+    from lite_nlp.data.labelled import LabelledInfo, LabelledSplitInfo
     from lite_nlp.data.prepare import OnProgress
     from lite_nlp.data.running_text import TextInfo, TextSplitInfo
 
-__all__ = ["print_pairs", "print_text", "report_progress", "warn_skipped"]
+__all__ = ["print_examples", "print_pairs", "print_text", "report_progress", "warn_skipped"]
+
+#: With more labels than this, a table does not count each.
+_MOST_LABELS: Final = 6
 
 
 @contextmanager
@@ -33,7 +37,7 @@ def report_progress() -> Iterator["OnProgress"]:
         yield show
 
 
-def warn_skipped(splits: "Mapping[SplitName, SplitInfo | TextSplitInfo]") -> None:
+def warn_skipped(splits: "Mapping[SplitName, SplitInfo | LabelledSplitInfo | TextSplitInfo]") -> None:
     """Say on stderr which lines were skipped."""
     for name, split in splits.items():
         for reason, lines in split.skipped.items():
@@ -65,5 +69,23 @@ def print_text(path: Path, info: "TextInfo") -> None:
     for name, split in info.splits.items():
         skipped = sum(lines.count for lines in split.skipped.values())
         counts = (split.lines, split.words, split.bytes, split.tokens, skipped)
+        table.add_row(name, *(f"{count:,}" for count in counts))
+    out.print(table)
+
+
+def print_examples(path: Path, info: "LabelledInfo") -> None:
+    """The counts of labelled examples, those of each label among them where there are few."""
+    shown = info.labels if len(info.labels) <= _MOST_LABELS else []
+    table = Table(
+        title=f"{escape(str(path))}: {len(info.labels)} labels, sentences: {info.sentences}, "
+        f"{info.tokenizer.vocab_size:,} tokens"
+    )
+    table.add_column("split")
+    for column in ("examples", *map(escape, shown), "tokens", "skipped", "overlapping"):
+        table.add_column(column, justify="right")
+    for name, split in info.splits.items():
+        skipped = sum(lines.count for lines in split.skipped.values())
+        by_label = [split.by_label[label] for label in shown]
+        counts = (split.examples, *by_label, split.first_tokens + split.second_tokens, skipped, split.overlapping)
         table.add_row(name, *(f"{count:,}" for count in counts))
     out.print(table)

@@ -8,34 +8,53 @@ from typing import TYPE_CHECKING
 from lite_nlp.cli.console import err
 
 if TYPE_CHECKING:
+    from lite_nlp.data.corpus import PairTask
     from lite_nlp.data.holdout import SplitName
+    from lite_nlp.data.labelled_text import LabelledCorpus
     from lite_nlp.data.prepare import Corpus, OnProgress
     from lite_nlp.data.prepare_text import TextCorpus
     from lite_nlp.data.readers import PairSource
 
-__all__ = ["PairFiles", "corpus_of_files", "languages_of_files", "published_corpus", "text_corpus"]
+__all__ = [
+    "PairFiles",
+    "corpus_of_files",
+    "languages_of_files",
+    "published_corpus",
+    "published_examples",
+    "published_text",
+    "text_corpus",
+]
 
 #: Source and target files by split.
 PairFiles = Mapping[str, list[tuple[Path, Path]]]
 
 
-def corpus_of_files(files: PairFiles, held_out: Mapping[str, int | None], tsv: list[Path]) -> "Corpus":
-    """Sentence pairs in files, with the splits that are given or asked for."""
+def corpus_of_files(
+    files: PairFiles, held_out: Mapping[str, int | None], tsv: list[Path], task: "PairTask"
+) -> "Corpus":
+    """Pairs in files, with the splits that are given or asked for; those to summarize may be long and unlike."""
     from lite_nlp.data.holdout import HoldOut
     from lite_nlp.data.prepare import Corpus
-    from lite_nlp.data.readers import TextFiles, TsvFile
+    from lite_nlp.data.readers import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS, TextFiles, TsvFile
 
-    splits: dict[SplitName, list[PairSource]] = {"train": [*map(TsvFile, tsv)]}
+    long = task == "summarization"
+    bound = MAX_DOCUMENT_CHARACTERS if long else MAX_CHARACTERS
+    splits: dict[SplitName, list[PairSource]] = {
+        "train": [TsvFile(path, check_ratio=not long, max_characters=bound) for path in tsv]
+    }
     names: tuple[SplitName, ...] = ("train", "valid", "test")
     for name in names:
-        splits.setdefault(name, []).extend(TextFiles(*pair, check_ratio=name == "train") for pair in files[name])
+        splits.setdefault(name, []).extend(
+            TextFiles(*pair, check_ratio=name == "train" and not long, max_characters=bound) for pair in files[name]
+        )
     # Who brings a split of their own wants no other, unless they say how many pairs.
     default = 0 if splits["valid"] or splits["test"] else None
     rule = HoldOut(
         valid_pairs=default if held_out["valid"] is None else held_out["valid"],
         test_pairs=default if held_out["test"] is None else held_out["test"],
     )
-    return Corpus(splits={name: given for name, given in splits.items() if given}, rule=rule if rule.splits else None)
+    given = {name: sources for name, sources in splits.items() if sources}
+    return Corpus(splits=given, rule=rule if rule.splits else None, task=task)
 
 
 def languages_of_files(train: list[tuple[Path, Path]], src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
@@ -54,8 +73,9 @@ def published_corpus(
     on_progress: "OnProgress",
 ) -> tuple["Corpus", tuple[str, str]]:
     """A published corpus, from a copy or downloaded, and its languages in the direction that is asked for."""
+    from lite_nlp.data.corpora import CORPORA
     from lite_nlp.data.download import default_cache
-    from lite_nlp.data.named import CORPORA, corpus_languages, download_corpus, local_corpus
+    from lite_nlp.data.named import corpus_languages, download_corpus, local_corpus
 
     corpus = CORPORA[name]
     languages = corpus_languages(corpus, *asked)
@@ -72,3 +92,31 @@ def text_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "Text
     splits: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
     given = {name: paths for name, paths in splits.items() if paths}
     return TextCorpus(splits=given, hold_out=set(given) == {"train"})
+
+
+def published_examples(
+    name: str, from_dir: Path | None, cache: Path | None, on_progress: "OnProgress"
+) -> "LabelledCorpus":
+    """Published labelled examples, from a copy or downloaded."""
+    from lite_nlp.data.corpora import EXAMPLES
+    from lite_nlp.data.download import default_cache
+    from lite_nlp.data.named import download_examples, local_examples
+
+    corpus = EXAMPLES[name]
+    if from_dir is not None:
+        return local_examples(corpus, from_dir)
+    err.print(f"{corpus.name}: {corpus.about}", markup=False, soft_wrap=True)
+    return download_examples(corpus, cache or default_cache(), on_progress=on_progress)
+
+
+def published_text(name: str, from_dir: Path | None, cache: Path | None, on_progress: "OnProgress") -> "TextCorpus":
+    """Published running text, from a copy or downloaded."""
+    from lite_nlp.data.corpora import TEXTS
+    from lite_nlp.data.download import default_cache
+    from lite_nlp.data.named import download_text, local_text
+
+    corpus = TEXTS[name]
+    if from_dir is not None:
+        return local_text(corpus, from_dir)
+    err.print(f"{corpus.name}: {corpus.about}", markup=False, soft_wrap=True)
+    return download_text(corpus, cache or default_cache(), on_progress=on_progress)

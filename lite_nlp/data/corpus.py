@@ -28,6 +28,7 @@ __all__ = [
     "DataKind",
     "Facts",
     "Languages",
+    "PairTask",
     "SkippedLines",
     "SplitInfo",
     "TokenizerInfo",
@@ -38,6 +39,9 @@ __all__ = [
 ]
 
 DataKind = Literal["pairs", "text", "labelled"]
+
+#: What pairs are for: it decides what a model's output is measured by.
+PairTask = Literal["translation", "summarization"]
 
 #: What a directory of each kind holds, for messages.
 _CONTENTS: Final[dict[str, str]] = {
@@ -108,6 +112,7 @@ class DataInfo(Facts):
 
     schema_version: Literal[1]
     kind: Literal["pairs"] = "pairs"
+    task: PairTask = "translation"
     languages: Languages
     tokenizer: TokenizerInfo
     splits: dict[SplitName, SplitInfo]

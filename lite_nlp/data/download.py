@@ -22,7 +22,7 @@ from lite_nlp import __version__
 from lite_nlp.errors import DataError, OutputError
 from lite_nlp.files import atomic_directory
 
-__all__ = ["Archive", "default_cache", "extract", "fetch"]
+__all__ = ["Archive", "OnProgress", "default_cache", "extract", "fetch", "open_archive"]
 
 #: Called with a label, kilobytes done, and kilobytes in all where that is known.
 OnProgress = Callable[[str, int, int | None], None]
@@ -50,8 +50,8 @@ class Archive:
 
     @property
     def name(self) -> str:
-        """The last part of the URL."""
-        return self.url.rsplit("/", 1)[-1]
+        """The last part of the URL's path."""
+        return urlsplit(self.url).path.rsplit("/", 1)[-1]
 
 
 def default_cache() -> Path:
@@ -197,16 +197,31 @@ def extract(archive: Path, members: Sequence[str], out: Path) -> list[Path]:
 
 def _extract(archive: Path, wanted: Mapping[str, Path]) -> None:
     missing = set(wanted)
-    try:
-        for member, file in _contents(archive):
+    with open_archive(archive) as members:
+        for member, file in members:
             if member in missing:
                 with wanted[member].open("wb") as copy:
                     shutil.copyfileobj(file, copy, _BLOCK_BYTES)
                 missing.remove(member)
-    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{archive}: expected a whole archive, found a damaged one: {error}") from error
     if missing:
         raise DataError(f"{archive}: expected it to hold {', '.join(sorted(missing))}, found no such file")
+
+
+@contextmanager
+def open_archive(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
+    """Open a tar or zip archive.
+
+    Yields:
+        Name and content of each regular file, in the order of the archive; a content is there until the next one is
+        asked for. A damage shows at the latest when the last one has been.
+
+    Raises:
+        DataError: If the archive is damaged.
+    """
+    try:
+        yield _contents(archive)
+    except (tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{archive}: expected a whole archive, found a damaged one: {error}") from error
 
 
 def _contents(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -11,7 +11,7 @@ from typing import Final, Literal, Protocol
 
 from lite_nlp.errors import DataError
 
-__all__ = ["DEFAULT_PAIRS", "Assignment", "EveryNth", "HoldOut", "SplitName", "SplitRule", "sentence_key"]
+__all__ = ["DEFAULT_PAIRS", "Assignment", "EveryNth", "HoldOut", "Shares", "SplitName", "SplitRule", "sentence_key"]
 
 SplitName = Literal["train", "valid", "test"]
 
@@ -110,6 +110,39 @@ class HoldOut:
                 f"{sizes[1]:,} for test, found {count:,}"
             )
         return chosen
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """Shares of the pairs by the hash of their source sentence, for corpora too large to hold much of in memory.
+
+    No source sentence of one split occurs in another, case, spaces and punctuation aside.
+
+    Attributes:
+        valid_percent: Share for validation, 0 to 100.
+        test_percent: Share for the test; both leave something to train on.
+    """
+
+    valid_percent: int
+    test_percent: int
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """Both."""
+        return ("valid", "test")
+
+    def fit(self, pairs: Iterator[tuple[str, str]]) -> "Shares":
+        """Nothing needs to be known."""
+        del pairs
+        return self
+
+    def split_of(self, index: int, src: str, tgt: str) -> SplitName:
+        """See :class:`Assignment`."""
+        del index, tgt
+        place = sentence_key(src) % 100
+        if place < self.valid_percent:
+            return "valid"
+        return "test" if place < self.valid_percent + self.test_percent else "train"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from lite_nlp.data.corpus import (
     TOKENIZER_FILE,
     DataInfo,
     Languages,
+    PairTask,
     SkippedLines,
     SplitInfo,
     TokenizerInfo,
@@ -43,10 +44,12 @@ class Corpus:
     Attributes:
         splits: For each split, the texts it is made of, one after the other; ``train`` must be there.
         rule: How to take other splits out of ``train``; None to take none.
+        task: What the pairs are for.
     """
 
     splits: Mapping[SplitName, Sequence[PairSource]]
     rule: SplitRule | None = None
+    task: PairTask = "translation"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,6 +104,7 @@ def prepare_data(
         (partial / TOKENIZER_FILE).write_bytes(tokenizer.to_json())
         info = DataInfo(
             schema_version=1,
+            task=corpus.task,
             languages=Languages(src=options.src_lang, tgt=options.tgt_lang),
             tokenizer=TokenizerInfo(
                 sha256=tokenizer.sha256,

@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from lite_nlp.data.holdout import EveryNth, HoldOut, sentence_key
+from lite_nlp.data.holdout import EveryNth, HoldOut, Shares, sentence_key
 from lite_nlp.errors import DataError
 
 
@@ -77,3 +77,14 @@ def test_every_nth_pair_validates():
     assert [src for src, _ in splits["valid"]] == ["s 4", "s 8"]
     assert len(splits["train"]) == 7
     assert EveryNth(4).splits == ("valid",)
+
+
+def test_shares_are_about_as_large_as_asked_and_disjoint():
+    pairs = [(f"sentence {i}", "x") for i in range(20_000)] * 2
+    splits = divide(Shares(valid_percent=1, test_percent=90), pairs)
+    # Half of the rows are repetitions: 20,000 draws, of which a share p differs by sqrt(p (1 - p) / 20,000).
+    for name, share in (("valid", 0.01), ("test", 0.9), ("train", 0.09)):
+        assert len(splits[name]) / len(pairs) == pytest.approx(share, abs=5 * (share * (1 - share) / 20_000) ** 0.5)
+    texts = {name: {src for src, _ in splits[name]} for name in ("train", "valid", "test")}
+    assert sum(map(len, texts.values())) == 20_000
+    assert Shares(valid_percent=1, test_percent=90).splits == ("valid", "test")

@@ -1,4 +1,6 @@
 import gzip
+import hashlib
+import json
 import threading
 import zipfile
 from dataclasses import replace
@@ -8,17 +10,23 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lite_nlp.cli.data import PUBLISHED
+from lite_nlp.data.corpora import CORPORA, EXAMPLES, TEXTS
 from lite_nlp.data.download import Archive
-from lite_nlp.data.holdout import EveryNth, HoldOut
+from lite_nlp.data.holdout import EveryNth, HoldOut, Shares
 from lite_nlp.data.named import (
-    CORPORA,
     Columns,
+    Stories,
     Text,
     corpus_languages,
     download_corpus,
+    download_examples,
+    download_text,
     local_corpus,
+    local_examples,
+    local_text,
 )
-from lite_nlp.data.readers import ignore_bad_line
+from lite_nlp.data.readers import MAX_DOCUMENT_CHARACTERS, ignore_bad_line
+from lite_nlp.data.stories import split_story
 from lite_nlp.errors import DataError
 from tests.unit.data.archives import write_tar
 
@@ -39,7 +47,7 @@ def mirror(tmp_path):
         base = f"http://127.0.0.1:{server.server_port}"
 
         def led_here(name):
-            corpus = CORPORA[name]
+            corpus = (CORPORA | EXAMPLES | TEXTS)[name]
             return replace(
                 corpus,
                 parts={split: [moved(part, base) for part in parts] for split, parts in corpus.parts.items()},
@@ -56,6 +64,10 @@ def moved(part, base):
 
     if isinstance(part, Columns):
         return Columns(here(part.archive), part.member, part.columns)
+    if isinstance(part, Stories):
+        return Stories(tuple(map(here, part.archives)), here(part.addresses))
+    if isinstance(part, Text):
+        return replace(part, archive=here(part.archive))
     return {language: Text(here(text.archive), text.member, text.markup) for language, text in part.items()}
 
 
@@ -78,14 +90,16 @@ def pairs_of(corpus, split):
 
 
 def test_the_command_line_lists_every_corpus():
-    assert tuple(CORPORA) == PUBLISHED
+    assert (*CORPORA, *EXAMPLES, *TEXTS) == PUBLISHED
 
 
 def test_every_corpus_has_a_way_to_each_split():
-    for name, corpus in CORPORA.items():
+    for name, corpus in {**CORPORA, **EXAMPLES}.items():
         assert corpus.name == name
         taken = corpus.rule.splits if corpus.rule else ()
-        assert {*corpus.parts, *taken} == {"train", "valid", "test"} == set(corpus.stems)
+        assert {*corpus.parts, *taken} == {"train", "valid", "test"}
+    assert all(set(corpus.stems) == {"train", "valid", "test"} for corpus in CORPORA.values())
+    assert all(corpus.name == name for name, corpus in TEXTS.items())
 
 
 def test_multi30k_is_one_gzip_file_per_language(mirror, tmp_path):
@@ -177,6 +191,162 @@ def test_wmt_en_fr_reads_gzip_members_of_a_tar(mirror, tmp_path):
     assert len(pairs_of(corpus, "train")) == 6
     assert pairs_of(corpus, "train")[-1] == ("giga en 1", "giga fr 1")
     assert len(pairs_of(corpus, "test")) == 2
+
+
+def test_wmt_en_ro_reads_a_zip_and_sgml(mirror, tmp_path):
+    root, led_here = mirror
+    stem = "training-parallel-ep-v8/europarl-v8.ro-en"
+    files = {f"{stem}.{language}": lines(language, "europarl", 2) for language in ("en", "ro")}
+    write_tar(root / "training-parallel-ep-v8.tgz", files)
+    with zipfile.ZipFile(root / "en-ro.txt.zip", "w") as archive:
+        for language in ("en", "ro"):
+            archive.writestr(f"SETIMES.en-ro.{language}", lines(language, "setimes", 1))
+    for name, folder in (("dev", "dev/newsdev2016"), ("test", "test/newstest2016")):
+        sides = {
+            f"{folder}-enro-{side}.{lang}.sgm": sgm(lang, name, 2) for side, lang in (("src", "en"), ("ref", "ro"))
+        }
+        write_tar(root / f"{name}.tgz", sides)
+    corpus = download(led_here("wmt16-en-ro"), tmp_path / "cache")
+    assert pairs_of(corpus, "train")[1:] == [("europarl en 1", "europarl ro 1"), ("setimes en 0", "setimes ro 0")]
+    assert pairs_of(corpus, "valid") == [("dev en 0", "dev ro 0"), ("dev en 1", "dev ro 1")]
+    assert pairs_of(corpus, "test")[0] == ("test en 0", "test ro 0")
+
+
+def story_file(address):
+    return f"{hashlib.sha1(address.encode(), usedforsecurity=False).hexdigest()}.story"
+
+
+def write_stories(root, **splits):
+    """A story in either archive for each address, and the lists of addresses; one story is in no list."""
+    names = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
+    for split, addresses in splits.items():
+        (root / names[split]).write_text("".join(f"{address}\n" for address in addresses))
+    addresses = ["http://not/listed", *(address for listed in splits.values() for address in listed)]
+    stories = {
+        f"cnn/stories/{story_file(address)}": (
+            f"At {address}.\n\nMore of it.\n\n@highlight\n\nFirst point\n\n@highlight\n\nIs it {address}?\n"
+        ).encode()
+        for address in addresses
+    }
+    half = len(stories) // 2
+    write_tar(root / "cnn_stories.tgz", dict(list(stories.items())[:half]))
+    write_tar(root / "dailymail_stories.tgz", dict(list(stories.items())[half:]))
+
+
+def test_cnn_dailymail_is_picked_by_address(mirror, tmp_path):
+    root, led_here = mirror
+    write_stories(root, train=["http://a", "http://b", "http://c"], valid=["http://d"], test=["http://e"])
+    corpus = download(led_here("cnn-dailymail"), tmp_path / "cache")
+    assert corpus.task == "summarization"
+    assert pairs_of(corpus, "train") == [
+        (f"At http://{name}. More of it.", f"First point. Is it http://{name}?") for name in "abc"
+    ]
+    assert pairs_of(corpus, "test") == [("At http://e. More of it.", "First point. Is it http://e?")]
+    assert corpus.splits["valid"][0].max_characters == MAX_DOCUMENT_CHARACTERS
+    assert not corpus.splits["train"][0].check_ratio
+
+
+def test_a_listed_story_that_is_not_there_is_an_error_each_time(mirror, tmp_path):
+    root, led_here = mirror
+    write_stories(root, train=["http://a"], valid=["http://d"], test=["http://e"])
+    (root / "all_test.txt").write_text("http://e\nhttp://nowhere\n")
+    for _ in range(2):
+        with pytest.raises(DataError, match=rf"1 missing, {story_file('http://nowhere')} for one"):
+            download(led_here("cnn-dailymail"), tmp_path / "cache")
+
+
+def test_stories_without_highlights_or_article_are_empty_on_that_side():
+    assert split_story("One.\n\nTwo.\n") == ("One. Two.", "")
+    assert split_story("\n@highlight\n\nPoint\n") == ("", "Point.")
+    assert split_story("A b\tc\n@highlight\n'Quoted'\n@highlight\nHow?\n") == ("A b c", "'Quoted' How?")
+
+
+def examples_of(corpus, split):
+    return [
+        (example.label, example.first, example.second)
+        for source in corpus.splits[split]
+        for example in source.examples(ignore_bad_line)
+    ]
+
+
+def inference(split, *labels):
+    return "".join(
+        json.dumps({"gold_label": label, "sentence1": f"{split}  premise\t{n}", "sentence2": "Ja, ü.", "pairID": "x"})
+        + "\n"
+        for n, label in enumerate(labels)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "stem", "members"),
+    [
+        ("snli", "snli_1.0", ("train", "dev", "test")),
+        ("multinli", "multinli_1.0", ("train", "dev_matched", "dev_mismatched")),
+    ],
+)
+def test_inference_is_json_lines_without_pairs_that_have_no_label(mirror, tmp_path, name, stem, members):
+    root, led_here = mirror
+    with zipfile.ZipFile(root / f"{stem}.zip", "w") as archive:
+        for split in members:
+            archive.writestr(f"{stem}/{stem}_{split}.jsonl", inference(split, "neutral", "-", "entailment"))
+    corpus = download_examples(led_here(name), tmp_path / "cache", on_progress=lambda *step: None)
+    assert corpus.sentences == 2
+    assert examples_of(corpus, "valid") == [
+        ("neutral", f"{members[1]} premise 0", "Ja, ü."),
+        ("entailment", f"{members[1]} premise 2", "Ja, ü."),
+    ]
+    assert examples_of(corpus, "test")[0][1] == f"{members[2]} premise 0"
+
+
+def test_agreement_is_what_comes_before_the_verb(mirror, tmp_path):
+    root, led_here = mirror
+    table = (
+        "sentence\torig_sentence\tverb_pos\tverb_index\n"
+        "the keys to the cabinet are here .\tx\tVBP\t6\n"
+        '"he said ""no"" and leaves ."\tx\tVBZ\t5\n'
+    )
+    (root / "agr_50_mostcommon_10K.tsv.gz").write_bytes(gzip.compress(table.encode()))
+    corpus = download_examples(led_here("agreement"), tmp_path / "cache", on_progress=lambda *step: None)
+    assert examples_of(corpus, "train") == [
+        ("plural", "the keys to the cabinet", ""),
+        ("singular", 'he said "no" and', ""),
+    ]
+    assert corpus.rule == Shares(valid_percent=1, test_percent=90)
+
+
+@pytest.mark.parametrize("content", ["{}\n", "no json\n"])
+def test_another_format_than_published_is_reported(mirror, tmp_path, content):
+    root, led_here = mirror
+    with zipfile.ZipFile(root / "snli_1.0.zip", "w") as archive:
+        for split in ("train", "dev", "test"):
+            archive.writestr(f"snli_1.0/snli_1.0_{split}.jsonl", content)
+    with pytest.raises(DataError, match=r"train\.jsonl: expected the format of the published corpus, found"):
+        download_examples(led_here("snli"), tmp_path / "cache", on_progress=lambda *step: None)
+
+
+def test_running_texts(mirror, tmp_path):
+    root, led_here = mirror
+    with zipfile.ZipFile(root / "wikitext-103-v1.zip", "w") as archive:
+        for split in ("train", "valid", "test"):
+            archive.writestr(f"wikitext-103/wiki.{split}.tokens", f" \n = {split} = \n")
+    corpus = download_text(led_here("wikitext-103"), tmp_path / "cache", on_progress=lambda *step: None)
+    assert corpus.splits["valid"][0].read_text() == " \n = valid = \n"
+    assert not corpus.hold_out
+    (root / "input.txt").write_text("First Citizen:\n")
+    corpus = download_text(led_here("tinyshakespeare"), tmp_path / "cache", on_progress=lambda *step: None)
+    assert corpus.hold_out
+    assert corpus.splits["train"][0].read_text() == "First Citizen:\n"
+
+
+def test_local_copies_of_examples_and_texts(tmp_path):
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.tsv").write_text(f"yes\t{split} one\t{split} two\n")
+    (tmp_path / "train.txt.gz").write_bytes(gzip.compress(b"text\n"))
+    corpus = local_examples(EXAMPLES["snli"], tmp_path)
+    assert examples_of(corpus, "test") == [("yes", "test one", "test two")]
+    assert local_text(TEXTS["tinyshakespeare"], tmp_path).splits == {"train": [tmp_path / "train.txt.gz"]}
+    with pytest.raises(DataError, match=r"expected a copy of wikitext-103, found no valid\.txt\[\.gz\], test\.txt"):
+        local_text(TEXTS["wikitext-103"], tmp_path)
 
 
 def test_shakespeare_is_plain_text(mirror, tmp_path):
