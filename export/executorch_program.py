@@ -112,6 +112,8 @@ def prepare_program(program: ExportedProgram) -> ExportedProgram:
             _ATEN.permute.default: _permute,
         }
     )
+    # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
+    rewritten._constants = dict(rewritten._constants)
     _keep_tied_table(rewritten)
     return rewritten
 

@@ -90,6 +90,7 @@ def export_bundle(
     proof: Proof,
     force: bool = False,
     report: Callable[[str], None] = lambda message: None,
+    accept: Callable[[Path], None] = lambda bundle: None,
 ) -> Manifest:
     """Export a model; the bundle appears only after both runtimes gave the model's own tokens from it.
 
@@ -101,6 +102,7 @@ def export_bundle(
         proof: Sentences to prove it with.
         force: Whether an existing file may be overwritten.
         report: Told of each stage as it begins.
+        accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
 
     Returns:
         The manifest of the bundle.
@@ -137,6 +139,7 @@ def export_bundle(
         manifest = manifest.model_copy(update={"parity": _prove(partial, proof, report)})
         write_archive(partial, manifest=manifest, files=files)
         open_bundle(partial)
+        accept(partial)
     return manifest
 
 

@@ -25,7 +25,7 @@ from lite_nlp.cli.gate import (
 )
 from lite_nlp.cli.model_source import LoadedModel, load_model
 from lite_nlp.errors import RuntimeUnavailableError
-from lite_nlp.files import atomic_file, check_output
+from lite_nlp.files import check_output
 
 if TYPE_CHECKING:
     from export.pipeline import ModelCard
@@ -124,18 +124,21 @@ def export(
         src_rows=_proof_rows(loaded, bounds.source),
         options=SearchOptions(max_steps=min(_PROOF_STEPS, bounds.capacity)),
     )
-    with atomic_file(output) as weighed:
-        manifest = export_bundle(
-            weighed,
-            model=loaded.encoder_decoder,
-            card=_describe(loaded),
-            bounds=bounds,
-            proof=proof,
-            report=lambda message: err.print(message, markup=False, soft_wrap=True),
-        )
-        # Before the bundle is put in place: one that is too large is not left behind, nor an older one lost.
-        size_bytes = weighed.stat().st_size
+
+    def accept(bundle: Path) -> None:
+        size_bytes = bundle.stat().st_size
         enforce_size(loaded.config.model, gate, target=named, size_bytes=size_bytes, bundle=True)
+
+    manifest = export_bundle(
+        output,
+        model=loaded.encoder_decoder,
+        card=_describe(loaded),
+        bounds=bounds,
+        proof=proof,
+        force=force,
+        report=lambda message: err.print(message, markup=False, soft_wrap=True),
+        accept=accept,
+    )
     if as_json:
         print_json(_to_json(output, manifest))
     else:
