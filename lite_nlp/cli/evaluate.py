@@ -1,6 +1,7 @@
-"""``lite-nlp evaluate``: BLEU and chrF of a model on a split of a data directory or on a pair of text files."""
+"""``lite-nlp evaluate``: how good a model is at its task, on a split of a data directory or on a pair of text files."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,8 @@ import typer
 from rich.table import Table
 
 from lite_nlp.cli.console import out, print_json, progress_bar
+from lite_nlp.cli.model_source import read_config, resolve_source
+from lite_nlp.cli.perplexity import evaluate_language_model
 from lite_nlp.cli.translator_source import (
     BatchOption,
     BeamOption,
@@ -16,6 +19,7 @@ from lite_nlp.cli.translator_source import (
     ModelArgument,
     NgramOption,
     OpenedTranslator,
+    Runtime,
     RuntimeOption,
     ThreadsOption,
     open_translator,
@@ -60,9 +64,28 @@ def evaluate(
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without regard to case.")] = False,
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Keep the translations here.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
+    context: Annotated[
+        int | None,
+        typer.Option("--context", min=0, help="Language models: least context of a scored token; else half --window."),
+    ] = None,
+    window: Annotated[
+        int | None,
+        typer.Option("--window", min=1, help="Language models: tokens read at once; else as in training."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Translate a test set and score it with sacreBLEU: BLEU and chrF with 95 % intervals and signatures."""
+    """Score a model: BLEU and chrF with 95 % intervals and signatures, or perplexity, as its architecture has it."""
+    architecture = read_config(resolve_source(model)).model.architecture
+    files = {"--input": input_path, "--reference": reference, "--output": output}
+    if architecture == "language-model":
+        _refuse(architecture, files | {"--runtime": runtime not in (None, Runtime.TORCH), "--beam": beam != 1})
+        evaluate_language_model(
+            model, data=data, split=split, window=window, context=context, threads=threads, as_json=as_json
+        )
+        return
+    # No context is a protocol too, so that 0 is not nothing.
+    _refuse(architecture, {"--context": context is not None, "--window": window})
+
     from lite_nlp.decoding.search import SearchOptions
 
     try:
@@ -97,6 +120,13 @@ def evaluate(
             "seconds": round(seconds, 3),
         }
     )
+
+
+def _refuse(architecture: str, options: Mapping[str, object]) -> None:
+    """Refuse options that have no meaning for an architecture."""
+    for option, value in options.items():
+        if value:
+            raise typer.BadParameter(f"{option} does not go with a model of architecture {architecture}.")
 
 
 def _read_test_set(data: Path | None, split: str | None, source: Path | None, reference: Path | None) -> _TestSet:
