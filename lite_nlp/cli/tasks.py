@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.errors import DataError
+from lite_nlp.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from lite_nlp.data.corpus import DataDirectory, DataKind
@@ -28,18 +28,26 @@ class TrainingData:
         path: The directory.
         tokenizer: Its tokenizer.
         task: Makes the task of training a config's model on the directory.
+        labels: Names of the classes, where it has labelled examples.
     """
 
     path: Path
     tokenizer: "Tokenizer"
     task: "Callable[[Config], Task[Any]]"
+    labels: tuple[str, ...] = ()
 
 
-def open_training_data(path: Path, config: "Config") -> TrainingData:
+def open_training_data(path: Path, config: "Config", *, vectors: Path | None = None) -> TrainingData:
     """Open the data directory ``path`` for training the config's model.
+
+    Args:
+        path: The directory.
+        config: Its architecture says which kind of data is wanted.
+        vectors: The file of pretrained word vectors that the embeddings are fixed to, for classifiers only.
 
     Raises:
         DataError: If it is no data directory, or of a kind that the model's architecture does not learn from.
+        ConfigError: If there are vectors for a model that cannot keep its embeddings as they are.
     """
     from lite_nlp.data.corpus import data_kind
 
@@ -49,11 +57,15 @@ def open_training_data(path: Path, config: "Config") -> TrainingData:
         raise DataError(
             f"{path}: model.architecture = {architecture!r} learns from {_MADE_BY[wanted]}, found {_MADE_BY[kind]}"
         )
-    return _OPENERS[wanted](path)
+    if wanted == "labelled":
+        return _open_labelled(path, vectors)
+    if vectors is not None:
+        raise ConfigError(f"--vectors: expected a classifier, found model.architecture = {architecture!r}")
+    return _open_text(path) if wanted == "text" else _open_pairs(path)
 
 
 def fit_vocabulary(config: "Config", data: TrainingData) -> "Config":
-    """The config with the vocabulary that the data has; where there are two vocabularies, it is joint.
+    """The config with the vocabulary and the labels that the data has; where there are two vocabularies, it is joint.
 
     Raises:
         ConfigError: If another key of the config does not go with its size.
@@ -62,6 +74,8 @@ def fit_vocabulary(config: "Config", data: TrainingData) -> "Config":
 
     size = data.tokenizer.vocab_size
     overrides = [f"model.{key}={size}" for key in config.model.vocab_sizes]
+    if data.labels:
+        overrides.append(f"model.num_classes={len(data.labels)}")
     return parse_config(
         dump_config(config), name=f"{config.name} with the vocabulary of {data.path}", overrides=overrides
     )
@@ -99,10 +113,33 @@ def _open_text(path: Path) -> TrainingData:
     return TrainingData(path, data.tokenizer, task)
 
 
-#: What each architecture learns from.
-_KINDS: "Final[dict[str, DataKind]]" = {"encoder-decoder": "pairs", "language-model": "text"}
+def _open_labelled(path: Path, vectors: Path | None) -> TrainingData:
+    from lite_nlp.data.labelled import open_labelled
+    from lite_nlp.files import sha256_file
 
-_OPENERS: "Final[dict[DataKind, Callable[[Path], TrainingData]]]" = {"pairs": _open_pairs, "text": _open_text}
+    data = open_labelled(path)
+
+    def task(config: "Config") -> "Task[Any]":
+        from lite_nlp.training.classification import ClassificationTask
+
+        return ClassificationTask(
+            config=config,
+            train=data.split("train"),
+            valid=data.split("valid"),
+            labels=data.info.labels,
+            vectors_sha256=None if vectors is None else sha256_file(vectors),
+        )
+
+    return TrainingData(path, data.tokenizer, task, labels=tuple(data.info.labels))
+
+
+#: What each architecture learns from.
+_KINDS: "Final[dict[str, DataKind]]" = {
+    "encoder-decoder": "pairs",
+    "language-model": "text",
+    "sequence-classifier": "labelled",
+    "pair-classifier": "labelled",
+}
 
 #: What the kinds are, and how a directory of each is made, for messages.
 _MADE_BY: "Final[dict[DataKind, str]]" = {

@@ -24,6 +24,7 @@ from lite_nlp.cli.tasks import TrainingData, fit_vocabulary, open_training_data
 from lite_nlp.errors import TrainingError
 
 if TYPE_CHECKING:
+    from lite_nlp.models.build import Model
     from lite_nlp.models.config import Config
 
 __all__ = ["train"]
@@ -40,6 +41,12 @@ def train(
     init_from: Annotated[
         str | None, typer.Option("--init-from", metavar="MODEL", help="Begin with the weights of this model.")
     ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            "--vectors", metavar="FILE", help="Classifiers: fix the embeddings to these word vectors (GloVe's format)."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the run in --out.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
     max_params: MaxParamsOption = MAX_PARAMS,
@@ -54,18 +61,20 @@ def train(
     """
     if resume and force:
         raise typer.BadParameter("--resume goes on with a run, --force throws it away: expected one of them")
+    if vectors is not None and init_from is not None:
+        raise typer.BadParameter("--vectors and --init-from both say what the embeddings are: expected one of them")
     limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params)
     gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
     from lite_nlp.models.config import load_config
 
     loaded = load_config(config, overrides or ())
-    opened = open_training_data(data, loaded)
+    opened = open_training_data(data, loaded, vectors=vectors)
     fitted = fit_vocabulary(loaded, opened)
     # Launchers number the processes; the first speaks for all, and all stop.
     enforce_budget(fitted.model, gate, target=config, quiet=os.environ.get("RANK", "0") != "0")
     metrics = _train(
         fitted, opened, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
-        announce_vocabulary=fitted != loaded,
+        vectors=vectors, announce_vocabulary=fitted != loaded,
     )  # fmt: skip
     if metrics is not None:
         _print_metrics(out_directory, metrics)
@@ -79,6 +88,7 @@ def _train(
     resume: bool,
     force: bool,
     init_from: str | None,
+    vectors: Path | None,
     announce_vocabulary: bool,
 ) -> dict[str, Any] | None:
     """Train in this process; the metrics in the first process, None in the others."""
@@ -92,10 +102,14 @@ def _train(
     try:
         if announce_vocabulary and accelerator.is_main_process:
             err.print(f"vocabulary: {data.tokenizer.vocab_size} types, as in {data.path}", markup=False)
+            if data.labels:
+                err.print(f"labels: {', '.join(data.labels)}", markup=False, soft_wrap=True)
         torch.manual_seed(config.training.seed)
         model = build_model(config.model)
         if init_from is not None:
             model.load_state_dict(_initial_weights(init_from, config, data))
+        if vectors is not None:
+            _fix_vectors(model, vectors, config, data, quiet=not accelerator.is_main_process)
         job = TrainingJob(
             config=config,
             model=model,
@@ -131,6 +145,22 @@ def _initial_weights(source: str, config: "Config", data: TrainingData) -> dict[
     if differences:
         raise TrainingError(f"--init-from {source}: expected a model of the config, found: {'; '.join(differences)}")
     return dict(loaded.model.state_dict())
+
+
+def _fix_vectors(model: "Model", path: Path, config: "Config", data: TrainingData, *, quiet: bool) -> None:
+    """Fix a classifier's embeddings to the word vectors in a file."""
+    import torch
+
+    from lite_nlp.data.vectors import read_vectors
+    from lite_nlp.models.build import as_classifier
+    from lite_nlp.models.pretrained import fix_embeddings
+
+    classifier = as_classifier(model, source="--vectors")
+    vectors = read_vectors(path, data.tokenizer, dim=config.model.table_dim, seed=config.training.seed)
+    fix_embeddings(classifier.embedding, torch.from_numpy(vectors.table))
+    if not quiet:
+        found, types = int(vectors.found.sum()), len(vectors.found)
+        err.print(f"vectors: {found} of {types} types are words of {path}, the others stay random", markup=False)
 
 
 def _print_metrics(path: Path, metrics: dict[str, Any]) -> None:
