@@ -16,7 +16,7 @@ from lite_nlp.budget.counts import GROUPS, Convention, Group
 from lite_nlp.budget.lengths import length_table
 from lite_nlp.budget.limits import Verdict, name_quantity
 from lite_nlp.budget.papers import read_published
-from lite_nlp.budget.report import CONVENTION_NAMES, VARIED_LENGTHS, BudgetReport
+from lite_nlp.budget.report import CONVENTION_NAMES, BudgetReport
 from lite_nlp.budget.tables import figure_name, graph_row_name, table_name
 
 __all__ = ["render_page"]
@@ -100,7 +100,7 @@ def render_page(report: BudgetReport) -> str:
         lengths=_lengths(report),
         growth={
             vary: {convention: report.growth(convention, vary) for convention in CONVENTION_NAMES}
-            for vary in VARIED_LENGTHS
+            for vary in report.varied
         },
         conventions=CONVENTIONS,
         parameter_counts=PARAMETER_COUNTS,
@@ -180,7 +180,7 @@ def _panels(report: BudgetReport) -> list[_Panel]:
 
 
 def _lengths(report: BudgetReport) -> list[_LengthsRow]:
-    columns = [report.over_lengths(convention, vary) for vary in VARIED_LENGTHS for convention in CONVENTION_NAMES]
+    columns = [report.over_lengths(convention, vary) for vary in report.varied for convention in CONVENTION_NAMES]
     return [
         _LengthsRow(length=rows[0].src_len, totals=tuple(row.total for row in rows))
         for rows in zip(*columns, strict=True)

@@ -85,10 +85,8 @@ class BudgetReport:
     @property
     def params_paper(self) -> int:
         """Parameters as the target's own paper counts them; the limit is always held against Lite Transformer's way."""
-        count = self.count
-        return {"total": count.params_total, "paper": count.params_paper, "weights": count.params_weights}[
-            self.paper_counts
-        ]
+        figure: int = getattr(self.count, f"params_{self.paper_counts}")
+        return figure
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -103,7 +101,19 @@ class BudgetReport:
     @property
     def state(self) -> dict[str, int]:
         """Numbers that one hypothesis keeps between decoder steps, per part."""
+        if not self.model.has_decoder:
+            return {}
         return count_state(self.model, src_len=self.count.src_len, tgt_len=self.count.tgt_len)
+
+    @property
+    def one_sequence(self) -> bool:
+        """Whether the model reads or writes a single sequence, as a language model does, and has only one length."""
+        return not (self.count.src_len and self.count.tgt_len)
+
+    @property
+    def varied(self) -> tuple[Varied, ...]:
+        """Which lengths can grow."""
+        return ("both",) if self.one_sequence else VARIED_LENGTHS
 
     def sections(self) -> tuple[Section, ...]:
         """Every group in which the model has parameters or work, with its parts."""
@@ -163,16 +173,21 @@ class BudgetReport:
             "state": {"numbers": sum(self.state.values()), "parts": self.state},
             "over_lengths": {
                 vary: [
-                    {"src": paper.src_len, "tgt": paper.tgt_len, "paper": paper.total, "executed": executed.total}
+                    {
+                        "src": paper.src_len if count.src_len else 0,
+                        "tgt": paper.tgt_len if count.tgt_len else 0,
+                        "paper": paper.total,
+                        "executed": executed.total,
+                    }
                     for paper, executed in zip(
                         self.over_lengths("paper", vary), self.over_lengths("executed", vary), strict=True
                     )
                 ]
-                for vary in VARIED_LENGTHS
+                for vary in self.varied
             },
             "growth": {
                 vary: {convention: self.growth(convention, vary) for convention in CONVENTION_NAMES}
-                for vary in VARIED_LENGTHS
+                for vary in self.varied
             },
         }
         if self.graphs is not None:

@@ -34,11 +34,13 @@ def budget_tables(report: BudgetReport) -> RenderableType:
     count = report.count
     beam = f", beam {count.beam}" if count.beam > 1 else ""
     # As a text it is shown as it is, whatever markup its words look like.
-    title = Text(f"{report.target} ({report.family}), {count.src_len} -> {count.tgt_len} tokens{beam}", "italic")
-    state = f"A hypothesis keeps {sum(report.state.values()):,} numbers from step to step."
+    lengths = f"{count.src_len or count.tgt_len}" if report.one_sequence else f"{count.src_len} -> {count.tgt_len}"
+    title = Text(f"{report.target} ({report.family}), {lengths} tokens{beam}", "italic")
+    keeps = f"A hypothesis keeps {sum(report.state.values()):,} numbers from step to step."
+    state = (keeps, "") if report.state else ()
     graphs = (_graphs_table(report, report.graphs), "") if report.graphs is not None else ()
     return Group(
-        title, "", _parts_table(report), "", state, "", _lengths_table(report), "", *graphs, _limits_table(report)
+        title, "", _parts_table(report), "", *state, _lengths_table(report), "", *graphs, _limits_table(report)
     )
 
 
@@ -93,7 +95,10 @@ def table_name(cell: Cell) -> str:
 def figure_name(cell: Cell) -> str:
     """What a printed figure is, with its lengths."""
     name = _FIGURES[cell.quantity]
-    return name if cell.src_len is None else f"{name}, {cell.src_len} -> {cell.tgt_len}"
+    if cell.src_len is not None and cell.tgt_len is not None:
+        return f"{name}, {cell.src_len} -> {cell.tgt_len}"
+    length = cell.src_len or cell.tgt_len
+    return name if length is None else f"{name}, {length} tokens"
 
 
 def _table() -> Table:
@@ -132,7 +137,7 @@ def _figures(cost: Cost) -> Iterator[str]:
 
 
 def _lengths_table(report: BudgetReport) -> Table:
-    table = _numbers_table("source and target tokens", *_CONVENTIONS)
+    table = _numbers_table("tokens" if report.one_sequence else "source and target tokens", *_CONVENTIONS)
     rows = zip(report.over_lengths("paper", "both"), report.over_lengths("executed", "both"), strict=True)
     for paper, executed in rows:
         table.add_row(f"{paper.src_len}", f"{paper.total:,}", f"{executed.total:,}")

@@ -185,9 +185,12 @@ def _paper_counts(config: "Config") -> "ParameterCount":
     """How the paper counts parameters whose row the config reproduces; like Lite Transformer if it reproduces none."""
     from lite_nlp.budget.papers import read_published
 
-    titles = {paper["title"]: paper["params"] for paper in read_published()["papers"].values()}
+    published = read_published()
+    titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
     counts: ParameterCount = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
-    return counts
+    # A single row may be counted otherwise than the rest of its paper.
+    own = (row["params"] for row in published["rows"] if row.get("preset") == config.name and "params" in row)
+    return next(own, counts)
 
 
 def _show_papers(*, as_json: bool) -> None:

@@ -233,8 +233,9 @@ def test_the_tables_of_the_page_hold_the_computed_figures(lite_nlp: LiteNlp) -> 
         preset = re.match(r"\| `([^`]+)` \|", line)
         if not preset:
             continue
-        tokens = re.search(r"\| (\d+) -> (\d+) \|", line)
-        src_len, tgt_len = tokens.groups() if tokens else ("30", "30")
+        # A language model has but one length, of the target.
+        tokens = re.search(r"\| (?:(\d+) -> (\d+)|(\d+) tokens) \|", line)
+        src_len, tgt_len = (tokens[1] or 30, tokens[2] or tokens[3]) if tokens else (30, 30)
         count = count_model(load_config(preset[1]).model, src_len=int(src_len), tgt_len=int(tgt_len))
         figures = [int(number.replace(",", "")) for number in re.findall(r"(?<= )\d{1,3}(?:,\d{3})+(?= )", line)]
         total = [] if tokens else [count.params_total]

@@ -121,6 +121,19 @@ def test_a_model_of_few_positions_has_curves_as_far_as_it_goes(model: ModelConfi
     assert "1 to 2 tokens" in page.text
 
 
+def test_a_language_model_has_one_length() -> None:
+    model = ModelConfig(architecture="language-model", family="transformer", embed_dim=8, ffn_dim=8)
+    report = _report(model)
+    text = _Page(render_page(report)).text
+    assert "One sequence, 1 to 1000 tokens." in text
+    assert "source" not in text.split("How it is counted")[0]
+    content = report.to_json()
+    assert content["lengths"] == {"src": 0, "tgt": 30}
+    assert set(content["over_lengths"]) == set(content["growth"]) == {"both"}
+    assert {row["src"] for row in content["over_lengths"]["both"]} == {0}
+    assert content["growth"]["both"]["paper"]["decoder"] == "quadratic"
+
+
 @pytest.mark.parametrize(
     ("max_macs", "sentence"),
     [
