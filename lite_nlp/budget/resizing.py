@@ -14,6 +14,7 @@ from lite_nlp.budget.formulas import count_model
 from lite_nlp.budget.limits import Limits, Verdict, check_budget
 from lite_nlp.data.vocabulary import SPECIAL_TOKENS
 from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.constraints import absent_keys
 
 __all__ = ["Change", "Resize", "find_resizes"]
 
@@ -92,13 +93,14 @@ class _Dimension:
 #: What can be made smaller; a key that is 0 stands for another one, or for nothing, and has no smaller value.
 _EMBED_DIM: Final = _Dimension(("embed_dim",))
 _LAYERS: Final = _Dimension(("num_encoder_layers", "num_decoder_layers"))
+_VOCABULARY: Final = _Dimension(("src_vocab_size", "tgt_vocab_size"), least=_LEAST_VOCABULARY)
 _DIMENSIONS: Final = (
     _EMBED_DIM,
     _Dimension(("ffn_dim",)),
     _LAYERS,
     _Dimension(("num_encoder_layers",)),
     _Dimension(("num_decoder_layers",)),
-    _Dimension(("src_vocab_size", "tgt_vocab_size"), least=_LEAST_VOCABULARY),
+    _VOCABULARY,
     _Dimension(("embedding_dim",)),
     _Dimension(("sandwich_dim",)),
     _Dimension(("sandwich_ffn_dim",)),
@@ -121,8 +123,8 @@ def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: i
 
     For each dimension the largest value that suffices, everything else as it is, except what has to follow it:
     ``ffn_dim`` stays the whole multiple of ``embed_dim`` that it is, the widths inside a sandwich keep their ratio to
-    it, an ``embedding_dim`` that equals it still does, and lists of kernel sizes lose their last entries with the
-    layers.
+    it, that of the tables keeps it rounded down, lists of kernel sizes lose their last entries with the layers,
+    and adaptive tables those that a smaller vocabulary does not reach.
 
     Args:
         model: The architecture.
@@ -135,7 +137,7 @@ def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: i
         and layers of which most is kept; empty if that does not suffice either.
     """
     trial = _Trial(model, limits, src_len=src_len, tgt_len=tgt_len)
-    singles = [resize for dimension in _DIMENSIONS if (resize := trial.largest(dimension))]
+    singles = [resize for dimension in trial.dimensions() if (resize := trial.largest(dimension))]
     if not singles:
         pair = trial.best_pair()
         return (pair,) if pair else ()
@@ -149,6 +151,18 @@ class _Trial:
         self._before: Mapping[str, Any] = model.model_dump()
         self._limits = limits
         self._lengths = {"src_len": src_len, "tgt_len": tgt_len}
+        self._absent = frozenset(absent_keys(model.architecture))
+
+    def dimensions(self) -> tuple[_Dimension, ...]:
+        """What the architecture has that can be made smaller, each once."""
+        return tuple(dict.fromkeys(present for dimension in _DIMENSIONS if (present := self._present(dimension)).keys))
+
+    def _present(self, dimension: _Dimension) -> _Dimension:
+        """The dimension without the keys that mean nothing here; fewer types than the first table has are no use."""
+        keys = tuple(key for key in dimension.keys if key not in self._absent)
+        cutoffs = self._before["adaptive_cutoffs"]
+        least = cutoffs[0] + 1 if cutoffs and dimension is _VOCABULARY else dimension.least
+        return _Dimension(keys, least)
 
     def largest(self, dimension: _Dimension) -> Resize | None:
         """The largest bound of one dimension that suffices."""
@@ -161,18 +175,20 @@ class _Trial:
         return max(self._pairs(), key=lambda resize: resize.kept, default=None)
 
     def _pairs(self) -> Iterator[Resize]:
-        def judged(width: int) -> bool | None:
-            return self._suffices(self._bounded((_LAYERS, layers), (_EMBED_DIM, width)))
+        stacks = self._present(_LAYERS)
 
-        for layers in range(1, self._now(_LAYERS)):
+        def judged(width: int) -> bool | None:
+            return self._suffices(self._bounded((stacks, layers), (_EMBED_DIM, width)))
+
+        for layers in range(1, self._now(stacks)):
             width = _largest(_EMBED_DIM.least, self._now(_EMBED_DIM) - 1, judged)
             if width is not None:
-                yield self._resize((_EMBED_DIM, width), (_LAYERS, layers))
+                yield self._resize((_EMBED_DIM, width), (stacks, layers))
 
     def _now(self, dimension: _Dimension) -> int:
-        """The dimension's value: the largest of its keys."""
+        """The dimension's value: the largest of its keys; 0 without one."""
         values: list[int] = [self._before[key] for key in dimension.keys]
-        return max(values)
+        return max(values, default=0)
 
     def _bounded(self, *bounds: tuple[_Dimension, int]) -> dict[str, Any]:
         """The config with each dimension at most as large as its bound, and what follows from that."""
@@ -183,6 +199,8 @@ class _Trial:
         self._follow_width(after)
         for layers, sizes in _PER_LAYER.items():
             after[sizes] = after[sizes][: after[layers]]
+        cutoffs = after["adaptive_cutoffs"]
+        after["adaptive_cutoffs"] = tuple(cutoff for cutoff in cutoffs if cutoff < after["tgt_vocab_size"])
         return after
 
     def _follow_width(self, after: dict[str, Any]) -> None:
@@ -192,8 +210,7 @@ class _Trial:
             return
         if self._before["ffn_dim"] % before == 0:
             after["ffn_dim"] = self._before["ffn_dim"] // before * width
-        if self._before["embedding_dim"] == before:
-            after["embedding_dim"] = width
+        after["embedding_dim"] = self._before["embedding_dim"] * width // before
         for key in _SANDWICH:
             after[key], rest = divmod(self._before[key] * width, before)
             if rest:

@@ -95,7 +95,7 @@ def table_name(cell: Cell) -> str:
 def figure_name(cell: Cell) -> str:
     """What a printed figure is, with its lengths."""
     name = _FIGURES[cell.quantity]
-    if cell.src_len is not None and cell.tgt_len is not None:
+    if cell.src_len and cell.tgt_len:
         return f"{name}, {cell.src_len} -> {cell.tgt_len}"
     length = cell.src_len or cell.tgt_len
     return name if length is None else f"{name}, {length} tokens"

@@ -11,7 +11,7 @@ from lite_nlp.models.specs import LayerSpec, LinearSpec, decoder_specs, encoder_
 if TYPE_CHECKING:
     from lite_nlp.models.architecture import ModelConfig
 
-__all__ = ["check_model"]
+__all__ = ["absent_keys", "check_model"]
 
 #: Channels of a quaternion layer come in fours.
 _QUATERNION_PARTS: Final = 4
@@ -62,6 +62,11 @@ _ABSENT: Final[dict[str, tuple[str, ...]]] = {
 _CLASSIFIERS: Final = ("sequence-classifier", "pair-classifier")
 
 
+def absent_keys(architecture: str) -> tuple[str, ...]:
+    """Keys of blocks that an architecture does not have; they keep their defaults and mean nothing."""
+    return _ABSENT.get(architecture, ())
+
+
 def check_model(model: "ModelConfig") -> None:
     """Check everything that one key alone does not show."""
     _check_absent(model)
@@ -96,7 +101,7 @@ def check_model(model: "ModelConfig") -> None:
 
 def _check_absent(model: "ModelConfig") -> None:
     fields = type(model).model_fields
-    for key in _ABSENT.get(model.architecture, ()):
+    for key in absent_keys(model.architecture):
         default, found = fields[key].default, getattr(model, key)
         if found != default:
             raise ValueError(f"{key}: a {model.architecture} has no such block, expected {default!r}, found {found!r}")
