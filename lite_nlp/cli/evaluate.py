@@ -1,14 +1,17 @@
 """``lite-nlp evaluate``: how good a model is at its task, on a split of a data directory or on a pair of text files."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
 
+from lite_nlp.cli.accuracy import evaluate_classifier
 from lite_nlp.cli.console import out, print_json, progress_bar
 from lite_nlp.cli.model_source import read_config, resolve_source
 from lite_nlp.cli.perplexity import evaluate_language_model
@@ -16,11 +19,15 @@ from lite_nlp.cli.translator_source import (
     BatchOption,
     BeamOption,
     LengthPenaltyOption,
+    LongInputOption,
+    MaxLengthOption,
+    MinLengthOption,
     ModelArgument,
     NgramOption,
     OpenedTranslator,
     Runtime,
     RuntimeOption,
+    SearchChoices,
     ThreadsOption,
     open_translator,
 )
@@ -28,19 +35,39 @@ from lite_nlp.errors import DataError, RuntimeUnavailableError
 from lite_nlp.files import check_output, write_text
 
 if TYPE_CHECKING:
+    from lite_nlp.evaluation.rouge import RougeScores
     from lite_nlp.evaluation.translation import Scores
 
-__all__ = ["evaluate"]
+__all__ = ["Metric", "evaluate"]
+
+
+class Metric(StrEnum):
+    """What translations or summaries are measured by."""
+
+    BLEU = "bleu"
+    ROUGE = "rouge"
+
+
+#: For each metric, its scores by the names that people know, and its signatures.
+_SCORES: Final = {
+    Metric.BLEU: {"BLEU": "bleu", "chrF": "chrf"},
+    Metric.ROUGE: {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL", "ROUGE-Lsum": "rougeLsum"},
+}
+_SIGNATURES: Final = {
+    Metric.BLEU: {"BLEU": "bleu_signature", "chrF": "chrf_signature"},
+    Metric.ROUGE: {"ROUGE": "rouge_signature"},
+}
 
 
 @dataclass(frozen=True)
 class _TestSet:
-    """What is translated and compared; ``split`` is None for text files."""
+    """What is translated and compared, and by what; ``split`` is None for text files."""
 
     name: str
     split: str | None
     sources: list[str]
     references: list[str]
+    metric: Metric
 
 
 def evaluate(
@@ -53,16 +80,29 @@ def evaluate(
     ] = None,
     input_path: Annotated[Path | None, typer.Option("--input", metavar="SRC", help="Source text, .gz or not.")] = None,
     reference: Annotated[
-        Path | None, typer.Option("--reference", metavar="TGT", help="Its translation, line by line.")
+        Path | None, typer.Option("--reference", metavar="TGT", help="Its translation or summary, line by line.")
     ] = None,
     runtime: RuntimeOption = None,
     beam: BeamOption = 1,
     batch: BatchOption = 64,
     threads: ThreadsOption = None,
-    length_penalty: LengthPenaltyOption = 0.6,
-    no_repeat_ngram: NgramOption = 0,
+    length_penalty: LengthPenaltyOption = None,
+    no_repeat_ngram: NgramOption = None,
+    min_length: MinLengthOption = None,
+    max_length: MaxLengthOption = None,
+    long_input: LongInputOption = None,
+    metric: Annotated[
+        Metric | None,
+        typer.Option(
+            "--metric",
+            help="BLEU and chrF of translations, or ROUGE of summaries; else what the data is for, or bleu.",
+            show_default=False,
+        ),
+    ] = None,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without regard to case.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Keep the translations here.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Keep the translations or labels here.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     context: Annotated[
         int | None,
@@ -74,7 +114,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Score a model: BLEU and chrF with 95 % intervals and signatures, or perplexity, as its architecture has it."""
+    """Score a model by its task: BLEU and chrF or ROUGE with signatures, perplexity, or accuracy."""
     architecture = read_config(resolve_source(model)).model.architecture
     files = {"--input": input_path, "--reference": reference, "--output": output}
     if architecture == "language-model":
@@ -85,26 +125,27 @@ def evaluate(
         return
     # No context is a protocol too, so that 0 is not nothing.
     _refuse(architecture, {"--context": context is not None, "--window": window})
+    if architecture in ("sequence-classifier", "pair-classifier"):
+        searching = {"--runtime": runtime not in (None, Runtime.TORCH), "--beam": beam != 1}
+        _refuse(architecture, {"--input": input_path, "--reference": reference, **searching})
+        evaluate_classifier(model, data=data, split=split, threads=threads, output=output, force=force, as_json=as_json)
+        return
 
-    from lite_nlp.decoding.search import SearchOptions
-
-    try:
-        from lite_nlp.evaluation.translation import score_translations
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            f"evaluate: needs {error.name}, which is not installed; expected the extra lite-nlp[train]"
-        ) from error
     if output is not None:
         check_output(output, force=force)
-    test_set = _read_test_set(data, split, input_path, reference)
-    options = SearchOptions(beam_size=beam, length_penalty=length_penalty, no_repeat_ngram=no_repeat_ngram)
-    opened = open_translator(model, runtime=runtime, threads=threads, options=options)
+    test_set = _read_test_set(data, split, input_path, reference, metric)
+    score = _scorer(test_set.metric, lowercase=lowercase)
+    choices = SearchChoices(
+        beam=beam, length_penalty=length_penalty, no_repeat_ngram=no_repeat_ngram, min_length=min_length,
+        max_length=max_length, long_input=long_input,
+    )  # fmt: skip
+    opened = open_translator(model, runtime=runtime, threads=threads, choices=choices)
     started = time.perf_counter()
     translations = _translate(opened, test_set, batch)
     seconds = time.perf_counter() - started
     if output is not None:
         write_text(output, "".join(f"{line}\n" for line in translations))
-    scores = score_translations(translations, test_set.references, lowercase=lowercase)
+    scores = score(translations, test_set.references)
     if not as_json:
         _print_table(opened, test_set, beam, scores, seconds)
         return
@@ -115,6 +156,7 @@ def evaluate(
             "beam": beam,
             "data": test_set.name,
             "split": test_set.split,
+            "metric": str(test_set.metric),
             "scores": scores.as_dict(),
             "sentences": scores.sentences,
             "seconds": round(seconds, 3),
@@ -129,14 +171,39 @@ def _refuse(architecture: str, options: Mapping[str, object]) -> None:
             raise typer.BadParameter(f"{option} does not go with a model of architecture {architecture}.")
 
 
-def _read_test_set(data: Path | None, split: str | None, source: Path | None, reference: Path | None) -> _TestSet:
+def _scorer(metric: Metric, *, lowercase: bool) -> "Callable[[list[str], list[str]], Scores | RougeScores]":
+    """What scores hypotheses against references.
+
+    Raises:
+        RuntimeUnavailableError: If what it needs is not installed.
+    """
+    if metric is Metric.ROUGE and lowercase:
+        raise typer.BadParameter("--lowercase does not go with ROUGE, which never regards case.")
+    try:
+        if metric is Metric.ROUGE:
+            from lite_nlp.evaluation.rouge import score_summaries
+
+            return score_summaries
+        from lite_nlp.evaluation.translation import score_translations
+    except ModuleNotFoundError as error:
+        raise RuntimeUnavailableError(
+            f"evaluate: needs {error.name}, which is not installed; expected the extra lite-nlp[train]"
+        ) from error
+    return partial(score_translations, lowercase=lowercase)
+
+
+def _read_test_set(
+    data: Path | None, split: str | None, source: Path | None, reference: Path | None, metric: Metric | None
+) -> _TestSet:
     """The texts that the options name, which must be either those of a data directory or those of two files."""
     if data is not None and source is None and reference is None:
         from lite_nlp.data.corpus import open_data
 
         name = split or "test"
-        sources, references = open_data(data).split(name).texts()
-        return _TestSet(str(data), name, sources, references)
+        directory = open_data(data)
+        sources, references = directory.split(name).texts()
+        meant = Metric.ROUGE if directory.info.task == "summarization" else Metric.BLEU
+        return _TestSet(str(data), name, sources, references, metric or meant)
     if data is None and split is None and source is not None and reference is not None:
         from lite_nlp.decoding.lines import read_file_lines
 
@@ -148,7 +215,7 @@ def _read_test_set(data: Path | None, split: str | None, source: Path | None, re
             )
         if not sources:
             raise DataError(f"{source}: expected at least one line, found none")
-        return _TestSet(str(source), None, sources, references)
+        return _TestSet(str(source), None, sources, references, metric or Metric.BLEU)
     raise typer.BadParameter("expected either --data (and --split) or both --input and --reference")
 
 
@@ -162,14 +229,18 @@ def _translate(opened: OpenedTranslator, test_set: _TestSet, batch: int) -> list
     return translations
 
 
-def _print_table(opened: OpenedTranslator, test_set: _TestSet, beam: int, scores: "Scores", seconds: float) -> None:
+def _print_table(
+    opened: OpenedTranslator, test_set: _TestSet, beam: int, scores: "Scores | RougeScores", seconds: float
+) -> None:
     table = Table(
         "metric", "score", "95 % interval", title=f"{opened.name} on {test_set.name} {test_set.split or ''}".rstrip()
     )
-    table.add_row("BLEU", f"{scores.bleu:.2f}", f"{scores.bleu_low:.2f} to {scores.bleu_high:.2f}")
-    table.add_row("chrF", f"{scores.chrf:.2f}", f"{scores.chrf_low:.2f} to {scores.chrf_high:.2f}")
+    found = scores.as_dict()
+    for name, field in _SCORES[test_set.metric].items():
+        table.add_row(name, f"{found[field]:.2f}", f"{found[f'{field}_low']:.2f} to {found[f'{field}_high']:.2f}")
     out.print(table)
-    out.print(f"BLEU {scores.bleu_signature}\nchrF {scores.chrf_signature}", markup=False, soft_wrap=True)
+    for name, field in _SIGNATURES[test_set.metric].items():
+        out.print(f"{name} {found[field]}", markup=False, soft_wrap=True)
     out.print(
         f"{scores.sentences:,} sentences in {seconds:.1f} s, runtime {opened.runtime}, beam {beam}",
         markup=False,

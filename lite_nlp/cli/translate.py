@@ -14,9 +14,13 @@ from lite_nlp.cli.translator_source import (
     BatchOption,
     BeamOption,
     LengthPenaltyOption,
+    LongInputOption,
+    MaxLengthOption,
+    MinLengthOption,
     ModelArgument,
     NgramOption,
     RuntimeOption,
+    SearchChoices,
     ThreadsOption,
     open_translator,
 )
@@ -36,21 +40,30 @@ def translate(
     beam: BeamOption = 1,
     batch: BatchOption = 16,
     threads: ThreadsOption = None,
-    length_penalty: LengthPenaltyOption = 0.6,
-    no_repeat_ngram: NgramOption = 0,
+    length_penalty: LengthPenaltyOption = None,
+    no_repeat_ngram: NgramOption = None,
+    min_length: MinLengthOption = None,
+    max_length: MaxLengthOption = None,
+    long_input: LongInputOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
 ) -> None:
     """Translate lines of text; every line gives one line, whatever it holds."""
     if text is not None and input_path is not None:
         raise typer.BadParameter("--text and --input both say what to translate: expected one of them")
     from lite_nlp.decoding.lines import read_chunks
-    from lite_nlp.decoding.search import SearchOptions
 
     if output is not None:
         check_output(output, force=force)
-    options = SearchOptions(beam_size=beam, length_penalty=length_penalty, no_repeat_ngram=no_repeat_ngram)
+    choices = SearchChoices(
+        beam=beam,
+        length_penalty=length_penalty,
+        no_repeat_ngram=no_repeat_ngram,
+        min_length=min_length,
+        max_length=max_length,
+        long_input=long_input,
+    )
     with _open_input(text, input_path) as (stream, name):
-        opened = open_translator(model, runtime=runtime, threads=threads, options=options)
+        opened = open_translator(model, runtime=runtime, threads=threads, choices=choices)
         translations = opened.translator.translate_chunks(read_chunks(stream, name), batch_size=batch)
         if output is None:
             _write(translations, sys.stdout.buffer)

@@ -1,29 +1,35 @@
 """A translator for whatever MODEL and ``--runtime`` name: torch for weights, ONNX or ExecuTorch for a bundle."""
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from lite_nlp.cli.console import err
-from lite_nlp.cli.model_source import Source, load_model, resolve_source
+from lite_nlp.cli.model_source import Source, load_model, read_config, resolve_source
 from lite_nlp.errors import RuntimeUnavailableError
 
 if TYPE_CHECKING:
     from lite_nlp.decoding.search import SearchOptions, StepModel
     from lite_nlp.decoding.translate import TextCodec, Translator
+    from lite_nlp.models.config import Config, DecodingConfig
 
 __all__ = [
     "BatchOption",
     "BeamOption",
     "LengthPenaltyOption",
+    "LongInput",
+    "LongInputOption",
+    "MaxLengthOption",
+    "MinLengthOption",
     "ModelArgument",
     "NgramOption",
     "OpenedTranslator",
     "Runtime",
     "RuntimeOption",
+    "SearchChoices",
     "ThreadsOption",
     "open_translator",
     "warn",
@@ -39,6 +45,13 @@ class Runtime(StrEnum):
     TORCH = "torch"
     ONNX = "onnx"
     EXECUTORCH = "executorch"
+
+
+class LongInput(StrEnum):
+    """What to do with a line that is too long for the model."""
+
+    SPLIT = "split"
+    TRUNCATE = "truncate"
 
 
 ModelArgument = Annotated[
@@ -61,11 +74,67 @@ ThreadsOption = Annotated[
     int | None, typer.Option("--threads", min=1, help="Threads of the runtime; else one per core.", show_default=False)
 ]
 LengthPenaltyOption = Annotated[
-    float, typer.Option("--length-penalty", min=0.0, help="Larger values make beam search favour longer output.")
+    float | None,
+    typer.Option(
+        "--length-penalty",
+        min=0.0,
+        help="Larger values make beam search favour longer output; else as the model's config has it, or 0.6.",
+        show_default=False,
+    ),
 ]
 NgramOption = Annotated[
-    int, typer.Option("--no-repeat-ngram", min=0, help="No run of so many tokens occurs twice in a line; 0 allows all.")
+    int | None,
+    typer.Option(
+        "--no-repeat-ngram",
+        min=0,
+        help="No run of so many tokens occurs twice in a line, 0 allows all; else as the model's config has it, or 0.",
+        show_default=False,
+    ),
 ]
+MinLengthOption = Annotated[
+    int | None,
+    typer.Option(
+        "--min-length",
+        min=0,
+        help="Fewest tokens of an output; else as the model's config has it, or 0.",
+        show_default=False,
+    ),
+]
+MaxLengthOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length",
+        min=0,
+        help="Most tokens of an output, 0 for as many as go with the input; else as the model's config has it, or 0.",
+        show_default=False,
+    ),
+]
+LongInputOption = Annotated[
+    LongInput | None,
+    typer.Option(
+        "--long-input",
+        help="An input too long for the model: translate it in pieces, or its beginning alone; else as the model's "
+        "config has it, or split.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchChoices:
+    """What the command line says about the search; None leaves it to the config of the model."""
+
+    beam: int
+    length_penalty: float | None = None
+    no_repeat_ngram: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    long_input: LongInput | None = None
+
+    def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
+        """What is to be done, all told."""
+        chosen = {name: getattr(self, name) for name in type(decoding).model_fields}
+        return decoding.model_copy(update={name: value for name, value in chosen.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -85,10 +154,11 @@ class _Engine:
     model: "StepModel"
     max_source_tokens: int
     max_steps: int
+    config: "Config"
 
 
 def open_translator(
-    source: str | None, *, runtime: Runtime | None, threads: int | None, options: "SearchOptions"
+    source: str | None, *, runtime: Runtime | None, threads: int | None, choices: SearchChoices
 ) -> OpenedTranslator:
     """Load a model into a runtime. Without torch installed, bundles still open.
 
@@ -96,28 +166,45 @@ def open_translator(
         source: The MODEL argument; None is the default shipped model.
         runtime: None picks onnx for a bundle and torch for anything else.
         threads: Threads of the runtime; None is one per core that this process may use.
-        options: How to search; the steps are bounded further by what the model or bundle can take.
+        choices: How to search; what they leave open is up to the model's config, and the steps are bounded further by
+            what the model or bundle can take.
 
     Raises:
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         LiteNlpError: If the model is missing or damaged.
     """
     from lite_nlp.decoding.translate import Translator
+    from lite_nlp.models.config import DecodingConfig
 
     resolved = resolve_source(source)
     chosen = runtime or (Runtime.ONNX if resolved.kind == "bundle" else Runtime.TORCH)
     count = threads or _usable_cores()
     engine = _open_torch(source, resolved, count) if chosen is Runtime.TORCH else _open_bundle(resolved, chosen, count)
-    steps = engine.max_steps if options.max_steps is None else min(engine.max_steps, options.max_steps)
+    decoding = choices.complete(engine.config.decoding or DecodingConfig())
+    bound = engine.config.training.max_tokens if decoding.long_input == "truncate" else _MAX_SOURCE_TOKENS
     translator = Translator(
         tokenizer=engine.tokenizer,
         model=engine.model,
-        options=replace(options, max_steps=steps),
+        options=_search_options(choices.beam, decoding, engine.max_steps),
         # The end mark takes a place too.
-        max_source_tokens=min(_MAX_SOURCE_TOKENS, engine.max_source_tokens - 1),
+        max_source_tokens=min(bound, engine.max_source_tokens - 1),
+        long_input=decoding.long_input,
         warn=warn,
     )
     return OpenedTranslator(translator, resolved.name, chosen)
+
+
+def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "SearchOptions":
+    """Options of a search of at most ``max_steps`` steps, of which the end mark takes one."""
+    from lite_nlp.decoding.search import SearchOptions
+
+    return SearchOptions(
+        beam_size=beam,
+        max_steps=min(max_steps, decoding.max_length + 1) if decoding.max_length else max_steps,
+        min_length=decoding.min_length,
+        length_penalty=decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+    )
 
 
 def warn(message: str) -> None:
@@ -143,7 +230,8 @@ def _open_torch(source: str | None, resolved: Source, threads: int) -> _Engine:
     torch.set_num_threads(threads)
     loaded = load_model(source)
     positions = loaded.config.model.max_positions
-    return _Engine(loaded.tokenizer, TorchStepModel(loaded.encoder_decoder), positions, positions)
+    model = TorchStepModel(loaded.encoder_decoder)
+    return _Engine(loaded.tokenizer, model, positions, positions, loaded.config)
 
 
 def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> _Engine:
@@ -158,7 +246,8 @@ def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> _Engine:
 
     bundle = open_bundle(resolved.path)
     engine = create_engine(bundle, runtime=str(runtime), threads=threads)
-    return _Engine(Tokenizer.from_json(bundle.tokenizer_json), engine, engine.max_source_tokens, engine.max_steps)
+    tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
+    return _Engine(tokenizer, engine, engine.max_source_tokens, engine.max_steps, read_config(resolved))
 
 
 def _usable_cores() -> int:
