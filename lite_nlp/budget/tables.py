@@ -34,8 +34,7 @@ def budget_tables(report: BudgetReport) -> RenderableType:
     count = report.count
     beam = f", beam {count.beam}" if count.beam > 1 else ""
     # As a text it is shown as it is, whatever markup its words look like.
-    lengths = f"{count.src_len or count.tgt_len}" if report.one_sequence else f"{count.src_len} -> {count.tgt_len}"
-    title = Text(f"{report.target} ({report.family}), {lengths} tokens{beam}", "italic")
+    title = Text(f"{report.target} ({report.family}), {count.lengths} tokens{beam}", "italic")
     keeps = f"A hypothesis keeps {sum(report.state.values()):,} numbers from step to step."
     state = (keeps, "") if report.state else ()
     graphs = (_graphs_table(report, report.graphs), "") if report.graphs is not None else ()
@@ -59,7 +58,6 @@ def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]
     yield Text(title, "italic")
     yield Text()
     table = _table()
-    table.add_column("row", overflow="fold")
     table.add_column("figure", overflow="fold")
     for heading in ("printed", "computed"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -69,15 +67,15 @@ def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]
     for cell in cells:
         if before is None or cell.table != before.table:
             table.add_row(Text(table_name(cell)), style="bold")
-        # A row's name stands at its first figure only.
-        first = before is None or (cell.table, cell.row) != (before.table, before.row) or cell.quantity == "params"
+        if before is None or (cell.table, cell.row) != (before.table, before.row) or cell.quantity == "params":
+            table.add_row(Text(f"  {cell.row}"))
         mark = ""
         remark = "; ".join(text for text in (cell.reading, cell.reason) if text)
         if remark:
             if remark not in remarks:
                 remarks.append(remark)
             mark = f" ({remarks.index(remark) + 1})"
-        words = (f"  {cell.row}" if first else "", figure_name(cell), cell.printed, cell.shown, cell.verdict + mark)
+        words = (f"    {figure_name(cell)}", cell.printed, cell.shown, cell.verdict + mark)
         table.add_row(*(Text(word) for word in words))
         before = cell
     yield table
