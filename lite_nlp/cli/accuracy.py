@@ -4,7 +4,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -15,8 +14,6 @@ from lite_nlp.files import check_output, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import numpy.typing as npt
 
     from lite_nlp.cli.model_source import LoadedModel
     from lite_nlp.data.labelled import LabelledDirectory
@@ -62,6 +59,8 @@ def evaluate_classifier(
         raise RuntimeUnavailableError(
             "evaluate: a classifier needs torch, which is not installed; expected the extra lite-nlp[train]"
         ) from error
+    import numpy as np
+
     from lite_nlp.cli.model_source import load_model
     from lite_nlp.data.labelled import open_labelled
     from lite_nlp.evaluation.accuracy import score_classifications
@@ -91,7 +90,8 @@ def evaluate_classifier(
     seconds = time.perf_counter() - started
     if output is not None:
         write_text(output, "".join(f"{labels[place]}\n" for place in predicted))
-    expected = _places(examples.labels, directory.info.labels, labels)
+    # The data's labels as places in the model's.
+    expected = np.array([labels.index(label) for label in directory.info.labels])[examples.labels]
     scores = score_classifications(predicted, expected, labels=labels)
     cut = int(np.count_nonzero((examples.first_lengths > max_tokens) | (examples.second_lengths > max_tokens)))
     if as_json:
@@ -123,13 +123,6 @@ def _check_fit(loaded: "LoadedModel", directory: "LabelledDirectory") -> "Sequen
             f"{directory.info.sentences}"
         )
     return labels
-
-
-def _places(
-    stored: "npt.NDArray[np.int32]", names: "Sequence[str]", labels: "Sequence[str]"
-) -> "npt.NDArray[np.int64]":
-    """The data's labels as places in the model's."""
-    return np.array([labels.index(name) for name in names], dtype=np.int64)[stored]
 
 
 def _as_json(

@@ -13,6 +13,7 @@ from lite_nlp.cli.data_report import print_examples, print_pairs, print_text, re
 from lite_nlp.cli.data_sources import (
     PairFiles,
     corpus_of_files,
+    labelled_corpus,
     languages_of_files,
     published_corpus,
     published_examples,
@@ -116,6 +117,20 @@ def prepare(
     test_text: Annotated[
         list[Path] | None, typer.Option("--test-text", metavar="FILE", help="The same, to test on.")
     ] = None,
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--labelled",
+            metavar="FILE",
+            help="Text file with label, tab, sentence (tab, second sentence) on each line, plain or .gz; repeatable.",
+        ),
+    ] = None,
+    valid_labelled: Annotated[
+        list[Path] | None, typer.Option("--valid-labelled", metavar="FILE", help="The same, to validate on.")
+    ] = None,
+    test_labelled: Annotated[
+        list[Path] | None, typer.Option("--test-labelled", metavar="FILE", help="The same, to test on.")
+    ] = None,
     task: Annotated[
         Task | None,
         typer.Option(
@@ -158,8 +173,11 @@ def prepare(
         "--valid": valid, "--test": test, "--src-lang": src_lang, "--tgt-lang": tgt_lang,
         "--valid-pairs": valid_pairs, "--test-pairs": test_pairs, "--task": task,
     }  # fmt: skip
-    _check_source({"--train": files["train"], "--tsv": tsv, "--text": text, "--corpus": corpus})
-    _check_text(text, with_text={"--valid-text": valid_text, "--test-text": test_text}, without=of_pairs)
+    of_text = {"--valid-text": valid_text, "--test-text": test_text}
+    of_examples = {"--valid-labelled": valid_labelled, "--test-labelled": test_labelled}
+    _check_source({"--train": files["train"], "--tsv": tsv, "--text": text, "--labelled": labelled, "--corpus": corpus})
+    _check_kind("--text", text, own=of_text, without=of_pairs)
+    _check_kind("--labelled", labelled, own=of_examples, without=of_pairs)
     _check_pairs(files, held_out, corpus=corpus, from_dir=from_dir)
     _check_published(corpus, task, of_pairs)
     check_output(out_dir, force=force)
@@ -169,16 +187,19 @@ def prepare(
         "normalization": normalization.value,
         "tokenizer": None if tokenizer is None else Tokenizer.load(tokenizer),
     }
-    if corpus in _PUBLISHED_EXAMPLES:
+    if labelled or corpus in _PUBLISHED_EXAMPLES:
         from lite_nlp.data.prepare_labelled import LabelledOptions, prepare_labelled
 
         with report_progress() as on_progress:
-            examples = published_examples(corpus, from_dir, cache, on_progress)
-            labelled = prepare_labelled(
+            if corpus is None:
+                examples = labelled_corpus(labelled or [], valid_labelled or [], test_labelled or [])
+            else:
+                examples = published_examples(corpus, from_dir, cache, on_progress)
+            found = prepare_labelled(
                 out_dir, examples, options=LabelledOptions(**vocabulary), force=force, on_progress=on_progress
             )
-        warn_skipped(labelled.splits)
-        _show(out_dir, labelled, as_json=json, table=print_examples)
+        warn_skipped(found.splits)
+        _show(out_dir, found, as_json=json, table=print_examples)
         return
     if text or corpus in _PUBLISHED_TEXTS:
         from lite_nlp.data.prepare_text import TextOptions, prepare_text
@@ -223,14 +244,14 @@ def _check_source(sources: Mapping[str, Any]) -> None:
         raise typer.BadParameter(f"exactly one of {', '.join(some)} and {last} is required.")
 
 
-def _check_text(text: list[Path] | None, *, with_text: Mapping[str, Any], without: Mapping[str, Any]) -> None:
-    """Options that go with running text only, and those that do not go with it."""
-    for option, value in with_text.items():
-        if value and not text:
-            raise typer.BadParameter(f"{option} needs --text.")
-    for option, value in without.items():
-        if text and value is not None and value != []:
-            raise typer.BadParameter(f"{option} does not go with --text, which is no pairs.")
+def _check_kind(option: str, paths: list[Path] | None, *, own: Mapping[str, Any], without: Mapping[str, Any]) -> None:
+    """Options that go with running text or labelled examples only, and those that do not go with either."""
+    for other, value in own.items():
+        if value and not paths:
+            raise typer.BadParameter(f"{other} needs {option}.")
+    for other, value in without.items():
+        if paths and value is not None and value != []:
+            raise typer.BadParameter(f"{other} does not go with {option}, which is no pairs.")
 
 
 def _check_pairs(

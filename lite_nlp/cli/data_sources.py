@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PairFiles",
     "corpus_of_files",
+    "labelled_corpus",
     "languages_of_files",
     "published_corpus",
     "published_examples",
@@ -92,6 +93,16 @@ def text_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "Text
     splits: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
     given = {name: paths for name, paths in splits.items() if paths}
     return TextCorpus(splits=given, hold_out=set(given) == {"train"})
+
+
+def labelled_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "LabelledCorpus":
+    """Labelled examples; who brings a validation or test file of their own wants none held out."""
+    from lite_nlp.data.holdout import HoldOut
+    from lite_nlp.data.labelled_text import LabelledCorpus, LabelledFile
+
+    files: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
+    given = {name: [LabelledFile(path) for path in paths] for name, paths in files.items() if paths}
+    return LabelledCorpus(splits=given, rule=HoldOut() if set(given) == {"train"} else None)
 
 
 def published_examples(
