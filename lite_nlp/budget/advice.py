@@ -106,7 +106,7 @@ def describe_excess(
     target: str, count: ModelCount, limits: Limits, verdicts: Sequence[Verdict], advice: Sequence[Advice]
 ) -> str:
     """What is over its limit, the parts that weigh most in it, and what would bring it under, in a few lines."""
-    lines = [f"over budget: {target}, {count.src_len} -> {count.tgt_len} tokens"]
+    lines = [f"over budget: {target}, {count.lengths} tokens"]
     exceeded = [verdict for verdict in verdicts if not verdict.within]
     lines.extend(f"  {_describe_verdict(verdict, limits)}" for verdict in exceeded)
     resizes = [item for item in advice if isinstance(item, Resize)]

@@ -82,6 +82,12 @@ class ModelCount:
     costs: tuple[Cost, ...]
 
     @property
+    def lengths(self) -> str:
+        """The tokens counted, for people: of source and target, or of the only sequence that there is."""
+        both = self.src_len and self.tgt_len
+        return f"{self.src_len} -> {self.tgt_len}" if both else f"{self.src_len or self.tgt_len}"
+
+    @property
     def params_total(self) -> int:
         """All parameters, shared tensors once."""
         return sum(cost.params for cost in self.costs)
