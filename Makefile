@@ -25,8 +25,9 @@ venv-package:
 demo: $(READY)
 	@sh benchmarks/demo.sh $(BIN)/lite-nlp $(DEMO)
 
+# A file's tests stay together: what they share, such as an exported bundle, is made once. One thread for each process.
 test: $(READY) chromium
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 # A test looks at the budget's page in a browser without a window. CHROMIUM names one that is not on the path.
 .PHONY: chromium
