@@ -137,8 +137,8 @@ def test_the_forward_counts_as_the_paper_convention(name: str) -> None:
     length = 7
     work = count_work(_meta_model(config), torch.zeros(1, length, dtype=torch.int64))
     parts = count_model(config, tgt_len=length).by_part()
-    # Outside of the paper's count: the output, what an adaptive vocabulary adds on the way in, and the taps, laid out as
-    # (T, T) band matrices for each channel.
+    # Outside of the paper's count: the output, what an adaptive vocabulary adds on the way in, and the taps, laid out
+    # as (T, T) band matrices for each channel.
     executed_only = parts["output"].executed
     if config.embedding == "adaptive":
         way_in = parts["embeddings.target_input"]
