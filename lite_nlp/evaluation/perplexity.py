@@ -119,9 +119,9 @@ def text_likelihood(
     """Negative log-likelihood of a text, in nats.
 
     The model reads windows of ``window`` tokens, and each window but the first scores its last ``window - context``
-    places only: with 512 and 256 the protocol of T2R (section 4.1), with 512 and 480 that of the Subformer's and the
-    adaptive inputs' tables (context length 480). The first window scores all of its places, so that every token of the
-    text is scored exactly once; only its first ``context`` tokens have less context than the others.
+    places only: with 512 and 256 the protocol of T2R (section 4.1, the last 256 words of 512); the Subformer's table 5
+    has a context of 480. The first window scores all of its places, so that every token of the text is scored exactly
+    once; only its first ``context`` tokens have less context than the others.
 
     Args:
         model: In evaluation mode.
