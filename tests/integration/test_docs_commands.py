@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "docs/data.md",
     "docs/training.md",
+    "docs/tasks.md",
     "docs/conversion.md",
     "docs/compression.md",
     "docs/export.md",
@@ -59,6 +60,9 @@ def workspace(tmp_path: Path) -> Path:
     for name, rows in parts.items():
         for language, lines in sides.items():
             (tmp_path / f"{name}.{language}").write_text("\n".join(lines[rows]) + "\n", encoding="utf-8")
+    articles = [" ".join(sides["en"][start : start + 8]) for start in range(60)]
+    (tmp_path / "news.article").write_text("\n".join(articles) + "\n", encoding="utf-8")
+    (tmp_path / "news.highlights").write_text("\n".join(sides["en"][:60]) + "\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
     (tmp_path / "english.txt").write_text("\n".join(sides["en"][:12]) + "\n", encoding="utf-8")
     (tmp_path / "english.txt.gz").write_bytes(gzip.compress((tmp_path / "english.txt").read_bytes()))
