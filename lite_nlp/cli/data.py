@@ -156,10 +156,10 @@ def prepare(
         Path | None, typer.Option(metavar="FILE", help="Use this tokenizer.json instead of training one.")
     ] = None,
     valid_pairs: Annotated[
-        int | None, typer.Option(min=0, help="Pairs to hold out of the training text for validation, 0 for none.")
+        int | None, typer.Option(min=0, help="Pairs (or labelled examples) to hold out for validation, 0 for none.")
     ] = None,
     test_pairs: Annotated[
-        int | None, typer.Option(min=0, help="Pairs to hold out of the training text for test, 0 for none.")
+        int | None, typer.Option(min=0, help="Pairs (or labelled examples) to hold out for test, 0 for none.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing data directory.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
@@ -177,7 +177,10 @@ def prepare(
     of_examples = {"--valid-labelled": valid_labelled, "--test-labelled": test_labelled}
     _check_source({"--train": files["train"], "--tsv": tsv, "--text": text, "--labelled": labelled, "--corpus": corpus})
     _check_kind("--text", text, own=of_text, without=of_pairs)
-    _check_kind("--labelled", labelled, own=of_examples, without=of_pairs)
+    # Examples are held out as pairs are.
+    _check_held_out(of_examples, held_out)
+    not_of_examples = {option: value for option, value in of_pairs.items() if not option.endswith("-pairs")}
+    _check_kind("--labelled", labelled, own=of_examples, without=not_of_examples)
     _check_pairs(files, held_out, corpus=corpus, from_dir=from_dir)
     _check_published(corpus, task, of_pairs)
     check_output(out_dir, force=force)
@@ -192,7 +195,7 @@ def prepare(
 
         with report_progress() as on_progress:
             if corpus is None:
-                examples = labelled_corpus(labelled or [], valid_labelled or [], test_labelled or [])
+                examples = labelled_corpus(labelled or [], valid_labelled or [], test_labelled or [], held_out)
             else:
                 examples = published_examples(corpus, from_dir, cache, on_progress)
             found = prepare_labelled(
@@ -252,6 +255,13 @@ def _check_kind(option: str, paths: list[Path] | None, *, own: Mapping[str, Any]
     for other, value in without.items():
         if paths and value is not None and value != []:
             raise typer.BadParameter(f"{other} does not go with {option}, which is no pairs.")
+
+
+def _check_held_out(given: Mapping[str, Any], held_out: Mapping[str, int | None]) -> None:
+    """A split of labelled examples is either given or held out."""
+    for option, (name, examples) in zip(given, held_out.items(), strict=True):
+        if given[option] and examples is not None:
+            raise typer.BadParameter(f"{option} and --{name}-pairs exclude each other.")
 
 
 def _check_pairs(

@@ -9,7 +9,7 @@ from lite_nlp.cli.console import err
 
 if TYPE_CHECKING:
     from lite_nlp.data.corpus import PairTask
-    from lite_nlp.data.holdout import SplitName
+    from lite_nlp.data.holdout import HoldOut, SplitName
     from lite_nlp.data.labelled_text import LabelledCorpus
     from lite_nlp.data.prepare import Corpus, OnProgress
     from lite_nlp.data.prepare_text import TextCorpus
@@ -34,7 +34,6 @@ def corpus_of_files(
     files: PairFiles, held_out: Mapping[str, int | None], tsv: list[Path], task: "PairTask"
 ) -> "Corpus":
     """Pairs in files, with the splits that are given or asked for; those to summarize may be long and unlike."""
-    from lite_nlp.data.holdout import HoldOut
     from lite_nlp.data.prepare import Corpus
     from lite_nlp.data.readers import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS, TextFiles, TsvFile
 
@@ -48,12 +47,7 @@ def corpus_of_files(
         splits.setdefault(name, []).extend(
             TextFiles(*pair, check_ratio=name == "train" and not long, max_characters=bound) for pair in files[name]
         )
-    # Who brings a split of their own wants no other, unless they say how many pairs.
-    default = 0 if splits["valid"] or splits["test"] else None
-    rule = HoldOut(
-        valid_pairs=default if held_out["valid"] is None else held_out["valid"],
-        test_pairs=default if held_out["test"] is None else held_out["test"],
-    )
+    rule = _hold_out(held_out, has_splits=bool(splits["valid"] or splits["test"]))
     given = {name: sources for name, sources in splits.items() if sources}
     return Corpus(splits=given, rule=rule if rule.splits else None, task=task)
 
@@ -95,14 +89,27 @@ def text_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "Text
     return TextCorpus(splits=given, hold_out=set(given) == {"train"})
 
 
-def labelled_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "LabelledCorpus":
-    """Labelled examples; who brings a validation or test file of their own wants none held out."""
-    from lite_nlp.data.holdout import HoldOut
+def labelled_corpus(
+    train: list[Path], valid: list[Path], test: list[Path], held_out: Mapping[str, int | None]
+) -> "LabelledCorpus":
+    """Labelled examples, with the splits that are given or asked for."""
     from lite_nlp.data.labelled_text import LabelledCorpus, LabelledFile
 
     files: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
     given = {name: [LabelledFile(path) for path in paths] for name, paths in files.items() if paths}
-    return LabelledCorpus(splits=given, rule=HoldOut() if set(given) == {"train"} else None)
+    rule = _hold_out(held_out, has_splits=bool(valid or test))
+    return LabelledCorpus(splits=given, rule=rule if rule.splits else None)
+
+
+def _hold_out(held_out: Mapping[str, int | None], *, has_splits: bool) -> "HoldOut":
+    """Who brings a split of their own wants no other, unless they say how many pairs."""
+    from lite_nlp.data.holdout import HoldOut
+
+    default = 0 if has_splits else None
+    return HoldOut(
+        valid_pairs=default if held_out["valid"] is None else held_out["valid"],
+        test_pairs=default if held_out["test"] is None else held_out["test"],
+    )
 
 
 def published_examples(
