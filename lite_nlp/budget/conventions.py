@@ -23,14 +23,16 @@ CONVENTIONS: Final[dict[str, Explained]] = {
         "What the published tables count: the teacher-forced forward of one sentence, with every weight matrix inside "
         "the layers and every kernel generator once per token, attention over all query-key pairs without causal "
         "halving, linear attention as its recurrence, and LayerNorm as one per element; without output softmax, "
-        "convolution taps, biases, look-ups, sums and activations.",
+        "convolution taps, biases, look-ups, sums and activations. Adaptive embeddings count the projection of their "
+        "first band for every token.",
         "Self-attention of width 4 in a decoder, 3 tokens: four 4 x 4 projections of 3 tokens make 4 * 16 * 3 = 192, "
         "scores and weighted sums of 3 * 3 pairs make 2 * 4 * 9 = 72, together 264.",
     ),
     "executed": Explained(
         "What a device does that decodes with caches: the encoder and the keys and values of cross-attention once per "
         "sentence, then for every target token and hypothesis of the beam one decoder step that attends to the tokens "
-        "so far, applies the convolution taps and projects to the whole vocabulary.",
+        "so far, applies the convolution taps and projects to the whole vocabulary; adaptive embeddings compute every "
+        "band, on the way in and at the output. A language model has the steps alone.",
         "The same block, step by step: the projections stay 192, but the steps attend to 1, 2 and 3 tokens, "
         "2 * 4 * (1 + 2 + 3) = 48, together 240; a beam of 2 takes 480. An output of 7 words adds 4 * 7 * 3 = 84.",
     ),
@@ -44,7 +46,7 @@ PARAMETER_COUNTS: Final[dict[str, Explained]] = {
     ),
     "paper": Explained(
         "All but the input embedding tables, as Lite Transformer counts: an output projection of its own is in, a "
-        "tied one is not.",
+        "tied one is not, nor is any part of adaptive embeddings.",
         "The same tables leave 0; an output of its own would leave 28.",
     ),
     "weights": Explained(

@@ -94,7 +94,10 @@ class ModelCount:
 
     @property
     def params_embeddings(self) -> int:
-        """Parameters of the input look-up tables, whether or not the output projection shares one."""
+        """Parameters of the input look-up tables, whether or not the output projection shares one.
+
+        Adaptive embeddings belong here as a whole, with the projections of their bands.
+        """
         return sum(cost.params for cost in self.costs if cost.operation == "embedding")
 
     @property

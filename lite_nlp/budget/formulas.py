@@ -1,4 +1,4 @@
-"""Parameters and Mult-Adds of an encoder-decoder in closed form, from its config alone. Imports no torch.
+"""Parameters and Mult-Adds of a model in closed form, from its config alone. Imports no torch.
 
 One Mult-Add is one multiply-accumulate. Two conventions are counted side by side:
 
