@@ -18,6 +18,8 @@ from lite_nlp.data.corpus import open_data
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vocabulary import PAD_ID
 from lite_nlp.errors import DataError
+from lite_nlp.models.config import Config
+from lite_nlp.training.truncation import TruncatedRows
 
 __all__ = [
     "Calibration",
@@ -96,25 +98,35 @@ def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
     )
 
 
-def data_calibration(path: Path, tokenizer: Tokenizer) -> Calibration:
+def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibration:
     """A data directory: the validation split to scan and judge on (evenly spaced pairs), the training split to tune on.
 
+    Pairs to scan are cut off where the model's positions end, and all pairs after ``training.max_tokens`` where the
+    config of the model truncates.
+
     Raises:
-        DataError: If the directory is damaged, lacks a split, or was tokenized with another vocabulary.
+        DataError: If the directory is damaged, lacks a split, was tokenized with another vocabulary, or has nothing
+            short enough to tune on.
     """
     data = open_data(path)
     if data.tokenizer.to_json() != tokenizer.to_json():
         raise DataError(f"{path}: expected data tokenized with the model's own tokenizer, found another one")
     valid, train = data.split("valid"), data.split("train")
+    training, positions = config.training, config.model.max_positions - 1
+    bound = min(training.max_tokens, positions) if training.truncate else positions
+    tuned: _Rows = TruncatedRows(train, max_tokens=bound) if training.truncate else train
     # Even rows guide, odd rows judge (a split of a single row does both).
     guiding = _spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
     judged = _spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
     sources, references = valid.texts(judged)
-    short = np.flatnonzero(np.maximum(train.src_lengths, train.tgt_lengths) <= _TUNING_TOKENS)
+    longest = bound if training.truncate else min(_TUNING_TOKENS, positions)
+    short = np.flatnonzero(np.maximum(tuned.src_lengths, tuned.tgt_lengths) <= longest)
+    if not len(short):
+        raise DataError(f"{path}: expected training pairs of at most {longest} tokens a side to tune on, found none")
     drawn = np.random.default_rng(1).permutation(short)[:_TUNING_PAIRS]
     return Calibration(
-        scan=_batches(valid, guiding),
-        tuning=lambda: _endless(train, drawn),
+        scan=_batches(TruncatedRows(valid, max_tokens=bound), guiding),
+        tuning=lambda: _endless(tuned, drawn),
         sources=sources,
         references=references,
         name=f"{len(judged)} sentences of {path} valid",

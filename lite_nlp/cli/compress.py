@@ -120,7 +120,10 @@ def compress(
     named = model or loaded.name
     if structured_ffn is None:
         enforce_budget(loaded.config.model, gate, target=named)
-    calibration = everyday_calibration(loaded.tokenizer) if data is None else data_calibration(data, loaded.tokenizer)
+    if data is None:
+        calibration = everyday_calibration(loaded.tokenizer)
+    else:
+        calibration = data_calibration(data, loaded.tokenizer, loaded.config)
     options = CompressionOptions(
         tolerance=_TOLERANCE_WITHOUT_FINETUNING if no_finetune else _TOLERANCE,
         target_bytes=target_bytes,
@@ -229,11 +232,13 @@ def _score(
     from lite_nlp.models.step_model import TorchStepModel
 
     positions = loaded.config.model.max_positions
+    cut = loaded.config.training.truncate
     translator = Translator(
         tokenizer=loaded.tokenizer,
         model=TorchStepModel(model),
         options=SearchOptions(max_steps=positions),
-        max_source_tokens=positions - 1,
+        max_source_tokens=min(loaded.config.training.max_tokens, positions - 1) if cut else positions - 1,
+        long_input="truncate" if cut else "split",
         warn=lambda _: None,
     )
     report.start(f"translating {calibration.name}", len(calibration.sources))

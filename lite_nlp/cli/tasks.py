@@ -152,6 +152,7 @@ _MADE_BY: "Final[dict[DataKind, str]]" = {
 def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[EncoderDecoder], float]":
     """A function that translates the validation split greedily and scores it."""
     positions = config.model.max_positions
+    cut = config.training.truncate
 
     def measure(model: "EncoderDecoder") -> float:
         from lite_nlp.decoding.search import SearchOptions
@@ -164,7 +165,8 @@ def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[Encoder
             tokenizer=data.tokenizer,
             model=TorchStepModel(model, next(model.parameters()).device),
             options=SearchOptions(max_steps=positions),
-            max_source_tokens=positions - 1,
+            max_source_tokens=min(config.training.max_tokens, positions - 1) if cut else positions - 1,
+            long_input="truncate" if cut else "split",
             # What is unusual about a line would be said again at each validation.
             warn=lambda message: None,
         )
