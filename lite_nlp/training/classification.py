@@ -92,7 +92,7 @@ class ClassificationTask:
         ):
             if found != wanted:
                 raise TrainingError(
-                    f"data: expected {wanted} {name}, as the {config.model.architecture} has, found {found}"
+                    f"data: expected as many {name} as the {config.model.architecture} has ({wanted}), found {found}"
                 )
         self._config = config
         self._splits: dict[SplitChoice, LabelledSplit] = {"train": train, "valid": valid}

@@ -169,7 +169,7 @@ def test_vectors_stay_as_they_are(run: LiteNlp, files: Path, tmp_path: Path) -> 
         (
             ("train", "pair.toml", "--data", "singles-data"),
             1,
-            "expected 2 sentences in each example, as the pair-class",
+            "as many sentences in each example as the pair-classifier has",
         ),
         (("train", "tiny.toml", "--data", "data", "--vectors", "vectors.txt"), 1, "--vectors: expected a classifier"),
         (("train", "pair.toml", "--data", "pairs-data", "--vectors", "singles.tsv"), 1, "a word and 16 numbers"),

@@ -18,6 +18,7 @@ PAGES = [
     "docs/data.md",
     "docs/training.md",
     "docs/tasks.md",
+    "docs/classification.md",
     "docs/conversion.md",
     "docs/compression.md",
     "docs/export.md",
