@@ -173,6 +173,22 @@ def test_a_run_cut_short_and_resumed_is_the_run_undisturbed(tmp_path: Path, acce
     assert load(one)
 
 
+@pytest.mark.parametrize("model", [{}, ADAPTIVE], ids=["plain", "adaptive"])
+def test_half_precision_stays_near_full_precision(model: dict[str, Any]) -> None:
+    batch = cut_blocks(stream(40), np.array([0, 16]), block_tokens=16)
+    sums = []
+    for precision in ("fp32", "bf16"):
+        config = make_config(model={**model, "dropout": 0.0}, precision=precision)
+        torch.manual_seed(3)
+        net = build_model(config.model)
+        sums.append(make_task(config).batch_sums(net, batch, CPU))
+        assert all(
+            parameter.grad is not None and bool(parameter.grad.isfinite().all()) for parameter in net.parameters()
+        )
+    assert sums[0][0].item() != sums[1][0].item()
+    torch.testing.assert_close(sums[1], sums[0], rtol=2e-2, atol=0.0)
+
+
 def test_another_text_is_not_resumed_on(tmp_path: Path, accelerator: Accelerator) -> None:
     train(make_job(tmp_path / "run", make_config()), accelerator)
     job = make_job(tmp_path / "run", make_config(), resume=True)
