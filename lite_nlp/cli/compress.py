@@ -288,13 +288,16 @@ def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "Enco
     from lite_nlp.models.directory import model_from_state
 
     tokens = torch.full((1, 4), 3)
-    width = prune_channels(
-        model,
-        (tokens, torch.ones_like(tokens, dtype=torch.bool), tokens),
-        layers=[name for name, _ in model.named_modules() if name.endswith("ffn.up_proj")],
-        fraction=fraction,
-    )
-    smaller = loaded.config.model.model_copy(update={"ffn_dim": width})
+    example = (tokens, torch.ones_like(tokens, dtype=torch.bool), tokens)
+    wide: dict[int, list[str]] = {}
+    for name, module in model.named_modules():
+        if name.endswith("ffn.up_proj"):
+            wide.setdefault(int(getattr(module, "out_features", 0)), []).append(name)
+    # The layers inside a sandwich have a width of their own.
+    kept = {width: prune_channels(model, example, layers=names, fraction=fraction) for width, names in wide.items()}
+    before = loaded.config.model
+    widths = {key: getattr(before, key) for key in ("ffn_dim", "sandwich_ffn_dim")}
+    smaller = before.model_copy(update={key: kept[width] for key, width in widths.items() if width})
     config = loaded.config.model_copy(update={"model": smaller})
     return as_encoder_decoder(model_from_state(config, model.state_dict(), source=loaded.name), source=loaded.name)
 

@@ -21,7 +21,7 @@ from lite_nlp.models.build import build_model
 from lite_nlp.models.config import Config, ModelConfig
 from lite_nlp.models.directory import save_model_directory
 from lite_nlp.models.transformer import EncoderDecoder
-from tests.integration.conftest import Done, LiteNlp
+from tests.integration.conftest import Done, LiteNlp, write_model
 
 PAIRS = [
     (f"{subject[0]} {verb[0]} {thing[0]}.", f"{subject[1]} {verb[1]} {thing[1]}.")
@@ -144,6 +144,16 @@ def test_structured_pruning_lowers_mult_adds(run: Compress, tmp_path: Path) -> N
     assert stages[0]["macs"] - stages[1]["macs"] == 2 * 64 * 32 * 2 * 30
     assert stages[-1]["macs"] == stages[1]["macs"]
     assert load_model(str(tmp_path / "small" / "model.lnlp")).config.model.ffn_dim == 32
+
+
+def test_structured_pruning_of_a_sandwich_keeps_its_two_widths(lite_nlp: LiteNlp, tmp_path: Path) -> None:
+    layers = {"num_encoder_layers": 3, "num_decoder_layers": 3, "sharing": "sandwich"}
+    widths = {"ffn_dim": 32, "sandwich_dim": 32, "sandwich_ffn_dim": 64}
+    write_model(tmp_path / "sandwich", [src for src, _ in PAIRS], family="subformer", **layers, **widths)
+    options = ["--structured-ffn", "0.5", "--no-finetune", "--out", tmp_path / "small"]
+    lite_nlp.json("compress", tmp_path / "sandwich", *options)
+    config = load_model(str(tmp_path / "small" / "model.lnlp")).config.model
+    assert (config.ffn_dim, config.sandwich_ffn_dim) == (16, 32)
 
 
 def test_target_size(run: Compress, tmp_path: Path) -> None:
