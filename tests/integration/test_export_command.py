@@ -229,6 +229,9 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     words: list[str | Path] = ["export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--out"]
     assert lite_nlp(*words, tmp_path / "right.zip").code == 0
     assert (tmp_path / "right.zip").read_bytes() == exported[0].read_bytes()
+    # The size of the finished bundle, which the command holds against the limit, keeps an older one in place.
+    too_large = lite_nlp(*words, tmp_path / "right.zip", "--force", "--max-size", "10KB")
+    assert (too_large.code, (tmp_path / "right.zip").read_bytes()) == (3, exported[0].read_bytes())
 
     # A program that leaves the decoder's work out.
     less = ExecuTorchProgram(program.content, replace(program.work, decode_step={}))

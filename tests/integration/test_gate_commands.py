@@ -16,6 +16,7 @@ import torch
 
 from lite_nlp.cli.model_source import load_model
 from lite_nlp.data.corpus import open_data
+from lite_nlp.files import atomic_file
 from lite_nlp.models.build import build_model
 from lite_nlp.models.config import load_config
 from lite_nlp.models.directory import save_model_directory
@@ -191,8 +192,10 @@ def test_export_leaves_no_bundle_that_is_too_large(
 ) -> None:
     """Converting takes most of a minute and is tested elsewhere; here it writes a bundle of 5000 bytes."""
 
-    def write(path: Path, **rest: Any) -> Any:
-        path.write_bytes(b"0" * 5000)
+    def write(path: Path, *, accept: Callable[[Path], None], **rest: Any) -> Any:
+        with atomic_file(path) as partial:
+            partial.write_bytes(b"0" * 5000)
+            accept(partial)
         bounds = SimpleNamespace(model_dump=dict)
         return SimpleNamespace(files={}, precision="fp32", bounds=bounds, parity={})
 
