@@ -1,0 +1,225 @@
+"""The experiments of ``docs/results.md``: their stages, and the rows of figures that come out of them."""
+
+import gzip
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sacrebleu.metrics import BLEU
+from stages import Convert, Measure, Prepare, Stage, Train, read_json
+
+__all__ = ["EXPERIMENTS", "Place", "Row", "figures"]
+
+#: The recipe of the Multi30k runs where it is not the presets' own.
+MULTI30K = {"training.precision": "bf16", "training.max_epochs": 40, "training.warmup_steps": 1000}
+
+#: Finetuning after a swap: two thirds of the steps and two fifths of the learning rate, as the paper has it.
+MULTI30K_FINETUNING = {**MULTI30K, "training.max_epochs": 27, "training.learning_rate": 2e-3}
+
+#: The R2D2 paper has 4 layers a side, 8 heads, width 512 and 10,000 steps (section 4.3).
+SHAKESPEARE = {
+    "model.embed_dim": 256,
+    "model.ffn_dim": 1024,
+    "model.num_encoder_layers": 2,
+    "model.num_decoder_layers": 2,
+    "model.num_heads": 4,
+    "model.cross_num_heads": 4,
+    "model.dropout": 0.3,
+    "training.max_steps": 2000,
+    "training.warmup_steps": 400,
+    "training.batch_tokens": 4096,
+    "training.learning_rate": 1e-3,
+    "training.clip_norm": 1.0,
+    "training.precision": "bf16",
+    "training.average_checkpoints": 5,
+}
+
+#: One Kronecker factor is a dense weight.
+DENSE = {
+    "model.family": "transformer",
+    "model.attention_linear": "dense",
+    "model.ffn_linear": "dense",
+    "model.linear_n": 1,
+}
+
+#: Steps before the swap, as in the preset, and the training after it: the paper halves steps and learning rate too
+#: (appendix A.1).
+LM_STEPS = 1000
+LM_FINETUNING = {"training.max_steps": 500, "training.learning_rate": 1e-3, "training.warmup_steps": 50}
+
+MAPS = ("t2r", "elu", "random-features")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an experiment reads and writes.
+
+    Attributes:
+        corpora: Copies of the corpora, a folder each.
+        runs: Data directories and models.
+        max_steps: Bound on the steps of every training, to try the stages; 0 for none.
+    """
+
+    corpora: Path
+    runs: Path
+    max_steps: int = 0
+
+    def figures(self, name: str) -> Path:
+        """The file of the measurement ``name``."""
+        return self.runs / "results" / f"{name}.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of an experiment's table.
+
+    Attributes:
+        name: What the table calls it.
+        stages: What has to be done before its figures are there.
+        run: The model's directory.
+        measured: Stem of the files that its figures are in.
+        tokenized_references: The test set's references, if they are tokenized text.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    run: Path
+    measured: str
+    tokenized_references: Path | None = None
+
+
+def _train(place: Place, name: str, config: str, data: Path, settings: dict[str, Any], *more: str) -> Train:
+    bound = {"training.max_steps": place.max_steps} if place.max_steps else {}
+    sets = [word for key, value in {**settings, **bound}.items() for word in ("--set", f"{key}={value}")]
+    return Train(out=place.runs / name, arguments=["train", config, "--data", str(data), *sets, *more])
+
+
+def _measures(place: Place, name: str, evaluation: Sequence[str]) -> list[Stage]:
+    """Scores on the test split, and parameters and Mult-Adds, of the model in the directory ``name``."""
+    model = str(place.runs / name)
+    return [
+        Measure(out=place.figures(name), arguments=["evaluate", model, *evaluation, "--json"]),
+        Measure(out=place.figures(f"{name}.budget"), arguments=["budget", model, "--json"]),
+    ]
+
+
+def _translation(place: Place, name: str, data: Path) -> list[Stage]:
+    """The measures of a translation model, which keep the translations too."""
+    output = place.figures(name).with_suffix(".txt")
+    search = ["--beam", "5", "--output", str(output), "--force"]
+    return _measures(place, name, ["--data", str(data), "--split", "test", *search])
+
+
+def multi30k(place: Place) -> list[Row]:
+    """Five families at about the same Mult-Adds, one recipe; and linear attention from a trained model."""
+    data = place.runs / "data-multi30k-lc"
+    stems = {"train": "train", "valid": "val", "test": "test2016"}
+    files = {
+        split: [str(place.corpora / "multi30k" / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")]
+        for split, stem in stems.items()
+    }
+    references = Path(files["test"][1])
+    sources = [word for split, paths in files.items() for word in (f"--{split}", *paths)]
+    prepare = Prepare(out=data, arguments=["data", "prepare", *sources, "--vocab-size", "10000"])
+
+    def row(label: str, name: str, *stages: Stage) -> Row:
+        return Row(label, [prepare, *stages, *_translation(place, name, data)], place.runs / name, name, references)
+
+    rows, trained = [], {}
+    for family in ("transformer", "lite-transformer", "subformer", "r2d2", "t2r"):
+        preset, name = f"multi30k-{family}", f"m30k-{family}"
+        trained[family] = _train(place, name, preset, data, MULTI30K)
+        rows.append(row(preset, name, trained[family]))
+    softmax, swapped = trained["transformer"], place.runs / "m30k-t2r-swapped"
+    convert = Convert(out=swapped, arguments=["convert", "t2r", str(softmax.out)])
+    name, more = "m30k-t2r-finetuned", ("--init-from", str(swapped))
+    finetune = _train(place, name, str(swapped), data, MULTI30K_FINETUNING, *more)
+    return [*rows, row("multi30k-transformer, converted and finetuned", name, softmax, convert, finetune)]
+
+
+def r2d2(place: Place) -> list[Row]:
+    """Kronecker factors n = 1 to 16 on modern to original Shakespeare."""
+    data = place.runs / "data-shakespeare"
+    source = ["--corpus", "shakespeare", "--from", str(place.corpora / "shakespeare")]
+    prepare = Prepare(out=data, arguments=["data", "prepare", *source, "--vocab-size", "4000"])
+    rows = []
+    for n in (1, 2, 4, 8, 16):
+        name, kind = f"shakespeare-r2d2-{n}", DENSE if n == 1 else {"model.linear_n": n}
+        train = _train(place, name, "r2d2-nmt-4", data, {**SHAKESPEARE, **kind})
+        stages = [prepare, train, *_translation(place, name, data)]
+        rows.append(Row("n = 1: dense" if n == 1 else f"n = {n}", stages, place.runs / name, name))
+    return rows
+
+
+def t2r(place: Place) -> list[Row]:
+    """Perplexity before the swap, after it and after finetuning, against linear attention from scratch."""
+    data = place.runs / "data-tinyshakespeare"
+    text = str(place.corpora / "tinyshakespeare" / "input.txt.gz")
+    prepare = Prepare(out=data, arguments=["data", "prepare", "--text", text, "--vocab-size", "1000"])
+    softmax = _train(place, "lm-softmax", "tinyshakespeare-transformer", data, {"training.max_steps": LM_STEPS})
+    evaluation = ["--data", str(data), "--split", "test"]
+
+    def row(label: str, name: str, *stages: Stage) -> Row:
+        return Row(label, [prepare, *stages, *_measures(place, name, evaluation)], place.runs / name, name)
+
+    rows = [row("softmax, before the swap", "lm-softmax", softmax)]
+    for kind in MAPS:
+        swapped = place.runs / f"lm-{kind}-swapped"
+        size = [] if kind == "elu" else ["--feature-size", "32"]
+        options = ["--feature-map", kind, *size]
+        convert = Convert(out=swapped, arguments=["convert", "t2r", str(softmax.out), *options])
+        rows.append(row(f"{kind}, after the swap", swapped.name, softmax, convert))
+        name, more = f"lm-{kind}-finetuned", ("--init-from", str(swapped))
+        finetune = _train(place, name, str(swapped), data, LM_FINETUNING, *more)
+        steps = LM_FINETUNING["training.max_steps"]
+        rows.append(row(f"{kind}, finetuned for {steps} steps", name, softmax, convert, finetune))
+        # As many steps as finetuning has, and for T2R also as many as both trainings have.
+        for length in (steps, LM_STEPS + steps) if kind == "t2r" else (steps,):
+            name = f"lm-{kind}-scratch-{length}"
+            scratch = _train(place, name, str(swapped), data, {"training.max_steps": length})
+            rows.append(row(f"{kind}, from scratch for {length} steps", name, softmax, convert, scratch))
+    return rows
+
+
+def t2r_scaling(place: Place) -> list[Row]:
+    """Time and state per generated token."""
+    program = (sys.executable, str(Path(__file__).with_name("t2r_scaling.py")))
+    rows = []
+    for batch, lengths in ((1, "128,512,2048,8192"), (16, "128,512,2048")):
+        name = f"t2r-scaling-batch-{batch}"
+        arguments = ["--lengths", lengths, "--batch", str(batch), "--json"]
+        if place.max_steps:
+            arguments += ["--samples", str(place.max_steps), "--turns", "1", "--embed-dim", "128", "--layers", "1"]
+        measure = Measure(out=place.figures(name), program=program, arguments=arguments)
+        rows.append(Row(f"batch {batch}", [measure], place.runs / "results", name))
+    return rows
+
+
+#: By name, in the order in which they are run and shown.
+EXPERIMENTS = {"multi30k": multi30k, "r2d2": r2d2, "t2r": t2r, "t2r-scaling": t2r_scaling}
+
+
+def figures(place: Place, row: Row) -> dict[str, Any]:
+    """What has been measured of a row; None where the stage is not done."""
+    found = {
+        "name": row.name,
+        "run": row.run.name,
+        "training": read_json(row.run / "metrics.json"),
+        "evaluation": read_json(place.figures(row.measured)),
+        "budget": read_json(place.figures(f"{row.measured}.budget")),
+    }
+    translations = place.figures(row.measured).with_suffix(".txt")
+    if row.tokenized_references is not None:
+        done = found["evaluation"] is not None and row.tokenized_references.exists()
+        found["tokenized_bleu"] = _tokenized_bleu(translations, row.tokenized_references) if done else None
+    return found
+
+
+def _tokenized_bleu(translations: Path, references: Path) -> float:
+    """BLEU on the tokens as they stand, as papers that translate tokenized text report it."""
+    hypotheses = translations.read_text(encoding="utf-8").splitlines()
+    with gzip.open(references, "rt", encoding="utf-8") as file:
+        expected = file.read().splitlines()
+    return float(BLEU(tokenize="none", force=True).corpus_score(hypotheses, [expected]).score)

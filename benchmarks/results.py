@@ -1,0 +1,185 @@
+"""Runs the experiments of ``docs/results.md`` and prints its tables; stopped at any time, it goes on where it was.
+
+    python benchmarks/results.py [--only multi30k] [--corpora DIR] [--runs DIR] [--collect] [--page docs/results.md]
+
+All trainings together take a day on one core. What is measured lies in ``RUNS/results``, and together in
+``RUNS/results.json``; a stage whose result is there is not run again, so delete what is to be measured anew.
+``--collect`` runs nothing and shows what is there; ``--page`` writes the tables into the page; ``--max-steps 2`` tries
+all stages in minutes, which wants a ``--runs`` of its own.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments import EXPERIMENTS, Place, figures
+from stages import Failed, Measure, Train, UnderWay, run_stage
+
+from lite_nlp.files import write_text
+
+MISSING = "not measured yet"
+
+BEGIN, END = "<!-- table: {name} -->", "<!-- end of table -->"
+
+
+def run(name: str, place: Place) -> list[str]:
+    """Run an experiment's rows; what kept a row from its figures."""
+    problems: list[str] = []
+    given_up: set[Path] = set()
+    for row in EXPERIMENTS[name](place):
+        for stage in row.stages:
+            if stage.out in given_up:
+                break
+            try:
+                run_stage(stage)
+            except (Failed, UnderWay) as problem:
+                print(problem, file=sys.stderr)
+                problems.append(str(problem))
+                given_up.add(stage.out)
+                break
+    return problems
+
+
+def show_commands(name: str, place: Place) -> None:
+    """Print every command of an experiment once, as it would be typed."""
+    shown: dict[Path, str] = {}
+    for row in EXPERIMENTS[name](place):
+        for stage in row.stages:
+            words = [Path(word).name if word in stage.program else word for word in stage.command()]
+            if isinstance(stage, Train):
+                words.pop()
+            shown[stage.out] = " ".join([*words, ">", str(stage.out)] if isinstance(stage, Measure) else words)
+    print("\n".join(shown.values()))
+
+
+def translation_table(rows: list[dict[str, Any]], first: str) -> str:
+    """Sizes, perplexity on the validation split and scores on the test split."""
+    tokenized = any("tokenized_bleu" in row for row in rows)
+    heads = [first, "parameters", "without tables", "Mult-Adds, paper", "executed", "validation perplexity"]
+    heads += ["BLEU, 95 % interval", "chrF, 95 % interval", *(["BLEU of the tokens"] if tokenized else [])]
+    lines = _head(heads)
+    for row in rows:
+        budget, training, evaluation = row["budget"], row["training"], row["evaluation"]
+        sizes = [MISSING] * 4
+        if budget is not None:
+            params, macs = budget["params"], budget["macs"]
+            sizes = [f"{number:,}" for number in (params["total"], params["paper"], macs["paper"], macs["executed"])]
+        done = training is not None and training["ended_by"] is not None
+        scores = [MISSING] * 2
+        if evaluation is not None:
+            found = evaluation["scores"]
+            scores = [
+                f"{found[metric]:.2f} ({found[f'{metric}_low']:.2f} to {found[f'{metric}_high']:.2f})"
+                for metric in ("bleu", "chrf")
+            ]
+        perplexity = f"{training['valid']['perplexity']:.2f}" if done else MISSING
+        if tokenized:
+            scores.append(MISSING if row["tokenized_bleu"] is None else f"{row['tokenized_bleu']:.2f}")
+        lines.append(_line([row["name"], *sizes, perplexity, *scores]))
+    return "\n".join(lines)
+
+
+def perplexity_table(rows: list[dict[str, Any]]) -> str:
+    """Perplexities of the language models on the test split."""
+    lines = _head(["attention", "parameters", "perplexity per token", "per word", "bits per character"])
+    for row in rows:
+        params = MISSING if row["budget"] is None else f"{row['budget']['params']['total']:,}"
+        scores = [MISSING] * 3
+        if row["evaluation"] is not None:
+            found = row["evaluation"]["scores"]
+            scores = [
+                f"{found['perplexity']:.2f}",
+                f"{found['word_perplexity']:.1f}",
+                f"{found['bits_per_character']:.3f}",
+            ]
+        lines.append(_line([row["name"], params, *scores]))
+    return "\n".join(lines)
+
+
+def scaling_table(rows: list[dict[str, Any]]) -> str:
+    """Milliseconds per token and bytes of state, by kind of attention and length."""
+    parts = []
+    for row in rows:
+        measured = row["evaluation"]
+        if measured is None:
+            parts.append(f"{row['name']}: {MISSING}")
+            continue
+        cells = {(cell["attention"], cell["length"]): cell for cell in measured["rows"]}
+        lengths = sorted({length for _, length in cells})
+        kinds = list(dict.fromkeys(cell["attention"] for cell in measured["rows"]))
+        heads = [f"{length:,} tokens" for length in lengths]
+        for caption, key, form in (
+            ("Milliseconds per step", "ms_per_token", ".2f"),
+            ("Bytes of state", "state_bytes", ","),
+        ):
+            lines = [f"{caption}, {row['name']}:", "", *_head(["attention", *heads])]
+            lines += [_line([kind, *(format(cells[kind, length][key], form) for length in lengths)]) for kind in kinds]
+            parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _head(names: list[str]) -> list[str]:
+    return [_line(names), "|---" * len(names) + "|"]
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+TABLES = {
+    "multi30k": lambda rows: translation_table(rows, "preset"),
+    "r2d2": lambda rows: translation_table(rows, "R2D2"),
+    "t2r": perplexity_table,
+    "t2r-scaling": scaling_table,
+}
+
+
+def write_page(page: Path, tables: dict[str, str]) -> None:
+    """Put the tables between their marks in a page."""
+    text = page.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        mark = BEGIN.format(name=name)
+        before, found, rest = text.partition(mark)
+        _, ended, after = rest.partition(END)
+        if not found or not ended:
+            raise SystemExit(f"{page}: expected {mark} and then {END}, found none")
+        text = f"{before}{mark}\n\n{table}\n\n{END}{after}"
+    write_text(page, text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run the experiments of docs/results.md and print its tables.")
+    parser.add_argument("--only", action="append", choices=list(EXPERIMENTS), help="this experiment; repeatable")
+    parser.add_argument("--corpora", type=Path, default=Path("../shared/data"), help="copies of the corpora")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="data directories, models and results")
+    parser.add_argument("--max-steps", type=int, default=0, help="bound on the steps of every training, for a trial")
+    parser.add_argument("--collect", action="store_true", help="run nothing, show what is there")
+    parser.add_argument("--commands", action="store_true", help="run nothing, show the commands")
+    parser.add_argument("--page", type=Path, help="write the tables into this page")
+    options = parser.parse_args()
+    if options.max_steps < 0:
+        parser.error(f"--max-steps: expected at least 0, found {options.max_steps}")
+    if options.max_steps and options.runs == parser.get_default("runs"):
+        parser.error("--max-steps is for a trial: expected a --runs of its own")
+    place = Place(corpora=options.corpora, runs=options.runs, max_steps=options.max_steps)
+    names = options.only or list(EXPERIMENTS)
+    if options.commands:
+        for name in names:
+            show_commands(name, place)
+        return
+    problems = [] if options.collect else [problem for name in names for problem in run(name, place)]
+    # All that is there is collected, also what was not asked to be run now.
+    results = {name: [figures(place, row) for row in rows(place)] for name, rows in EXPERIMENTS.items()}
+    write_text(place.runs / "results.json", json.dumps({"schema_version": 1, **results}, indent=1) + "\n")
+    tables = {name: TABLES[name](results[name]) for name in names}
+    print("\n\n".join(f"## {name}\n\n{table}" for name, table in tables.items()))
+    if options.page is not None:
+        write_page(options.page, tables)
+    if problems:
+        raise SystemExit("\n".join(problems))
+
+
+if __name__ == "__main__":
+    main()

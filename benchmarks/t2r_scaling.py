@@ -1,0 +1,239 @@
+"""Time and state per generated token of a language model, by kind of attention and length of the text.
+
+    python benchmarks/t2r_scaling.py --lengths 128,512,2048,8192 [--embed-dim 512] [--layers 4] [--batch 1] [--json]
+
+The model is shaped like the one of T2R (Kasai et al. 2021, section 3.2.1): heads of 128 channels, 32 features, a
+feed-forward four times as wide; only narrower, with fewer layers and a small vocabulary. Weights are random, which
+changes no time. A step is a whole greedy step: embedding, all layers, logits, the best token.
+
+``softmax`` is this project's step, whose cache has room for the whole text from the start and is copied, as exported
+graphs need it. ``softmax-in-place`` is the fastest that attention with a cache can be in the same framework: keys and
+values are written into the cache, and the tokens so far alone are attended to. ``elu``, ``random-features`` and ``t2r``
+carry a state of one size.
+"""
+
+import argparse
+import gc
+import json
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from lite_nlp.budget.state import count_state
+from lite_nlp.models.attention import SelfAttention, merge_heads, split_heads
+from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.language_model import LanguageModel
+
+#: Kind of attention in the config, by what the rows call it.
+KINDS: Final = {
+    "softmax": "softmax",
+    "softmax-in-place": "softmax",
+    "elu": "elu",
+    "random-features": "random-features",
+    "t2r": "t2r",
+}
+
+#: Channels of a head and features of a map in the paper's language model.
+HEAD_DIM, FEATURES = 128, 32
+VOCABULARY = 8000
+
+#: Where the paper gives a speed-up, and what it says.
+PAPER_LENGTH, PAPER_SPEEDUP = 512, "about 4x"
+
+WARM_UP_STEPS = 5
+
+
+def build(kind: str, *, embed_dim: int, layers: int, max_positions: int) -> LanguageModel:
+    """A language model of random weights with attention of ``kind``, in evaluation mode."""
+    attention = KINDS[kind]
+    config = ModelConfig(
+        architecture="language-model",
+        family="transformer" if attention == "softmax" else "t2r",
+        tgt_vocab_size=VOCABULARY,
+        embed_dim=embed_dim,
+        ffn_dim=4 * embed_dim,
+        num_decoder_layers=layers,
+        num_heads=embed_dim // HEAD_DIM,
+        self_attention=attention,
+        self_feature_size=FEATURES if attention in ("t2r", "random-features") else 0,
+        max_positions=max_positions,
+    )
+    torch.manual_seed(1)
+    model = LanguageModel(config=config).eval()
+    if kind == "softmax-in-place":
+        for module in model.modules():
+            if isinstance(module, SelfAttention):
+                module.step = partial(step_in_place, module)
+    return model
+
+
+def step_in_place(
+    attention: SelfAttention, x: Tensor, state: dict[str, Tensor], position: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """``SelfAttention.step`` that writes into the caches it is given; all rows are at the same position."""
+    query, key, value = (split_heads(part, attention.num_heads) for part in attention.in_proj(x).chunk(3, dim=-1))
+    here = int(position[0])
+    state["self_key"][:, :, here] = key[:, :, 0]
+    state["self_value"][:, :, here] = value[:, :, 0]
+    keys, values = state["self_key"][:, :, : here + 1], state["self_value"][:, :, : here + 1]
+    weights = torch.matmul(query * attention.head_dim**-0.5, keys.transpose(-2, -1)).softmax(dim=-1)
+    return attention.out_proj(merge_heads(torch.matmul(weights, values))), state
+
+
+def state_bytes(state: dict[str, Tensor]) -> int:
+    """Bytes that are carried from step to step, but for the position."""
+    return sum(tensor.nbytes for name, tensor in state.items() if name != "position")
+
+
+@torch.inference_mode()
+def time_steps(model: LanguageModel, *, batch: int, length: int, samples: int) -> tuple[list[float], int]:
+    """Milliseconds of steps at places spread evenly over a text of ``length`` tokens, and bytes of the state."""
+    state = model.init_state(batch, length)
+    size = state_bytes(state)
+    closed_form = 4 * batch * sum(count_state(model.config, src_len=0, tgt_len=length).values())
+    if size != closed_form:
+        raise SystemExit(f"state of {length} tokens: expected {closed_form} bytes, found {size}")
+    count = min(samples, length)
+    places = [index * length // count for index in range(count)]
+    tokens = torch.ones(batch, dtype=torch.int64)
+    times = []
+    for place in [*places[:1] * WARM_UP_STEPS, *places]:
+        # What is in the state has no influence on the time, so that the places between need not be generated.
+        state["position"] = torch.full_like(state["position"], place)
+        started = time.perf_counter()
+        logits, state = model.decode_step(tokens, state)
+        tokens = logits.argmax(dim=-1)
+        times.append(1000 * (time.perf_counter() - started))
+    return times[WARM_UP_STEPS:], size
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A row per kind and length; the kinds take turns, and each place counts with its fastest turn."""
+    longest = max(options.lengths)
+    models = {
+        kind: build(kind, embed_dim=options.embed_dim, layers=options.layers, max_positions=longest) for kind in KINDS
+    }
+    rows = []
+    for length in options.lengths:
+        turns: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
+        sizes = {}
+        for _ in range(options.turns):
+            for kind, model in models.items():
+                gc.collect()
+                times, sizes[kind] = time_steps(model, batch=options.batch, length=length, samples=options.samples)
+                turns[kind].append(times)
+        for kind, measured in turns.items():
+            best = [min(times) for times in zip(*measured, strict=True)]
+            mean = sum(best) / len(best)
+            rows.append(
+                {"attention": kind, "length": length, "ms_per_token": round(mean, 4), "state_bytes": sizes[kind]}
+            )
+    return rows
+
+
+def describe(options: argparse.Namespace) -> dict[str, Any]:
+    """The model and the machine that the rows are about."""
+    params = {
+        kind: sum(
+            parameter.numel()
+            for parameter in build(
+                kind, embed_dim=options.embed_dim, layers=options.layers, max_positions=2
+            ).parameters()
+        )
+        for kind in ("softmax", "t2r")
+    }
+    return {
+        "model": {
+            "num_layers": options.layers,
+            "embed_dim": options.embed_dim,
+            "ffn_dim": 4 * options.embed_dim,
+            "num_heads": options.embed_dim // HEAD_DIM,
+            "head_dim": HEAD_DIM,
+            "feature_size": FEATURES,
+            "vocab_size": VOCABULARY,
+            "params": params,
+        },
+        "batch": options.batch,
+        "threads": options.threads,
+        "torch": torch.__version__,
+        "processor": processor(),
+    }
+
+
+def processor() -> str:
+    """What the system calls its processor."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def speedups(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """How many times faster than each softmax a kind is, by length and kind."""
+    times = {(row["attention"], row["length"]): row["ms_per_token"] for row in rows}
+    lengths = sorted({length for _, length in times})
+    return {
+        str(length): {
+            f"{kind} over {base}": round(times[base, length] / times[kind, length], 2)
+            for base in ("softmax", "softmax-in-place")
+            for kind in ("elu", "random-features", "t2r")
+        }
+        for length in lengths
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """A Markdown table: a row per kind, milliseconds and state per length, and the speed-up where the paper has one."""
+    rows = {(row["attention"], row["length"]): row for row in result["rows"]}
+    lengths = sorted({length for _, length in rows})
+    heads = [f"{length:,}: ms, state" for length in lengths]
+    lines = [f"| attention | {' | '.join(heads)} |", "|---" * (len(lengths) + 1) + "|"]
+    for kind in KINDS:
+        cells = [
+            f"{rows[kind, length]['ms_per_token']:.2f}, {rows[kind, length]['state_bytes']:,} B" for length in lengths
+        ]
+        lines.append(f"| {kind} | {' | '.join(cells)} |")
+    if str(PAPER_LENGTH) in result["speedups"]:
+        found = result["speedups"][str(PAPER_LENGTH)]
+        lines.append(
+            f"\nT2R at {PAPER_LENGTH} tokens: {found['t2r over softmax']:.2f} times as fast as softmax,"
+            f" {found['t2r over softmax-in-place']:.2f} times as softmax-in-place; the paper says {PAPER_SPEEDUP}."
+        )
+    return "\n".join(lines)
+
+
+def lengths_of(text: str) -> list[int]:
+    """Lengths separated by commas."""
+    values = [int(part) for part in text.split(",")]
+    if min(values) < 1:
+        raise ValueError(text)
+    return values
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Time and state of a generated token by kind of attention.")
+    parser.add_argument("--lengths", type=lengths_of, default=[128, 512, 2048, 8192], metavar="N,N,...")
+    parser.add_argument("--embed-dim", type=int, default=512, help=f"a multiple of {HEAD_DIM}")
+    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--samples", type=int, default=128, help="steps timed per text, spread evenly over it")
+    parser.add_argument("--turns", type=int, default=5, help="how often each text is measured")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    options = parser.parse_args()
+    for name in ("embed_dim", "layers", "batch", "threads", "samples", "turns"):
+        if getattr(options, name) < 1:
+            parser.error(f"--{name.replace('_', '-')}: expected at least 1, found {getattr(options, name)}")
+    if options.embed_dim % HEAD_DIM:
+        parser.error(f"--embed-dim: expected a multiple of {HEAD_DIM}, found {options.embed_dim}")
+    torch.set_num_threads(options.threads)
+    rows = measure(options)
+    result = {"schema_version": 1, **describe(options), "rows": rows, "speedups": speedups(rows)}
+    print(json.dumps(result, indent=1) if options.json else table(result))
+
+
+if __name__ == "__main__":
+    main()
