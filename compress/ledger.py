@@ -13,7 +13,29 @@ from compress.container import read_container, write_container
 from compress.encoding import EncodedTensor
 from compress.stages import model_tensors
 
-__all__ = ["Ledger", "StageRow", "Task"]
+__all__ = ["Ledger", "Metric", "StageRow", "Task"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What the quality of a model is measured by.
+
+    Attributes:
+        name: Its key among the scores.
+        label: What people call it.
+        unit: Of a loss, as it stands after the number.
+        lower_is_better: Whether smaller scores are better.
+    """
+
+    name: str
+    label: str
+    unit: str
+    lower_is_better: bool = False
+
+    def lost(self, before: Mapping[str, float], after: Mapping[str, float]) -> float:
+        """How much worse the scores ``after`` are than those ``before``; negative if they are better."""
+        worse = before[self.name] - after[self.name]
+        return -worse if self.lower_is_better else worse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +46,8 @@ class Task:
         name: The model's name.
         files: The small files that belong in a file of this model (config, tokenizer, metrics).
         load: Rebuild the model from a container and nothing else, in evaluation mode.
-        score: Quality of a model for the ledger, by metric; ``bleu`` is what the largest loss is held against.
+        metric: What the largest loss is held against.
+        score: Quality of a model for the ledger, by metric; that of ``metric`` is among them.
         evaluate: Loss of a model on validation text, lower is better; called hundreds of times.
         count_macs: Mult-Adds of a model.
     """
@@ -32,6 +55,7 @@ class Task:
     name: str
     files: Callable[[nn.Module], Mapping[str, bytes]]
     load: Callable[[Path], nn.Module]
+    metric: Metric
     score: Callable[[nn.Module], Mapping[str, float]]
     evaluate: Callable[[nn.Module], float]
     count_macs: Callable[[nn.Module], int]

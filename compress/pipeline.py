@@ -82,7 +82,7 @@ class CompressionOptions:
         num_centroids: Size of each codebook where no target is given; 256 is 8-bit k-means.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the original's file to the final one.
-        max_loss: Largest loss of ``bleu`` from the original's file to the final one.
+        max_loss: Largest loss, in the unit of the task's metric, from the original's file to the final one.
         sparsities: What the sensitivity scan tries on each matrix.
     """
 
@@ -217,15 +217,16 @@ class _Run:
                     )
                 sparsity = min(0.95, sparsity + _TARGET_STEP * tries)
                 continue
-            lost = self.ledger.rows[0].scores.get("bleu", 0.0) - last.scores.get("bleu", 0.0)
+            lost = self.task.metric.lost(self.ledger.rows[0].scores, last.scores)
             if max_loss is None or lost <= max_loss:
                 return self.ledger.rows
             factor = next(backoff, None)
             if target is not None or factor is None:
                 within = "" if target is None else f" within {target:,} bytes"
+                unit = self.task.metric.unit
                 raise ModelError(
-                    f"{self.task.name}: cannot be compressed{within} with a loss of at most {max_loss} BLEU; "
-                    f"the smallest loss reached is {lost:.2f} BLEU at {last.size_bytes:,} bytes"
+                    f"{self.task.name}: cannot be compressed{within} with a loss of at most {max_loss} {unit}; "
+                    f"the smallest loss reached is {lost:.2f} {unit} at {last.size_bytes:,} bytes"
                 )
             sparsity = plan.sparsity * factor
 

@@ -1,6 +1,7 @@
 """What ``lite-nlp evaluate`` does with a classifier: its accuracy on a split of labelled examples."""
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +14,16 @@ from lite_nlp.errors import DataError, RuntimeUnavailableError
 from lite_nlp.files import check_output, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import numpy as np
+    import numpy.typing as npt
+    from torch import nn
 
     from lite_nlp.cli.model_source import LoadedModel
-    from lite_nlp.data.labelled import LabelledDirectory
+    from lite_nlp.data.labelled import LabelledDirectory, LabelledSplit
     from lite_nlp.evaluation.accuracy import AccuracyScores
+    from lite_nlp.models.config import Config
 
-__all__ = ["evaluate_classifier"]
+__all__ = ["check_fit", "evaluate_classifier", "score_classifier"]
 
 #: Tokens read at once, padding included.
 _BATCH_TOKENS: Final = 8_192
@@ -63,8 +67,6 @@ def evaluate_classifier(
 
     from lite_nlp.cli.model_source import load_model
     from lite_nlp.data.labelled import open_labelled
-    from lite_nlp.evaluation.accuracy import score_classifications
-    from lite_nlp.evaluation.classification import predict_labels
     from lite_nlp.models.build import as_classifier
 
     if output is not None:
@@ -73,26 +75,24 @@ def evaluate_classifier(
     examples = directory.split(name)
     loaded = load_model(model)
     classifier = as_classifier(loaded.model, source=loaded.name)
-    labels = _check_fit(loaded, directory)
+    labels = check_fit(loaded, directory)
     if threads is not None:
         torch.set_num_threads(threads)
-    max_tokens = loaded.config.model.max_positions - 1
     started = time.perf_counter()
     with progress_bar() as progress:
         task = progress.add_task(f"classifying {data} {name}", total=len(examples))
-        predicted = predict_labels(
+        predicted, scores = score_classifier(
             classifier,
+            loaded.config,
             examples,
-            batch_tokens=_BATCH_TOKENS,
-            max_tokens=max_tokens,
+            known=directory.info.labels,
+            labels=labels,
             on_progress=lambda done: progress.update(task, completed=done),
         )
     seconds = time.perf_counter() - started
     if output is not None:
         write_text(output, "".join(f"{labels[place]}\n" for place in predicted))
-    # The data's labels as places in the model's.
-    expected = np.array([labels.index(label) for label in directory.info.labels])[examples.labels]
-    scores = score_classifications(predicted, expected, labels=labels)
+    max_tokens = _longest(loaded.config)
     cut = int(np.count_nonzero((examples.first_lengths > max_tokens) | (examples.second_lengths > max_tokens)))
     if as_json:
         print_json(_as_json(scores, model=loaded.name, data=str(data), split=name, cut=cut, seconds=seconds))
@@ -100,8 +100,12 @@ def evaluate_classifier(
         _print_tables(scores, title=f"{loaded.name} on {data} {name}", cut=cut, seconds=seconds)
 
 
-def _check_fit(loaded: "LoadedModel", directory: "LabelledDirectory") -> "Sequence[str]":
-    """The labels of the model, if the data has no others, its tokenizer, and as many sentences per example."""
+def check_fit(loaded: "LoadedModel", directory: "LabelledDirectory") -> Sequence[str]:
+    """The labels of the model, if the data has no others, its tokenizer, and as many sentences per example.
+
+    Raises:
+        DataError: If something of that does not fit, or the model does not say its labels.
+    """
     labels = loaded.metrics.get("labels")
     if not isinstance(labels, list) or len(labels) != loaded.config.model.num_classes:
         raise DataError(
@@ -123,6 +127,46 @@ def _check_fit(loaded: "LoadedModel", directory: "LabelledDirectory") -> "Sequen
             f"{directory.info.sentences}"
         )
     return labels
+
+
+def score_classifier(
+    model: "nn.Module",
+    config: "Config",
+    examples: "LabelledSplit",
+    *,
+    known: Sequence[str],
+    labels: Sequence[str],
+    on_progress: Callable[[int], None] | None = None,
+) -> "tuple[npt.NDArray[np.int64], AccuracyScores]":
+    """Score a classifier on labelled examples.
+
+    Args:
+        model: In evaluation mode.
+        config: Its config.
+        examples: What to classify; of sentences too long for the model the end is left out.
+        known: The labels of the data, all of which the model knows.
+        labels: Those of the model.
+        on_progress: Told how many examples are done.
+
+    Returns:
+        (rows,) the place of each example's label among the model's, and the scores.
+    """
+    import numpy as np
+
+    from lite_nlp.evaluation.accuracy import score_classifications
+    from lite_nlp.evaluation.classification import predict_labels
+
+    predicted = predict_labels(
+        model, examples, batch_tokens=_BATCH_TOKENS, max_tokens=_longest(config), on_progress=on_progress
+    )
+    # The data's labels as places in the model's.
+    expected = np.array([labels.index(label) for label in known])[examples.labels]
+    return predicted, score_classifications(predicted, expected, labels=labels)
+
+
+def _longest(config: "Config") -> int:
+    """Tokens of a sentence that the model reads, without the end mark."""
+    return config.model.max_positions - 1
 
 
 def _as_json(

@@ -1,11 +1,11 @@
-"""The text that compression is calibrated, fine-tuned and judged on, and the losses on it. Needs torch."""
+"""The sentence pairs that the compression of an encoder-decoder is guided, fine-tuned and judged by. Needs torch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +13,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from compress.ledger import Metric
+from compress.pipeline import ProgressReport
+from lite_nlp.cli.guidance import Guidance, mean_loss, spaced
+from lite_nlp.cli.model_source import LoadedModel
 from lite_nlp.data.batches import Batch, collate, make_batches
 from lite_nlp.data.corpus import open_data
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vocabulary import PAD_ID
+from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.translate import Translator
 from lite_nlp.errors import DataError
+from lite_nlp.evaluation.translation import score_translations
 from lite_nlp.models.config import Config
+from lite_nlp.models.step_model import TorchStepModel
+from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training.truncation import TruncatedRows
 
-__all__ = [
-    "Calibration",
-    "data_calibration",
-    "distillation_loss",
-    "divergence_from",
-    "everyday_calibration",
-    "mean_loss",
-]
+__all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_pairs"]
+
+_METRIC: Final = Metric(name="bleu", label="BLEU", unit="BLEU")
 
 #: Sentence pairs for the sensitivity scan, which evaluates hundreds of times, and for BLEU.
 _SCAN_PAIRS: Final = 64
@@ -116,8 +120,8 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
     bound = min(training.max_tokens, positions) if training.truncate else positions
     tuned: _Rows = TruncatedRows(train, max_tokens=bound) if training.truncate else train
     # Even rows guide, odd rows judge (a split of a single row does both).
-    guiding = _spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
-    judged = _spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
+    guiding = spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
+    judged = spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
     sources, references = valid.texts(judged)
     longest = bound if training.truncate else min(_TUNING_TOKENS, positions)
     short = np.flatnonzero(np.maximum(tuned.src_lengths, tuned.tgt_lengths) <= longest)
@@ -135,64 +139,57 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
     )
 
 
-def mean_loss(model: nn.Module, batches: Sequence[Batch]) -> float:
-    """Negative log-likelihood of the references in nats per token, the end mark counted."""
-    total, tokens = 0.0, 0
-    with torch.inference_mode():
-        for batch in batches:
-            log_probs, labels = _log_probs(model, batch)
-            total -= float(log_probs.gather(1, labels[:, None]).sum())
-            tokens += len(labels)
-    return total / tokens
+def guide_by_pairs(loaded: LoadedModel, path: Path | None) -> Guidance:
+    """A data directory of sentence pairs, or the everyday pairs where ``path`` is None; judged by BLEU.
 
-
-def divergence_from(original: nn.Module, batches: Sequence[Batch]) -> Callable[[nn.Module], float]:
-    """How far a model's predictions are from the original's: what pruning is guided by.
-
-    The mean Kullback-Leibler divergence, in nats per token. Unlike the loss on a few sentences, which some damage
-    lowers by luck, it is zero for the original only and grows with the square of a small change of the weights.
-
-    Args:
-        original: The uncompressed model, in evaluation mode; only its predictions now are kept.
-        batches: Text with references, which both models are fed.
+    Raises:
+        DataError: See ``data_calibration``.
     """
-    with torch.inference_mode():
-        wanted = [_log_probs(original, batch)[0] for batch in batches]
+    pairs = (
+        everyday_calibration(loaded.tokenizer)
+        if path is None
+        else data_calibration(path, loaded.tokenizer, loaded.config)
+    )
 
-    def divergence(model: nn.Module) -> float:
-        total, tokens = 0.0, 0
-        with torch.inference_mode():
-            for batch, target in zip(batches, wanted, strict=True):
-                found = _log_probs(model, batch)[0]
-                total += float(F.kl_div(found, target, reduction="sum", log_target=True))
-                tokens += len(target)
-        return total / tokens
+    def score(model: nn.Module, report: ProgressReport) -> dict[str, float]:
+        translated = _score(loaded, cast(EncoderDecoder, model), pairs, report)
+        return translated | {"loss": round(mean_loss(_target_tokens, model, pairs.scan), 4)}
 
-    return divergence
-
-
-def distillation_loss(teacher: nn.Module, label_weight: float) -> Callable[[nn.Module, Batch], Tensor]:
-    """Cross entropy against what the uncompressed model predicts, in part against the references (nats per token).
-
-    Args:
-        teacher: The uncompressed model, in evaluation mode; it is not changed.
-        label_weight: Part of the references, 0 to 1.
-    """
-
-    def loss(model: nn.Module, batch: Batch) -> Tensor:
-        log_probs, labels = _log_probs(model, batch)
-        with torch.no_grad():
-            wanted = _log_probs(teacher, batch)[0].exp()
-        imitation = -(wanted * log_probs).sum(dim=-1).mean()
-        if not label_weight:
-            return imitation
-        return (1 - label_weight) * imitation + label_weight * F.nll_loss(log_probs, labels)
-
-    return loss
+    return Guidance(
+        name=pairs.name,
+        metric=_METRIC,
+        predict=_target_tokens,
+        scan=pairs.scan,
+        tuning=pairs.tuning,
+        label_weight=pairs.label_weight,
+        tuning_steps=pairs.tuning_steps,
+        score=score,
+    )
 
 
-def _log_probs(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Log probabilities (N, V) and labels (N,) of the tokens of a batch that are not padding."""
+def _score(loaded: LoadedModel, model: EncoderDecoder, pairs: Calibration, report: ProgressReport) -> dict[str, float]:
+    """BLEU and chrF of greedy translations."""
+    positions = loaded.config.model.max_positions
+    cut = loaded.config.training.truncate
+    translator = Translator(
+        tokenizer=loaded.tokenizer,
+        model=TorchStepModel(model),
+        options=SearchOptions(max_steps=positions),
+        max_source_tokens=min(loaded.config.training.max_tokens, positions - 1) if cut else positions - 1,
+        long_input="truncate" if cut else "split",
+        warn=lambda _: None,
+    )
+    report.start(f"translating {pairs.name}", len(pairs.sources))
+    translations = []
+    for line in translator.translate_lines(pairs.sources, batch_size=64):
+        translations.append(line)
+        report.advance()
+    scores = score_translations(translations, pairs.references, bootstrap=0)
+    return {"bleu": round(scores.bleu, 2), "chrf": round(scores.chrf, 2)}
+
+
+def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (N, V) and labels (N,) of the target tokens of a batch, the end marks among them."""
     logits = model(*(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)))
     labels = torch.from_numpy(batch.labels)
     real = labels != PAD_ID
@@ -210,11 +207,6 @@ class _MemoryRows:
 
     def tokens(self, indices: npt.NDArray[np.int64]) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
         return [self._src[index] for index in indices], [self._tgt[index] for index in indices]
-
-
-def _spaced(numbers: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """At most so many of the numbers, evenly spaced."""
-    return numbers[np.linspace(0, len(numbers) - 1, min(most, len(numbers))).astype(np.int64)]
 
 
 def _batches(rows: _Rows, numbers: npt.NDArray[np.int64]) -> list[Batch]:

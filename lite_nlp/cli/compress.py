@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 
     from compress.ledger import StageRow, Task
     from compress.pipeline import Finetuning
-    from lite_nlp.cli.calibration import Calibration
+    from lite_nlp.cli.guidance import Guidance
     from lite_nlp.cli.model_source import LoadedModel
-    from lite_nlp.models.transformer import EncoderDecoder
+    from lite_nlp.models.build import Model
 
 __all__ = ["compress"]
 
-#: Divergence from the original's predictions, in nats per token, that pruning may cause where no target is given:
+#: Divergence from the original's predictions, in nats for each, that pruning may cause where no target is given:
 #: fine-tuning takes about a third of it back.
 _TOLERANCE: Final = 0.03
 _TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
@@ -58,7 +58,9 @@ def compress(
         typer.Option(
             "--data",
             metavar="DIR",
-            help="Data directory to calibrate on (valid) and fine-tune on (train); else the package's own sentences.",
+            help="Data directory to judge by (valid) and fine-tune on (train): sentence pairs, running text for a "
+            "language model, labelled examples for a classifier. Encoder-decoders alone can do without, by the "
+            "package's own sentences.",
         ),
     ] = None,
     target_size: Annotated[
@@ -68,7 +70,14 @@ def compress(
         float | None, typer.Option("--target-ratio", help="Smallest ratio of the fp32 file to the final one.")
     ] = None,
     max_loss: Annotated[
-        float | None, typer.Option("--max-loss", metavar="BLEU", min=0.0, help="Largest loss of BLEU allowed.")
+        float | None,
+        typer.Option(
+            "--max-loss",
+            metavar="LOSS",
+            min=0.0,
+            help="Largest loss allowed, in the unit of the task: points of BLEU; perplexity added, of a language "
+            "model; percentage points of accuracy, of a classifier.",
+        ),
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Leave out the fine-tuning.")] = False,
     finetune_steps: Annotated[
@@ -111,7 +120,6 @@ def compress(
     import torch
 
     from compress.pipeline import CompressionOptions, compress_model
-    from lite_nlp.cli.calibration import data_calibration, everyday_calibration
     from lite_nlp.cli.model_source import load_model, read_config, resolve_source
 
     if threads is not None:
@@ -120,10 +128,11 @@ def compress(
     named = model or loaded.name
     if structured_ffn is None:
         enforce_budget(loaded.config.model, gate, target=named)
-    if data is None:
-        calibration = everyday_calibration(loaded.tokenizer)
     else:
-        calibration = data_calibration(data, loaded.tokenizer, loaded.config)
+        from lite_nlp.cli.shrinking import check_shrinkable
+
+        check_shrinkable(loaded)
+    guidance = _guidance(loaded, data)
     options = CompressionOptions(
         tolerance=_TOLERANCE_WITHOUT_FINETUNING if no_finetune else _TOLERANCE,
         target_bytes=target_bytes,
@@ -132,12 +141,12 @@ def compress(
     )
     with atomic_directory(out_directory, force=force) as directory, _reporting() as report:
         rows = compress_model(
-            loaded.encoder_decoder,
+            loaded.model,
             out=directory,
-            task=_task(loaded, calibration, report, gate),
+            task=_task(loaded, guidance, report, gate),
             options=options,
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
-            finetuning=None if no_finetune else _finetuning(loaded, calibration, finetune_steps),
+            finetuning=None if no_finetune else _finetuning(loaded, guidance, finetune_steps),
             progress=report,
         )
         # Before the directory is put in place: what is too large is not left behind.
@@ -145,9 +154,10 @@ def compress(
         config = read_config(resolve_source(str(file)))
         enforce_size(config.model, gate, target=named, size_bytes=file.stat().st_size)
     if as_json:
-        print_json({"model": loaded.name, "text": calibration.name, "stages": [row.as_dict() for row in rows]})
+        stages = [row.as_dict() for row in rows]
+        print_json({"model": loaded.name, "text": guidance.name, "metric": guidance.metric.name, "stages": stages})
     else:
-        _print_ledger(loaded.name, calibration, out_directory, rows)
+        _print_ledger(loaded.name, guidance, out_directory, rows)
 
 
 class _Report:
@@ -179,18 +189,37 @@ def _reporting() -> Iterator[_Report]:
         report.finish()
 
 
-def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report, gate: Gate) -> "Task":
-    """Everything that compression has to know about translation."""
+def _guidance(loaded: "LoadedModel", data: Path | None) -> "Guidance":
+    """What the data, of the kind that the model's architecture is for, has for compression.
+
+    Raises:
+        typer.BadParameter: If there is no data for a model that cannot do without.
+        DataError: If it is of another kind, damaged, or does not fit the model.
+    """
+    architecture = loaded.config.model.architecture
+    if architecture == "encoder-decoder":
+        from lite_nlp.cli.calibration import guide_by_pairs
+
+        return guide_by_pairs(loaded, data)
+    if architecture == "language-model":
+        if data is None:
+            raise typer.BadParameter("a language model is compressed by running text: --data is required")
+        from lite_nlp.cli.calibration_text import guide_by_text
+
+        return guide_by_text(loaded, data)
+    if data is None:
+        raise typer.BadParameter("a classifier is compressed by labelled examples: --data is required")
+    from lite_nlp.cli.calibration_labels import guide_by_labels
+
+    return guide_by_labels(loaded, data)
+
+
+def _task(loaded: "LoadedModel", guidance: "Guidance", report: _Report, gate: Gate) -> "Task":
+    """The callbacks by which compression, which knows no task, reaches this one."""
     from compress.ledger import Task
     from lite_nlp.budget.formulas import count_model
-    from lite_nlp.cli.calibration import divergence_from, mean_loss
+    from lite_nlp.cli.guidance import divergence_from
     from lite_nlp.cli.model_source import load_model
-
-    def embedded_files(model: Any) -> dict[str, bytes]:
-        return _embedded_files(loaded, model)
-
-    def score(model: Any) -> dict[str, float]:
-        return _score(loaded, model, calibration, report) | {"loss": round(mean_loss(model, calibration.scan), 4)}
 
     def count_macs(model: Any) -> int:
         src_len, tgt_len = gate.lengths(model.config)
@@ -198,22 +227,23 @@ def _task(loaded: "LoadedModel", calibration: "Calibration", report: _Report, ga
 
     return Task(
         name=loaded.name,
-        files=embedded_files,
+        files=lambda model: _embedded_files(loaded, model),
         load=lambda path: load_model(str(path)).model,
-        score=score,
-        evaluate=divergence_from(loaded.encoder_decoder, calibration.scan),
+        metric=guidance.metric,
+        score=lambda model: guidance.score(model, report),
+        evaluate=divergence_from(guidance.predict, loaded.model, guidance.scan),
         count_macs=count_macs,
     )
 
 
-def _embedded_files(loaded: "LoadedModel", model: "EncoderDecoder") -> dict[str, bytes]:
+def _embedded_files(loaded: "LoadedModel", model: Any) -> dict[str, bytes]:
     from lite_nlp.models.config import dump_config
 
     config = loaded.config.model_copy(update={"model": model.config})
     # Scores that came with the model are those from before compression, and must not pass for the file's own.
     metrics = loaded.metrics
     if "uncompressed" not in metrics:
-        kept = {"languages": metrics["languages"]} if "languages" in metrics else {}
+        kept: dict[str, Any] = {key: metrics[key] for key in ("languages", "labels") if key in metrics}
         metrics = {**kept, "uncompressed": metrics}
     return {
         "config.toml": dump_config(config).encode("utf-8"),
@@ -222,92 +252,41 @@ def _embedded_files(loaded: "LoadedModel", model: "EncoderDecoder") -> dict[str,
     }
 
 
-def _score(
-    loaded: "LoadedModel", model: "EncoderDecoder", calibration: "Calibration", report: _Report
-) -> dict[str, float]:
-    """BLEU and chrF of greedy translations."""
-    from lite_nlp.decoding.search import SearchOptions
-    from lite_nlp.decoding.translate import Translator
-    from lite_nlp.evaluation.translation import score_translations
-    from lite_nlp.models.step_model import TorchStepModel
-
-    positions = loaded.config.model.max_positions
-    cut = loaded.config.training.truncate
-    translator = Translator(
-        tokenizer=loaded.tokenizer,
-        model=TorchStepModel(model),
-        options=SearchOptions(max_steps=positions),
-        max_source_tokens=min(loaded.config.training.max_tokens, positions - 1) if cut else positions - 1,
-        long_input="truncate" if cut else "split",
-        warn=lambda _: None,
-    )
-    report.start(f"translating {calibration.name}", len(calibration.sources))
-    translations = []
-    for line in translator.translate_lines(calibration.sources, batch_size=64):
-        translations.append(line)
-        report.advance()
-    scores = score_translations(translations, calibration.references, bootstrap=0)
-    return {"bleu": round(scores.bleu, 2), "chrf": round(scores.chrf, 2)}
-
-
-def _finetuning(loaded: "LoadedModel", calibration: "Calibration", steps: int | None) -> "Finetuning":
+def _finetuning(loaded: "LoadedModel", guidance: "Guidance", steps: int | None) -> "Finetuning":
     import copy
 
     from compress.finetune import FinetuneOptions
     from compress.pipeline import Finetuning
-    from lite_nlp.cli.calibration import distillation_loss
+    from lite_nlp.cli.guidance import distillation_loss
 
-    steps = steps or calibration.tuning_steps
+    steps = steps or guidance.tuning_steps
     return Finetuning(
-        batches=calibration.tuning,
-        loss=distillation_loss(copy.deepcopy(loaded.encoder_decoder), calibration.label_weight),
+        batches=guidance.tuning,
+        loss=distillation_loss(guidance.predict, copy.deepcopy(loaded.model), guidance.label_weight),
         pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
         shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
     )
 
 
-def _shrinking(
-    loaded: "LoadedModel", fraction: float, gate: Gate, named: str
-) -> "Callable[[nn.Module], EncoderDecoder]":
+def _shrinking(loaded: "LoadedModel", fraction: float, gate: Gate, named: str) -> "Callable[[nn.Module], Model]":
     """Structured pruning, with the smaller model held against the budget in place of the original."""
+    from lite_nlp.cli.shrinking import shrink_feed_forward
 
-    def shrink(model: "nn.Module") -> "EncoderDecoder":
-        smaller = _shrink(loaded, model, fraction)
+    def shrink(model: "nn.Module") -> "Model":
+        smaller = shrink_feed_forward(loaded, model, fraction)
         enforce_budget(smaller.config, gate, target=named)
         return smaller
 
     return shrink
 
 
-def _shrink(loaded: "LoadedModel", model: "nn.Module", fraction: float) -> "EncoderDecoder":
-    """The model without its least important feed-forward channels, rebuilt from the smaller config."""
-    import torch
-
-    from compress.structured import prune_channels
-    from lite_nlp.models.build import as_encoder_decoder
-    from lite_nlp.models.directory import model_from_state
-
-    tokens = torch.full((1, 4), 3)
-    example = (tokens, torch.ones_like(tokens, dtype=torch.bool), tokens)
-    wide: dict[int, list[str]] = {}
-    for name, module in model.named_modules():
-        if name.endswith("ffn.up_proj"):
-            wide.setdefault(int(getattr(module, "out_features", 0)), []).append(name)
-    # The layers inside a sandwich have a width of their own.
-    kept = {width: prune_channels(model, example, layers=names, fraction=fraction) for width, names in wide.items()}
-    before = loaded.config.model
-    widths = {key: getattr(before, key) for key in ("ffn_dim", "sandwich_ffn_dim")}
-    smaller = before.model_copy(update={key: kept[width] for key, width in widths.items() if width})
-    config = loaded.config.model_copy(update={"model": smaller})
-    return as_encoder_decoder(model_from_state(config, model.state_dict(), source=loaded.name), source=loaded.name)
-
-
-def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: Sequence["StageRow"]) -> None:
-    table = Table(title=f"{name}, BLEU on {calibration.name}", box=SIMPLE_HEAD, pad_edge=False)
+def _print_ledger(name: str, guidance: "Guidance", directory: Path, rows: Sequence["StageRow"]) -> None:
+    metric = guidance.metric
+    table = Table(title=f"{name}, {metric.label} on {guidance.name}", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", no_wrap=True)
     table.add_column("bytes", justify="right", no_wrap=True)
     # A heading of several words wraps, so that the table fits 80 columns.
-    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", "BLEU"):
+    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", metric.label):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
@@ -317,7 +296,7 @@ def _print_ledger(name: str, calibration: "Calibration", directory: Path, rows: 
             f"{row.sparsity:.1%}",
             f"{row.bits_per_weight:.2f}",
             f"{row.macs / 1e6:.1f}M",
-            f"{row.scores['bleu']:.2f}",
+            f"{row.scores[metric.name]:.2f}",
         )
     out.print(table)
     out.print(str(directory / rows[-1].file), markup=False, soft_wrap=True)

@@ -1,6 +1,7 @@
 """What ``lite-nlp evaluate`` does with a language model: its perplexity on a split of running text."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,13 @@ from lite_nlp.cli.console import out, print_json, progress_bar
 from lite_nlp.errors import DataError, RuntimeUnavailableError
 
 if TYPE_CHECKING:
+    from lite_nlp.cli.model_source import LoadedModel
+    from lite_nlp.data.running_text import TextDirectory, TextSplitInfo, TokenStream
     from lite_nlp.evaluation.perplexity import TextScores
+    from lite_nlp.models.config import Config
+    from lite_nlp.models.language_model import LanguageModel
 
-__all__ = ["evaluate_language_model"]
+__all__ = ["check_vocabulary", "evaluate_language_model", "score_language_model"]
 
 
 def evaluate_language_model(
@@ -50,31 +55,25 @@ def evaluate_language_model(
         ) from error
     from lite_nlp.cli.model_source import load_model
     from lite_nlp.data.running_text import open_running_text
-    from lite_nlp.evaluation.perplexity import score_text
     from lite_nlp.models.build import as_language_model
 
     directory, name = open_running_text(data), split or "test"
     stream = directory.stream(name)
     loaded = load_model(model)
     language_model = as_language_model(loaded.model, source=loaded.name)
-    if directory.tokenizer.to_json() != loaded.tokenizer.to_json():
-        raise DataError(f"{data}: expected data tokenized with the model's own tokenizer, found another one")
-    positions = loaded.config.model.max_positions
-    window = min(loaded.config.training.block_tokens, positions) if window is None else window
-    if window > positions:
-        raise DataError(f"window: expected at most model.max_positions ({positions}) tokens, found {window}")
+    check_vocabulary(loaded, directory)
     if threads is not None:
         torch.set_num_threads(threads)
     started = time.perf_counter()
     with progress_bar() as progress:
         task = progress.add_task(f"scoring {data} {name}", total=len(stream))
-        scores = score_text(
+        scores = score_language_model(
             language_model,
+            loaded.config,
             stream,
             directory.counts(name),
             window=window,
-            context=window // 2 if context is None else context,
-            device=next(language_model.parameters()).device,
+            context=context,
             on_progress=lambda tokens: progress.update(task, completed=tokens),
         )
     seconds = time.perf_counter() - started
@@ -82,6 +81,57 @@ def evaluate_language_model(
         print_json(_as_json(scores, model=loaded.name, data=str(data), split=name, seconds=seconds))
     else:
         _print_table(scores, title=f"{loaded.name} on {data} {name}", seconds=seconds)
+
+
+def check_vocabulary(loaded: "LoadedModel", directory: "TextDirectory") -> None:
+    """Refuse a text of other tokens than the model's.
+
+    Raises:
+        DataError: If the text was tokenized with another tokenizer.
+    """
+    if directory.tokenizer.to_json() != loaded.tokenizer.to_json():
+        raise DataError(f"{directory.path}: expected data tokenized with the model's own tokenizer, found another one")
+
+
+def score_language_model(
+    model: "LanguageModel",
+    config: "Config",
+    stream: "TokenStream",
+    counts: "TextSplitInfo",
+    *,
+    window: int | None = None,
+    context: int | None = None,
+    on_progress: Callable[[int], None] | None = None,
+) -> "TextScores":
+    """Score a language model on a text.
+
+    Args:
+        model: In evaluation mode.
+        config: Its config.
+        stream: The text.
+        counts: Its words, characters and bytes.
+        window: Tokens read at once; None is what the model was trained on.
+        context: Least context of each scored token; None is half of the window.
+        on_progress: Told how many tokens have been scored.
+
+    Raises:
+        DataError: If the window is longer than the model reads, or the context leaves nothing to score.
+    """
+    from lite_nlp.evaluation.perplexity import score_text
+
+    positions = config.model.max_positions
+    window = min(config.training.block_tokens, positions) if window is None else window
+    if window > positions:
+        raise DataError(f"window: expected at most model.max_positions ({positions}) tokens, found {window}")
+    return score_text(
+        model,
+        stream,
+        counts,
+        window=window,
+        context=window // 2 if context is None else context,
+        device=next(model.parameters()).device,
+        on_progress=on_progress,
+    )
 
 
 def _as_json(scores: "TextScores", *, model: str, data: str, split: str, seconds: float) -> dict[str, Any]:

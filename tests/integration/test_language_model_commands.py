@@ -150,7 +150,6 @@ def test_data_of_another_kind_is_refused(run: LiteNlp) -> None:
             "text: expected a data directory of sentence pairs, found one of running text",
         ),
         (("translate", "run"), "run: expected an encoder-decoder, found a language-model"),
-        (("compress", "run", "--out", "no"), "run: expected an encoder-decoder, found a language-model"),
         (("export", "run", "--out", "no.zip"), "run: expected an encoder-decoder, found a language-model"),
     ):
         done = run(*words)

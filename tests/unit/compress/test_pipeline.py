@@ -3,6 +3,7 @@
 import errno
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from compress.container import read_container
 from compress.finetune import FinetuneOptions
-from compress.ledger import StageRow, Task
+from compress.ledger import Metric, StageRow, Task
 from compress.pipeline import FINAL_FILE, CompressionOptions, Finetuning, compress_model
 from lite_nlp.errors import ModelError, OutputError
 
@@ -67,6 +68,7 @@ def _task() -> Task:
         name="regression",
         files=lambda _: {"config.toml": b"width = 48\n"},
         load=_load,
+        metric=Metric(name="bleu", label="BLEU", unit="BLEU"),
         score=lambda model: {"bleu": 100 * (1 - _evaluate(model))},
         evaluate=_evaluate,
         count_macs=lambda _: 2 * WIDTH * 64,
@@ -156,6 +158,24 @@ def test_largest_loss_backs_off_sparsity(tmp_path: Path) -> None:
     assert careful[0].scores["bleu"] - careful[-1].scores["bleu"] <= 1.0
     assert careful[-1].sparsity < careless[-1].sparsity
     assert [row.stage for row in careful] == [row.stage for row in careless]
+
+
+def test_largest_loss_of_a_metric_that_is_better_when_lower(tmp_path: Path) -> None:
+    error = Metric(name="error", label="error", unit="of error", lower_is_better=True)
+    task = replace(_task(), metric=error, score=lambda model: {"bleu": 0.0, "error": _evaluate(model)})
+    rows = {}
+    for max_loss in (1.0, 0.01):
+        out = tmp_path / str(max_loss)
+        out.mkdir()
+        options = CompressionOptions(tolerance=0.2, max_loss=max_loss)
+        rows[max_loss] = compress_model(_model(), out=out, task=task, options=options)
+    lost = {max_loss: found[-1].scores["error"] - found[0].scores["error"] for max_loss, found in rows.items()}
+    assert 0.01 < lost[1.0] <= 0.2
+    assert 0.0 < lost[0.01] <= 0.01
+    with pytest.raises(
+        ModelError, match=r"a loss of at most -1 of error; the smallest loss reached is 0\.\d+ of error at"
+    ):
+        compress_model(_model(), out=tmp_path, task=task, options=CompressionOptions(max_loss=-1))
 
 
 def test_an_impossible_loss_is_told(tmp_path: Path) -> None:
