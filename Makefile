@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := demo-output
 
-.PHONY: setup demo test lint format clean
+.PHONY: setup demo results test lint format clean
 
 setup: $(READY)
 
@@ -24,6 +24,11 @@ venv-package:
 # The main job on the shipped model: count, compress, export, translate from the exported files.
 demo: $(READY)
 	@sh benchmarks/demo.sh $(BIN)/lite-nlp $(DEMO)
+
+# The experiments of docs/results.md, most of a day on one core; stopped, it goes on where it was. RESULTS="--only t2r"
+# runs one of them; benchmarks/results.py has the other options.
+results: $(READY)
+	$(BIN)/python benchmarks/results.py $(RESULTS)
 
 # A file's tests stay together: what they share, such as an exported bundle, is made once. One thread for each process.
 test: $(READY) chromium

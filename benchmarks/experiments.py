@@ -187,9 +187,10 @@ def t2r_scaling(place: Place) -> list[Row]:
     """Time and state per generated token."""
     program = (sys.executable, str(Path(__file__).with_name("t2r_scaling.py")))
     rows = []
-    for batch, lengths in ((1, "128,512,2048,8192"), (16, "128,512,2048")):
+    cases = ((1, ["--lengths", "128,512,2048,8192"]), (16, ["--lengths", "128,512,2048", "--samples", "32"]))
+    for batch, options in cases:
         name = f"t2r-scaling-batch-{batch}"
-        arguments = ["--lengths", lengths, "--batch", str(batch), "--json"]
+        arguments = [*options, "--batch", str(batch), "--json"]
         if place.max_steps:
             arguments += ["--samples", str(place.max_steps), "--turns", "1", "--embed-dim", "128", "--layers", "1"]
         measure = Measure(out=place.figures(name), program=program, arguments=arguments)

@@ -112,26 +112,30 @@ def time_steps(model: LanguageModel, *, batch: int, length: int, samples: int) -
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row per kind and length; the kinds take turns, and each place counts with its fastest turn."""
+    """A row per kind and length; all take turns, and each place counts with its fastest turn.
+
+    So neither other programs nor a processor that is slower at times weigh on one row more than on another.
+    """
     longest = max(options.lengths)
     models = {
         kind: build(kind, embed_dim=options.embed_dim, layers=options.layers, max_positions=longest) for kind in KINDS
     }
-    rows = []
-    for length in options.lengths:
-        turns: dict[str, list[list[float]]] = {kind: [] for kind in KINDS}
-        sizes = {}
-        for _ in range(options.turns):
-            for kind, model in models.items():
-                gc.collect()
-                times, sizes[kind] = time_steps(model, batch=options.batch, length=length, samples=options.samples)
-                turns[kind].append(times)
-        for kind, measured in turns.items():
-            best = [min(times) for times in zip(*measured, strict=True)]
-            mean = sum(best) / len(best)
-            rows.append(
-                {"attention": kind, "length": length, "ms_per_token": round(mean, 4), "state_bytes": sizes[kind]}
+    cases = [(kind, length) for length in options.lengths for kind in KINDS]
+    turns: dict[tuple[str, int], list[list[float]]] = {case: [] for case in cases}
+    sizes = {}
+    for _ in range(options.turns):
+        for kind, length in cases:
+            gc.collect()
+            times, sizes[kind, length] = time_steps(
+                models[kind], batch=options.batch, length=length, samples=options.samples
             )
+            turns[kind, length].append(times)
+    rows = []
+    for kind, length in cases:
+        best = [min(times) for times in zip(*turns[kind, length], strict=True)]
+        mean = sum(best) / len(best)
+        size = sizes[kind, length]
+        rows.append({"attention": kind, "length": length, "ms_per_token": round(mean, 4), "state_bytes": size})
     return rows
 
 
@@ -220,8 +224,8 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--samples", type=int, default=128, help="steps timed per text, spread evenly over it")
-    parser.add_argument("--turns", type=int, default=5, help="how often each text is measured")
+    parser.add_argument("--samples", type=int, default=64, help="steps timed per text, spread evenly over it")
+    parser.add_argument("--turns", type=int, default=8, help="how often each text is measured")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     options = parser.parse_args()
     for name in ("embed_dim", "layers", "batch", "threads", "samples", "turns"):

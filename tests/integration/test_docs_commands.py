@@ -24,6 +24,7 @@ PAGES = [
     "docs/export.md",
     "docs/budget.md",
     "docs/budget-schema.md",
+    "docs/results.md",
     "docs/translate.md",
     "README.md",
 ]
