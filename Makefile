@@ -30,9 +30,10 @@ demo: $(READY)
 results: $(READY)
 	$(BIN)/python benchmarks/results.py $(RESULTS)
 
-# A file's tests stay together: what they share, such as an exported bundle, is made once. One thread for each process.
+# A file's tests stay together: what they share, such as an exported bundle, is made once. The slow ones, those of whole
+# commands, come first. One thread for each process.
 test: $(READY) chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 # A test looks at the budget's page in a browser without a window. CHROMIUM names one that is not on the path.
 .PHONY: chromium
