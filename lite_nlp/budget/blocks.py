@@ -88,6 +88,7 @@ class AttentionBlock:
         width: Channels of input and output.
         num_heads: Heads; they matter to linear attention only.
         linear: Kind of the projections.
+        expansion: Inner width, as a multiple of ``width``.
         kind: Softmax or the feature map of linear attention.
         feature_size: Features per head of a learned or random map.
         crosses: Whether keys and values come from another sequence than queries.
@@ -97,6 +98,7 @@ class AttentionBlock:
     width: int
     num_heads: int
     linear: LinearSpec
+    expansion: int = 1
     kind: AttentionKind = "softmax"
     feature_size: int = 0
     crosses: bool = False
@@ -106,28 +108,33 @@ class AttentionBlock:
 
         Projections of the same input are one Linear, which for R2D2 also means one set of diffusion matrices.
         """
-        width = self.width
+        inner = self.inner
         if self.crosses:
-            yield from self._projection(width, queries, mapped=1)
-            yield from self._projection(2 * width, keys, mapped=1)
+            yield from self._projection(inner, queries, mapped=1)
+            yield from self._projection(2 * inner, keys, mapped=1)
         else:
-            yield from self._projection(3 * width, queries, mapped=2)
+            yield from self._projection(3 * inner, queries, mapped=2)
         if self.kind == "softmax":
-            # Scores and weighted sums take ``width`` Mult-Adds per pair each, however many heads there are.
+            # Scores and weighted sums take ``inner`` Mult-Adds per pair each, however many heads there are.
             yield Cost(
                 part=self.part,
                 operation="attention",
-                paper=2 * width * pairs.paper,
-                executed=2 * width * pairs.executed,
+                paper=2 * inner * pairs.paper,
+                executed=2 * inner * pairs.executed,
             )
         else:
             yield from self._recurrence(queries, keys)
-        yield linear(self.part, width, width, queries, kind=self.linear)
+        yield linear(self.part, inner, self.width, queries, kind=self.linear)
+
+    @property
+    def inner(self) -> int:
+        """Channels of all heads' queries, keys or values."""
+        return self.expansion * self.width
 
     @property
     def features(self) -> int:
         """Features per head that linear attention sums over."""
-        return self.width // self.num_heads if self.kind == "elu" else self.feature_size
+        return self.inner // self.num_heads if self.kind == "elu" else self.feature_size
 
     def _projection(self, outputs: int, rows: Rows, *, mapped: int) -> Iterator[Cost]:
         """A fused projection and the feature maps of its first ``mapped`` parts.
@@ -136,9 +143,9 @@ class AttentionBlock:
         """
         projection = linear(self.part, self.width, outputs, rows, kind=self.linear)
         # A random map has half as many projections as features, whose sines and cosines these are.
-        per_part = {"t2r": self.features, "random-features": self.features // 2}.get(self.kind, 0) * self.width
+        per_part = {"t2r": self.features, "random-features": self.features // 2}.get(self.kind, 0) * self.inner
         if self.kind == "t2r":
-            plain = outputs - mapped * self.width
+            plain = outputs - mapped * self.inner
             merged = self.width * (plain + mapped * self.num_heads * self.features)
             if merged < linear_macs(self.width, outputs, self.linear) + mapped * per_part:
                 yield replace(projection, paper=merged * rows.paper, executed=merged * rows.executed)
@@ -154,7 +161,7 @@ class AttentionBlock:
         A key's features times its value are added to the state, a query's features read the state and the normalizer:
         O(h k) per token, whatever came before. Training computes the same in chunks, which takes more.
         """
-        update = self.features * self.width
+        update = self.features * self.inner
         read = update + self.num_heads * self.features
         yield Cost(
             part=self.part,
@@ -167,7 +174,7 @@ class AttentionBlock:
             yield Cost(part=self.part, operation="feature_map", params=update + biases, vectors=biases)
         elif self.kind == "random-features":
             # A temperature per channel is learned; the projections are not.
-            yield Cost(part=self.part, operation="feature_map", params=self.width, vectors=self.width)
+            yield Cost(part=self.part, operation="feature_map", params=self.inner, vectors=self.inner)
 
 
 def convolution(

@@ -44,10 +44,10 @@ def count_overhead(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, 
 
 
 def _empty_slots(model: ModelConfig, tgt_len: int, beam: int) -> Iterator[Overhead]:
-    """Step t needs t of the cache's T slots and multiplies all: T^2 pairs instead of T (T + 1) / 2, 2 D each."""
+    """Step t needs t of the cache's T slots and multiplies all: T^2 pairs instead of T (T + 1) / 2, 2 H d each."""
     pairs = beam * tgt_len * (tgt_len - 1) // 2
     softmax = [spec.attention_dim for spec in decoder_specs(model) if spec.self_attention == "softmax"]
-    widths = {"decoder.attention": sum(softmax)}
+    widths = {"decoder.attention": model.attention_expansion * sum(softmax)}
     if model.embedding == "safe":
         widths["embeddings.target_input"] = model.table_dim
     for part, width in widths.items():

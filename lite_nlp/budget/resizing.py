@@ -104,6 +104,7 @@ _DIMENSIONS: Final = (
     _Dimension(("embedding_dim",)),
     _Dimension(("sandwich_dim",)),
     _Dimension(("sandwich_ffn_dim",)),
+    _Dimension(("attention_expansion",)),
     _Dimension(("linear_rank",)),
     _Dimension(("self_feature_size", "cross_feature_size")),
 )

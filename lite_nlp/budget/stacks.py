@@ -84,6 +84,7 @@ def _blocks(
             width=spec.attention_dim,
             num_heads=spec.num_heads,
             linear=spec.attention_linear,
+            expansion=spec.attention_expansion,
             kind=spec.self_attention,
             feature_size=spec.self_feature_size,
         ).costs(queries=tokens, keys=tokens, pairs=pairs)
@@ -115,6 +116,7 @@ def _cross_attention(
         width=spec.memory_dim,
         num_heads=model.cross_num_heads,
         linear=spec.attention_linear,
+        expansion=spec.attention_expansion,
         kind=spec.cross_attention,
         feature_size=spec.cross_feature_size,
         crosses=True,

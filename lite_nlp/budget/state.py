@@ -29,12 +29,14 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
     if model.embedding == "safe" and model.has_decoder:
         add("embeddings.target_input", _attention("softmax", model.table_dim, 1, 0, tgt_len))
     for spec in decoder_specs(model):
+        times = spec.attention_expansion
         if spec.attention_dim:
             kind, size = spec.self_attention, spec.self_feature_size
-            add("decoder.attention", _attention(kind, spec.attention_dim, spec.num_heads, size, tgt_len))
+            add("decoder.attention", _attention(kind, times * spec.attention_dim, spec.num_heads, size, tgt_len))
         add("decoder.convolution", max(spec.kernel_size - 1, 0) * spec.conv_dim)
         kind, size = spec.cross_attention, spec.cross_feature_size
-        add("decoder.cross_attention", _attention(kind, spec.memory_dim, model.cross_num_heads, size, src_len))
+        inner = times * spec.memory_dim
+        add("decoder.cross_attention", _attention(kind, inner, model.cross_num_heads, size, src_len))
     return sizes
 
 

@@ -70,6 +70,9 @@ class ModelConfig(Section):
     num_heads: int = Field(default=4, ge=1)
     #: Heads of cross-attention, which always has the full width.
     cross_num_heads: int = Field(default=4, ge=1)
+    #: Inner width of self- and cross-attention, that of all heads' queries, keys or values together, as a multiple of
+    #: the width around it (R2D2, section 4.2: the upsampling factor U).
+    attention_expansion: int = Field(default=1, ge=1)
     #: Kind of the decoder's self-attention and cross-attention: softmax, or linear with the learned map of T2R, with
     #: ELU + 1, or with random features.
     self_attention: AttentionKind = "softmax"

@@ -1,7 +1,7 @@
 """Multi-head softmax attention with a fixed-capacity cache for incremental decoding.
 
 Shape letters of the model code: B batch, T target tokens, S source tokens, C cache capacity, D channels of the module,
-H heads, K kernel size. Masks are boolean, True means "may attend".
+H heads, d channels of a head, K kernel size. Masks are boolean, True means "may attend".
 """
 
 from dataclasses import asdict
@@ -23,12 +23,12 @@ def causal_mask(length: int, device: torch.device) -> Tensor:
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """(B, T, D) -> (B, H, T, D / H)."""
+    """(B, T, H d) -> (B, H, T, d)."""
     return x.view(x.shape[0], x.shape[1], num_heads, x.shape[2] // num_heads).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
-    """(B, H, T, D / H) -> (B, T, D)."""
+    """(B, H, T, d) -> (B, T, H d)."""
     return x.transpose(1, 2).flatten(2)
 
 
@@ -48,18 +48,21 @@ class SelfAttention(nn.Module):
 
     Args:
         embed_dim: Channels D of input and output.
-        num_heads: Heads H, a divisor of ``embed_dim``.
+        num_heads: Heads H, a divisor of the inner width.
         dropout: Drop rate of the attention weights while training.
         linear: The kind of the projections.
+        expansion: Inner width, H d, as a multiple of D.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE) -> None:
+    def __init__(
+        self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE, expansion: int = 1
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.head_dim = embed_dim // num_heads
+        self.head_dim = expansion * embed_dim // num_heads
         self.dropout = dropout
-        self.in_proj = build_fused_linear(embed_dim, 3, linear)
-        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
+        self.in_proj = build_fused_linear(embed_dim, 3, linear, expansion=expansion)
+        self.out_proj = build_linear(expansion * embed_dim, embed_dim, **asdict(linear))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Attend within ``x`` (B, T, D) under ``mask`` (broadcastable to (B, 1, T, T)); returns (B, T, D)."""
@@ -69,7 +72,7 @@ class SelfAttention(nn.Module):
         return projected
 
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
-        """Empty caches (B, H, C, D / H) for ``capacity`` tokens, with the batch, type and device of ``like``."""
+        """Empty caches (B, H, C, d) for ``capacity`` tokens, with the batch, type and device of ``like``."""
         shape = (like.shape[0], self.num_heads, capacity, self.head_dim)
         return {"self_key": like.new_zeros(shape), "self_value": like.new_zeros(shape)}
 
@@ -91,21 +94,24 @@ class CrossAttention(nn.Module):
 
     Args:
         embed_dim: Channels D of target, source and output.
-        num_heads: Heads H, a divisor of ``embed_dim``.
+        num_heads: Heads H, a divisor of the inner width.
         dropout: Drop rate of the attention weights while training.
         linear: The kind of the projections.
+        expansion: Inner width, H d, as a multiple of D.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE) -> None:
+    def __init__(
+        self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE, expansion: int = 1
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.dropout = dropout
-        self.query_proj = build_linear(embed_dim, embed_dim, gain=2**-0.5, **asdict(linear))
-        self.memory_proj = build_fused_linear(embed_dim, 2, linear)
-        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
+        self.query_proj = build_linear(embed_dim, expansion * embed_dim, gain=2**-0.5, **asdict(linear))
+        self.memory_proj = build_fused_linear(embed_dim, 2, linear, expansion=expansion)
+        self.out_proj = build_linear(expansion * embed_dim, embed_dim, **asdict(linear))
 
     def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
-        """What ``forward`` takes as state: keys and values, each (B, H, S, D / H), of the encoded source ``memory``.
+        """What ``forward`` takes as state: keys and values, each (B, H, S, d), of the encoded source ``memory``.
 
         Args:
             memory: (B, S, D).

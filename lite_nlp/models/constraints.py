@@ -39,6 +39,7 @@ _ABSENT: Final[dict[str, tuple[str, ...]]] = {
         "num_decoder_layers",
         "sharing",
         "num_heads",
+        "attention_expansion",
         "self_attention",
         "self_feature_size",
         "keep_softmax_every",
@@ -76,10 +77,12 @@ def check_model(model: "ModelConfig") -> None:
             raise ValueError(f"{key}: a lite-transformer splits it in halves, expected an even number, found {width}")
     _check_family(model)
     _check_classifier(model)
+    times = model.attention_expansion
     if model.has_encoder or model.has_decoder:
-        _check_heads("num_heads", model.num_heads, "the attention channels", model.attention_dim)
+        _check_heads("num_heads", model.num_heads, "the attention channels", times * model.attention_dim)
     if model.has_encoder and model.has_decoder:
-        _check_heads("cross_num_heads", model.cross_num_heads, "embed_dim", model.embed_dim)
+        what = "embed_dim" if times == 1 else "attention_expansion * embed_dim"
+        _check_heads("cross_num_heads", model.cross_num_heads, what, times * model.embed_dim)
     if model.has_encoder:
         _check_kernels(model, "kernel_sizes", model.kernel_sizes, model.num_encoder_layers)
     if model.has_decoder:
@@ -225,6 +228,11 @@ def _check_attention(model: "ModelConfig") -> None:
             raise ValueError(f"{size_key}: expected an even number (sines and cosines), found {size}")
         if kind in ("softmax", "elu") and size:
             raise ValueError(f"{size_key}: expected 0 with {kind_key} = {kind!r}, found {size}")
+    if model.attention_expansion != 1 and not (model.attention_dim or (model.has_encoder and model.has_decoder)):
+        raise ValueError(
+            f"attention_expansion: expected 1 in a {model.family} without cross-attention, which has no attention, "
+            f"found {model.attention_expansion}"
+        )
     if model.self_attention != "softmax" and not model.attention_dim:
         raise ValueError(f"self_attention: a {model.family} has none, found {model.self_attention!r}")
     if model.keep_softmax_every:

@@ -287,26 +287,26 @@ class DecoderLayer(_ResidualLayer):
 
 def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention | LinearSelfAttention:
     width, heads = spec.attention_dim, spec.num_heads
+    linear, times = spec.attention_linear, spec.attention_expansion
     if spec.self_attention == "softmax":
-        return SelfAttention(
-            embed_dim=width, num_heads=heads, dropout=config.attention_dropout, linear=spec.attention_linear
-        )
+        dropout = config.attention_dropout
+        return SelfAttention(embed_dim=width, num_heads=heads, dropout=dropout, linear=linear, expansion=times)
     features = build_feature_map(
-        spec.self_attention, num_heads=heads, head_dim=width // heads, feature_size=spec.self_feature_size
+        spec.self_attention, num_heads=heads, head_dim=times * width // heads, feature_size=spec.self_feature_size
     )
-    return LinearSelfAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=spec.attention_linear)
+    return LinearSelfAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=linear, expansion=times)
 
 
 def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention | LinearCrossAttention:
     width, heads = spec.memory_dim, config.cross_num_heads
+    linear, times = spec.attention_linear, spec.attention_expansion
     if spec.cross_attention == "softmax":
-        return CrossAttention(
-            embed_dim=width, num_heads=heads, dropout=config.attention_dropout, linear=spec.attention_linear
-        )
+        dropout = config.attention_dropout
+        return CrossAttention(embed_dim=width, num_heads=heads, dropout=dropout, linear=linear, expansion=times)
     features = build_feature_map(
-        spec.cross_attention, num_heads=heads, head_dim=width // heads, feature_size=spec.cross_feature_size
+        spec.cross_attention, num_heads=heads, head_dim=times * width // heads, feature_size=spec.cross_feature_size
     )
-    return LinearCrossAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=spec.attention_linear)
+    return LinearCrossAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=linear, expansion=times)
 
 
 def _feed_forward(config: ModelConfig, spec: LayerSpec) -> FeedForward:

@@ -78,19 +78,20 @@ def build_linear(
     return xavier_linear(in_features, out_features, bias=bias, gain=gain)
 
 
-def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec) -> nn.Module:
-    """One Linear for ``parts`` square projections of the same input, side by side.
+def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec, *, expansion: int = 1) -> nn.Module:
+    """One Linear for ``parts`` projections of the same input, side by side.
 
     Each part begins with the variance of a Xavier-uniform Linear of its own with gain 2^-0.5, as in the published
     models' code; fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
 
     Args:
-        embed_dim: Inputs, and outputs of each part.
+        embed_dim: Inputs.
         parts: Number of projections.
         linear: The kind.
+        expansion: Outputs of each part, as a multiple of the inputs.
     """
-    # (1 + parts) / 4 times the fused layer's Xavier variance is half of a square one's.
-    fused = build_linear(embed_dim, parts * embed_dim, gain=((1 + parts) / 4) ** 0.5, **asdict(linear))
+    gain = ((1 + parts * expansion) / (2 * (1 + expansion))) ** 0.5  # Half the Xavier variance of a part alone.
+    fused = build_linear(embed_dim, parts * expansion * embed_dim, gain=gain, **asdict(linear))
     if isinstance(fused, nn.Linear):
         for part in fused.weight.data.chunk(parts):
             nn.init.xavier_uniform_(part, gain=2**-0.5)

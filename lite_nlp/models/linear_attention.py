@@ -103,27 +103,37 @@ class LinearSelfAttention(nn.Module):
 
     Args:
         embed_dim: Channels D of input and output.
-        num_heads: Heads H, a divisor of ``embed_dim``.
-        feature_map: Turns queries and keys (B, H, T, D / H) into features (B, H, T, k).
+        num_heads: Heads H, a divisor of the inner width.
+        feature_map: Turns queries and keys (B, H, T, d) into features (B, H, T, k).
         linear: The kind of the projections.
+        expansion: Inner width, H d, as a multiple of D.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap, linear: LinearSpec = DENSE) -> None:
+    def __init__(
+        self,
+        *,
+        embed_dim: int,
+        num_heads: int,
+        feature_map: FeatureMap,
+        linear: LinearSpec = DENSE,
+        expansion: int = 1,
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.head_dim = embed_dim // num_heads
+        self.inner_dim = expansion * embed_dim
+        self.head_dim = self.inner_dim // num_heads
         self.feature_size = feature_map.feature_size
-        self.in_proj = build_fused_linear(embed_dim, 3, linear)
+        self.in_proj = build_fused_linear(embed_dim, 3, linear, expansion=expansion)
         self.feature_map = feature_map
-        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
+        self.out_proj = build_linear(self.inner_dim, embed_dim, **asdict(linear))
         self.merged = merge_projection(self.in_proj, feature_map, (self.head_dim**-0.5, 1.0, None))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features of queries and keys (B, H, T, k), and values (B, H, T, D / H), of ``x`` (B, T, D)."""
+        """Features of queries and keys (B, H, T, k), and values (B, H, T, d), of ``x`` (B, T, D)."""
         if self.merged is not None and self.merged.kept(x):
             query, key, value = _split_parts(self.merged(x), self.merged.widths, self.num_heads)
             return F.relu(query), F.relu(key), value
-        query, key, value = _split_parts(self.in_proj(x), [x.shape[-1]] * 3, self.num_heads)
+        query, key, value = _split_parts(self.in_proj(x), [self.inner_dim] * 3, self.num_heads)
         return self.feature_map(query * self.head_dim**-0.5), self.feature_map(key), value
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -133,7 +143,7 @@ class LinearSelfAttention(nn.Module):
         return projected
 
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
-        """State (B, H, k, D / H) and normalizer (B, H, k) before the first token; the same for any ``capacity``."""
+        """State (B, H, k, d) and normalizer (B, H, k) before the first token; the same for any ``capacity``."""
         dtype = torch.promote_types(like.dtype, torch.float32)
         state = like.new_zeros((like.shape[0], self.num_heads, self.feature_size, self.head_dim), dtype=dtype)
         normalizer = like.new_zeros((like.shape[0], self.num_heads, self.feature_size), dtype=dtype)
@@ -156,20 +166,30 @@ class LinearCrossAttention(nn.Module):
 
     Args:
         embed_dim: Channels D of target, source and output.
-        num_heads: Heads H, a divisor of ``embed_dim``.
-        feature_map: Turns queries and keys (B, H, T, D / H) into features (B, H, T, k).
+        num_heads: Heads H, a divisor of the inner width.
+        feature_map: Turns queries and keys (B, H, T, d) into features (B, H, T, k).
         linear: The kind of the projections.
+        expansion: Inner width, H d, as a multiple of D.
     """
 
-    def __init__(self, *, embed_dim: int, num_heads: int, feature_map: FeatureMap, linear: LinearSpec = DENSE) -> None:
+    def __init__(
+        self,
+        *,
+        embed_dim: int,
+        num_heads: int,
+        feature_map: FeatureMap,
+        linear: LinearSpec = DENSE,
+        expansion: int = 1,
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.head_dim = embed_dim // num_heads
+        self.inner_dim = expansion * embed_dim
+        self.head_dim = self.inner_dim // num_heads
         self.feature_size = feature_map.feature_size
-        self.query_proj = build_linear(embed_dim, embed_dim, gain=2**-0.5, **asdict(linear))
-        self.memory_proj = build_fused_linear(embed_dim, 2, linear)
+        self.query_proj = build_linear(embed_dim, self.inner_dim, gain=2**-0.5, **asdict(linear))
+        self.memory_proj = build_fused_linear(embed_dim, 2, linear, expansion=expansion)
         self.feature_map = feature_map
-        self.out_proj = build_linear(embed_dim, embed_dim, **asdict(linear))
+        self.out_proj = build_linear(self.inner_dim, embed_dim, **asdict(linear))
         self.merged_query = merge_projection(self.query_proj, feature_map, (self.head_dim**-0.5,))
         self.merged_memory = merge_projection(self.memory_proj, feature_map, (1.0, None))
 
@@ -177,13 +197,13 @@ class LinearCrossAttention(nn.Module):
         """Sum up the encoded source ``memory`` (B, S, D), where ``src_mask`` (B, S) is True.
 
         Returns:
-            ``cross_state`` (B, H, k, D / H) and ``cross_normalizer`` (B, H, k).
+            ``cross_state`` (B, H, k, d) and ``cross_normalizer`` (B, H, k).
         """
         if self.merged_memory is not None and self.merged_memory.kept(memory):
             key, value = _split_parts(self.merged_memory(memory), self.merged_memory.widths, self.num_heads)
             key = F.relu(key)
         else:
-            key, value = _split_parts(self.memory_proj(memory), [memory.shape[-1]] * 2, self.num_heads)
+            key, value = _split_parts(self.memory_proj(memory), [self.inner_dim] * 2, self.num_heads)
             key = self.feature_map(key)
         with _no_autocast(memory.device):
             key, value = _exact(key.masked_fill(~src_mask[:, None, :, None], 0.0), value)

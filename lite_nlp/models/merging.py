@@ -21,7 +21,7 @@ class MergedProjection(BuiltLinear):
     this module.
 
     Args:
-        projection: Linear to ``len(scales)`` parts of D channels side by side, H heads of d each.
+        projection: Linear from D channels to ``len(scales)`` parts of H heads of d channels each, side by side.
         features: The map that follows, per head.
         scales: Per part, the factor between projection and map, or None for a part that the map does not see.
     """
@@ -32,7 +32,7 @@ class MergedProjection(BuiltLinear):
         num_heads, feature_size, head_dim = features.weight.shape
         #: Channels of each part that comes out.
         self.widths = [num_heads * (head_dim if scale is None else feature_size) for scale in scales]
-        super().__init__(num_heads * head_dim, sum(self.widths), bias=False)
+        super().__init__(cast(nn.Linear, projection).in_features, sum(self.widths), bias=False)
         self.register_buffer("frozen_bias", None, persistent=False)
         self.scales = tuple(scales)
         # In a tuple they are not registered: both belong to the attention, under its names.

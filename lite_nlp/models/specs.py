@@ -63,6 +63,7 @@ class LayerSpec:
         self_feature_size: Features per head of a learned or random map in self-attention; else 0.
         cross_attention: Kind of cross-attention.
         cross_feature_size: The same in cross-attention.
+        attention_expansion: Inner width of self- and cross-attention, as a multiple of the width around it.
         attention_linear: Projections of self- and cross-attention.
         ffn_linear: Projections of the feed-forward block.
         conv_linear: Projections of the convolution branch.
@@ -83,6 +84,7 @@ class LayerSpec:
     self_feature_size: int = 0
     cross_attention: AttentionKind = "softmax"
     cross_feature_size: int = 0
+    attention_expansion: int = 1
     attention_linear: LinearSpec = LinearSpec()
     ffn_linear: LinearSpec = LinearSpec()
     conv_linear: LinearSpec = LinearSpec()
@@ -167,6 +169,7 @@ def _specs(
                 self_feature_size=config.self_feature_size if linearized else 0,
                 cross_attention=config.cross_attention if linearized else "softmax",
                 cross_feature_size=config.cross_feature_size if linearized else 0,
+                attention_expansion=config.attention_expansion,
                 attention_linear=_linear(config, config.attention_linear),
                 ffn_linear=_linear(config, config.ffn_linear),
                 conv_linear=_linear(config, config.conv_linear),

@@ -208,6 +208,7 @@ def _next_larger(preset: str, item: Resize) -> Any:
         ({"family": "subformer", "sharing": "sandwich", "sandwich_ffn_dim": 256}, "model.sandwich_ffn_dim"),
         ({"family": "subformer", "embedding": "safe", "embedding_dim": 48}, "model.embedding_dim"),
         ({"family": "r2d2", "attention_linear": "low-rank", "linear_rank": 24}, "model.linear_rank"),
+        ({"family": "transformer", "attention_expansion": 2}, "model.attention_expansion"),
         (
             {"family": "t2r", "self_attention": "t2r", "self_feature_size": 32}
             | {"cross_attention": "t2r", "cross_feature_size": 32},

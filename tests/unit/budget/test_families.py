@@ -112,6 +112,23 @@ def test_r2d2_saves_parameters_and_no_work() -> None:
     assert r2d2.params_weights == 44_040_192 // 8 + 66 * 8**3
 
 
+def test_upsampled_attention_is_twice_as_wide_inside() -> None:
+    """Twice the work of all matrices and of all pairs; the model's width, and so its norms and output, stay."""
+    dense, upsampled = count_model(_config("transformer-nmt-512")), count_model(_config("r2d2-nmt-upsampled-4"))
+    parts, before = upsampled.by_part(), dense.by_part()
+    for part in ("encoder.attention", "decoder.attention", "decoder.cross_attention", "encoder.ffn", "decoder.ffn"):
+        assert parts[part].paper == 2 * before[part].paper
+        assert parts[part].executed == 2 * before[part].executed
+    for part in ("encoder.norm", "decoder.norm", "output"):
+        assert parts[part] == before[part]
+    assert upsampled.params_weights == 2 * 44_040_192 // 4 + 66 * 4**3
+    # A key and a value of 1024 channels per layer and token.
+    assert count_state(_config("r2d2-nmt-upsampled-4"), src_len=7, tgt_len=5) == {
+        "decoder.attention": 6 * 2 * 1024 * 5,
+        "decoder.cross_attention": 6 * 2 * 1024 * 7,
+    }
+
+
 def test_groups_of_a_subformer_hold_everything() -> None:
     count = count_model(_config("subformer-base-ende"))
     groups = count.by_group()

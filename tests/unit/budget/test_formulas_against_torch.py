@@ -61,6 +61,22 @@ OPTIONS: dict[str, dict[str, object]] = {
     "softmax kept": {"family": "t2r", **T2R, "keep_softmax_every": 2},
     "low rank t2r": {"family": "t2r", **T2R, "attention_linear": "low-rank", "linear_rank": 3},
     "r2d2 convolution": {"family": "lite-transformer", "conv_linear": "r2d2", "linear_n": 4},
+    "expanded r2d2": {"family": "r2d2", **R2D2, **SANDWICH, "attention_expansion": 2},
+    "expanded t2r, merged": {"family": "t2r", **T2R, "attention_expansion": 2},
+    "expanded t2r, apart": {
+        "family": "t2r",
+        **T2R,
+        "self_feature_size": 30,
+        "cross_feature_size": 30,
+        "attention_expansion": 3,
+    },
+    "expanded elu": {"family": "t2r", "self_attention": "elu", "cross_attention": "elu", "attention_expansion": 2},
+    "expanded random features": {
+        "family": "t2r",
+        **T2R,
+        "self_attention": "random-features",
+        "attention_expansion": 2,
+    },
     "all together": {
         "family": "lite-transformer",
         **SANDWICH,
@@ -91,7 +107,12 @@ def _linear_self_attention(config: ModelConfig) -> list[LayerSpec]:
 
 def _features(spec: LayerSpec) -> int:
     """Features of all heads of self-attention."""
-    return spec.attention_dim if spec.self_attention == "elu" else spec.num_heads * spec.self_feature_size
+    return _inner(spec) if spec.self_attention == "elu" else spec.num_heads * spec.self_feature_size
+
+
+def _inner(spec: LayerSpec) -> int:
+    """Channels of all heads of self-attention."""
+    return spec.attention_expansion * spec.attention_dim
 
 
 def _macs_without_norms(count: ModelCount, convention: str) -> int:
@@ -161,7 +182,7 @@ def test_paper_convention_of_every_option(option: str) -> None:
     expected += _band_macs(config, causal=True)
     for spec in _linear_self_attention(config):
         # The forward computes a chunk's similarities directly, instead of one token after the other.
-        features, width = _features(spec), spec.attention_dim
+        features, width = _features(spec), _inner(spec)
         per_head = features // spec.num_heads
         expected += TGT_LEN**2 * (features + width) - TGT_LEN * (2 * per_head * width + features)
     assert counter.get_total_flops() == 2 * expected
@@ -182,10 +203,10 @@ def test_executed_convention_of_every_option(option: str) -> None:
     hidden = TGT_LEN * TGT_LEN - TGT_LEN * (TGT_LEN + 1) // 2
     for spec in decoder_specs(config):
         if spec.self_attention == "softmax":
-            expected += 2 * spec.attention_dim * hidden
+            expected += 2 * _inner(spec) * hidden
         else:
             # PyTorch's counter does not see the state's update, which is no matrix product.
-            expected -= TGT_LEN * _features(spec) // spec.num_heads * spec.attention_dim
+            expected -= TGT_LEN * _features(spec) // spec.num_heads * _inner(spec)
     if config.embedding == "safe":
         expected += 2 * config.table_dim * hidden
     assert counter.get_total_flops() == 2 * expected

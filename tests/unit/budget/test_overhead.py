@@ -41,6 +41,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "t2r": {"family": "t2r", "self_attention": "t2r", "cross_attention": "t2r", **LINEAR},
     "t2r-keep": {"family": "t2r", "self_attention": "t2r", "self_feature_size": 6, "keep_softmax_every": 2},
     "elu": {"family": "t2r", "self_attention": "elu", "cross_attention": "elu"},
+    "expanded": {"family": "r2d2", "attention_linear": "r2d2", "linear_n": 4, "attention_expansion": 2},
+    "expanded-t2r": {
+        "family": "lite-transformer",
+        "self_attention": "t2r",
+        "cross_attention": "t2r",
+        "keep_softmax_every": 2,
+        "attention_expansion": 3,
+        **LINEAR,
+        **KERNELS,
+    },
     "random": {"family": "t2r", "self_attention": "random-features", "cross_attention": "random-features", **LINEAR},
 }
 

@@ -58,6 +58,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "safe": {"family": "subformer", "embedding": "safe", "embedding_dim": 8},
     "r2d2": {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
     "t2r": {"family": "t2r", "self_attention": "t2r", "cross_attention": "t2r"},
+    "expanded": {"family": "t2r", "cross_attention": "elu", "attention_expansion": 2},
     "random": {"family": "t2r", "self_attention": "random-features", "cross_attention": "random-features"},
 }
 

@@ -80,6 +80,8 @@ VARIANTS["lsra-dynamic-glu-r2d2-ffn"] = {**VARIANTS["lsra-dynamic-glu"], "ffn_li
 VARIANTS["dynamicconv-quaternion-conv"] = {**VARIANTS["dynamicconv"], "conv_linear": "quaternion"}
 VARIANTS["sandwich-r2d2"] = {**VARIANTS["r2d2"], **FOUR, **WIDE}
 VARIANTS["t2r-r2d2"] = {**VARIANTS["r2d2"], **T2R}
+VARIANTS["expanded-sandwich-r2d2"] = {**VARIANTS["sandwich-r2d2"], "attention_expansion": 2}
+VARIANTS["expanded-lsra-t2r"] = {"family": "lite-transformer", **KERNELS, **T2R, "attention_expansion": 3}
 
 
 def small_config(**changes: Any) -> ModelConfig:

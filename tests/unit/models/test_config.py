@@ -148,6 +148,10 @@ LANGUAGE_MODEL = {
             {"cross_attention": "elu"},
             "cross_attention: a language-model has no such block, expected 'softmax', found 'elu'",
         ),
+        (
+            {"family": "lightconv", "decoder_kernel_sizes": [3] * 6, "attention_expansion": 2},
+            "attention_expansion: expected 1 in a lightconv without cross-attention, which has no attention, found 2",
+        ),
         ({"tie_embeddings": "decoder"}, "tie_embeddings: expected 'all' or 'none' in a language-model"),
         ({"family": "lite-transformer"}, "decoder_kernel_sizes: expected 6 sizes for a lite-transformer"),
         ({"adaptive_cutoffs": [10]}, "adaptive_cutoffs: expected none without embedding = 'adaptive', found [10]"),

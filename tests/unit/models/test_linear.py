@@ -8,7 +8,15 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.models.linear import LowRankLinear, QuaternionLinear, R2D2Linear, build_linear, xavier_linear
+from lite_nlp.models.linear import (
+    LowRankLinear,
+    QuaternionLinear,
+    R2D2Linear,
+    build_fused_linear,
+    build_linear,
+    xavier_linear,
+)
+from lite_nlp.models.specs import LinearSpec
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "dense": {"kind": "dense"},
@@ -171,6 +179,18 @@ def test_initial_weights_have_the_variance_of_xavier(member: dict[str, Any]) -> 
     response = layer(torch.randn(4000, 240))
     # 240 inputs of variance 1, each through a weight of variance 0.25 * 2 / 640.
     assert float(response.detach().var()) == pytest.approx(240 * 0.25 * 2 / 640, rel=0.1)
+
+
+@pytest.mark.parametrize("expansion", [1, 3])
+@pytest.mark.parametrize("kind", ["dense", "r2d2"])
+def test_each_fused_part_begins_with_half_the_variance_of_one_alone(kind: Any, expansion: int) -> None:
+    torch.manual_seed(0)
+    fused = build_fused_linear(240, 3, LinearSpec(kind=kind, n=4), expansion=expansion)
+    response = fused(torch.randn(4000, 240))
+    assert response.shape == (4000, 3 * expansion * 240)
+    for part in response.detach().chunk(3, dim=-1):
+        # A Xavier weight of its own has the variance 2 / (inputs + outputs).
+        assert float(part.var()) == pytest.approx(240 * 0.5 * 2 / (240 + expansion * 240), rel=0.1)
 
 
 def test_frozen_equals_unfrozen(member: dict[str, Any]) -> None:

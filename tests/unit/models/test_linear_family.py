@@ -15,6 +15,7 @@ from lite_nlp.models.specs import encoder_specs
 from tests.unit.models.conftest import VARIANTS, randomized, small_config
 
 NMT: dict[str, Any] = {"embed_dim": 512, "ffn_dim": 2048, "num_heads": 8, "cross_num_heads": 8}
+UPSAMPLED: dict[str, Any] = {"ffn_dim": 4096, "attention_expansion": 2}
 SVA: dict[str, Any] = {"embed_dim": 128, "ffn_dim": 512, "num_encoder_layers": 2, "num_decoder_layers": 1}
 
 
@@ -44,6 +45,10 @@ def _weights_in_linears(model: nn.Module) -> int:
         (_everywhere("r2d2", linear_n=16), 3_022_848),
         (_everywhere("quaternion"), 11_010_048),
         (_everywhere("low-rank", linear_rank=128), 15_335_424),
+        # Table 2's up-sampled models: twice the weights, 88,080,384 / n, and the same 66 A of n^3.
+        ({**UPSAMPLED, **_everywhere("r2d2", linear_n=2)}, 44_040_720),
+        ({**UPSAMPLED, **_everywhere("r2d2", linear_n=4)}, 22_024_320),
+        ({**UPSAMPLED, **_everywhere("r2d2", linear_n=8)}, 11_043_840),
     ],
 )
 def test_weights_of_the_translation_models(changes: dict[str, Any], expected: int) -> None:

@@ -26,6 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "linear-embedding": {"family": "subformer", "embedding": "linear", "embedding_dim": 6, "sharing": "all"},
     "r2d2": {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "r2d2", "linear_n": 4},
     "quaternion": {"family": "r2d2", "attention_linear": "quaternion", "ffn_linear": "quaternion"},
+    "expanded": {"family": "transformer", "attention_expansion": 2},
 }  # fmt: skip
 
 
@@ -132,6 +133,7 @@ def test_pair_classifiers_are_built_too() -> None:
         ({"family": "transformer"}, "family: expected 'lstm' or 'r2d2' in a pair-classifier, found 'transformer'"),
         ({"family": "r2d2"}, "family = 'r2d2': expected one of these to be set"),
         ({"num_heads": 2}, "num_heads: a pair-classifier has no such block, expected 4, found 2"),
+        ({"attention_expansion": 2}, "attention_expansion: a pair-classifier has no such block, expected 1, found 2"),
         ({"architecture": "sequence-classifier"}, "family = 'lstm': expected a pair-classifier"),
         (
             {"architecture": "encoder-decoder", "family": "transformer"},

@@ -158,6 +158,15 @@ def test_linear_kinds_take_their_own_number_only() -> None:
             {"self_attention": "elu", "keep_softmax_every": 3},
             "keep_softmax_every: expected 0 or 2 to num_decoder_layers (2), found 3",
         ),
+        ({"attention_expansion": 0}, "Input should be greater than or equal to 1"),
+        (
+            {"attention_expansion": 3, "num_heads": 5},
+            "num_heads: expected a divisor of the attention channels (48), found 5",
+        ),
+        (
+            {"attention_expansion": 3, "cross_num_heads": 5},
+            "cross_num_heads: expected a divisor of attention_expansion * embed_dim (48), found 5",
+        ),
         ({"linear_n": 2}, "linear_n: expected 1 without an r2d2 projection, found 2"),
         ({"linear_rank": 2}, "linear_rank: expected 0 without a low-rank projection, found 2"),
         ({"ffn_linear": "low-rank"}, "linear_rank: expected at least 1 with a low-rank projection, found 0"),
