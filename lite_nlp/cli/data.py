@@ -182,6 +182,8 @@ def prepare(
     not_of_examples = {option: value for option, value in of_pairs.items() if not option.endswith("-pairs")}
     _check_kind("--labelled", labelled, own=of_examples, without=not_of_examples)
     _check_pairs(files, held_out, corpus=corpus, from_dir=from_dir)
+    from lite_nlp.data.prepare import PrepareOptions, VocabularyOptions, prepare_data
+
     _check_published(corpus, task, of_pairs)
     check_output(out_dir, force=force)
     vocabulary: dict[str, Any] = {
@@ -191,7 +193,7 @@ def prepare(
         "tokenizer": None if tokenizer is None else Tokenizer.load(tokenizer),
     }
     if labelled or corpus in _PUBLISHED_EXAMPLES:
-        from lite_nlp.data.prepare_labelled import LabelledOptions, prepare_labelled
+        from lite_nlp.data.prepare_labelled import prepare_labelled
 
         with report_progress() as on_progress:
             if corpus is None:
@@ -199,13 +201,13 @@ def prepare(
             else:
                 examples = published_examples(corpus, from_dir, cache, on_progress)
             found = prepare_labelled(
-                out_dir, examples, options=LabelledOptions(**vocabulary), force=force, on_progress=on_progress
+                out_dir, examples, options=VocabularyOptions(**vocabulary), force=force, on_progress=on_progress
             )
         warn_skipped(found.splits)
         _show(out_dir, found, as_json=json, table=print_examples)
         return
     if text or corpus in _PUBLISHED_TEXTS:
-        from lite_nlp.data.prepare_text import TextOptions, prepare_text
+        from lite_nlp.data.prepare_text import prepare_text
 
         with report_progress() as on_progress:
             if corpus is None:
@@ -213,12 +215,11 @@ def prepare(
             else:
                 corpus_text = published_text(corpus, from_dir, cache, on_progress)
             told = prepare_text(
-                out_dir, corpus_text, options=TextOptions(**vocabulary), force=force, on_progress=on_progress
+                out_dir, corpus_text, options=VocabularyOptions(**vocabulary), force=force, on_progress=on_progress
             )
         warn_skipped(told.splits)
         _show(out_dir, told, as_json=json, table=print_text)
         return
-    from lite_nlp.data.prepare import PrepareOptions, prepare_data
 
     with report_progress() as on_progress:
         if corpus is None:

@@ -9,7 +9,7 @@ pairs, ``DIR/{train,valid,test}/`` are the splits (see :mod:`lite_nlp.data.split
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Any, Final, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
@@ -78,6 +78,16 @@ class TokenizerInfo(Facts):
     vocab_size: PositiveInt
     lowercase: bool
     normalization: Normalization
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """What ``data.json`` says of ``tokenizer``."""
+        return cls(
+            sha256=tokenizer.sha256,
+            vocab_size=tokenizer.vocab_size,
+            lowercase=tokenizer.lowercase,
+            normalization=tokenizer.normalization,
+        )
 
 
 class SkippedLines(Facts):

@@ -26,7 +26,7 @@ from lite_nlp.data.tokenizer import Normalization, Tokenizer
 from lite_nlp.errors import DataError
 from lite_nlp.files import atomic_directory
 
-__all__ = ["Corpus", "OnProgress", "PrepareOptions", "Tally", "prepare_data"]
+__all__ = ["Corpus", "OnProgress", "PrepareOptions", "Tally", "VocabularyOptions", "no_progress", "prepare_data"]
 
 #: Called with the stage, pairs done in it, and pairs in all where that is known.
 OnProgress = Callable[[str, int, int | None], None]
@@ -73,6 +73,23 @@ class PrepareOptions:
     tokenizer: Tokenizer | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VocabularyOptions:
+    """The vocabulary of data in one language.
+
+    Attributes:
+        vocab_size: Tokens of the vocabulary.
+        lowercase: Whether the tokenizer lowercases.
+        normalization: Unicode normalization form of the tokenizer.
+        tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
+    """
+
+    vocab_size: int = 8_000
+    lowercase: bool = False
+    normalization: Normalization = "none"
+    tokenizer: Tokenizer | None = None
+
+
 def prepare_data(
     out: Path,
     corpus: Corpus,
@@ -98,7 +115,7 @@ def prepare_data(
         atomic_directory(out, force=force) as partial,
         (partial / BAD_LINES_FILE).open("w", encoding="utf-8") as bad_lines,
     ):
-        work = _Preparation(corpus, on_progress or _no_progress)
+        work = _Preparation(corpus, on_progress or no_progress)
         tokenizer = options.tokenizer or work.train_tokenizer(options)
         splits = work.write_splits(partial, tokenizer, bad_lines)
         (partial / TOKENIZER_FILE).write_bytes(tokenizer.to_json())
@@ -106,12 +123,7 @@ def prepare_data(
             schema_version=1,
             task=corpus.task,
             languages=Languages(src=options.src_lang, tgt=options.tgt_lang),
-            tokenizer=TokenizerInfo(
-                sha256=tokenizer.sha256,
-                vocab_size=tokenizer.vocab_size,
-                lowercase=tokenizer.lowercase,
-                normalization=tokenizer.normalization,
-            ),
+            tokenizer=TokenizerInfo.of(tokenizer),
             splits=splits,
         )
         (partial / INFO_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -244,5 +256,5 @@ def _no_pairs(split: str, counts: Mapping[str, int]) -> DataError:
     return DataError(f"{split}: expected sentence pairs, found none (lines skipped: {skipped})")
 
 
-def _no_progress(stage: str, done: int, total: int | None) -> None:
+def no_progress(stage: str, done: int, total: int | None) -> None:
     """For a caller that does not want to be told."""

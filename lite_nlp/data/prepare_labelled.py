@@ -2,7 +2,6 @@
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, Literal
 
@@ -12,40 +11,23 @@ from lite_nlp.data.corpus import BAD_LINES_FILE, INFO_FILE, SPLITS, TOKENIZER_FI
 from lite_nlp.data.holdout import Assignment, SplitName
 from lite_nlp.data.labelled import LABELS_FILE, LabelledInfo, LabelledSplitInfo
 from lite_nlp.data.labelled_text import Example, LabelledCorpus, collect_labels
-from lite_nlp.data.prepare import OnProgress, Tally
+from lite_nlp.data.prepare import OnProgress, Tally, VocabularyOptions, no_progress
 from lite_nlp.data.readers import BadLine, OnBadLine, ignore_bad_line
 from lite_nlp.data.splits import write_split
-from lite_nlp.data.tokenizer import Normalization, Tokenizer
+from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.errors import DataError
 from lite_nlp.files import atomic_directory
 
-__all__ = ["LabelledOptions", "prepare_labelled"]
+__all__ = ["prepare_labelled"]
 
 _PROGRESS_EXAMPLES: Final = 1_000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LabelledOptions:
-    """The vocabulary of labelled data.
-
-    Attributes:
-        vocab_size: Tokens of the vocabulary.
-        lowercase: Whether the tokenizer lowercases.
-        normalization: Unicode normalization form of the tokenizer.
-        tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
-    """
-
-    vocab_size: int = 8_000
-    lowercase: bool = False
-    normalization: Normalization = "none"
-    tokenizer: Tokenizer | None = None
 
 
 def prepare_labelled(
     out: Path,
     corpus: LabelledCorpus,
     *,
-    options: LabelledOptions,
+    options: VocabularyOptions,
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> LabelledInfo:
@@ -69,7 +51,7 @@ def prepare_labelled(
         atomic_directory(out, force=force) as partial,
         (partial / BAD_LINES_FILE).open("w", encoding="utf-8") as bad_lines,
     ):
-        work = _Preparation(corpus, on_progress or _no_progress)
+        work = _Preparation(corpus, on_progress or no_progress)
         tokenizer = options.tokenizer or work.train_tokenizer(options)
         splits = work.write_splits(partial, tokenizer, bad_lines)
         (partial / TOKENIZER_FILE).write_bytes(tokenizer.to_json())
@@ -78,12 +60,7 @@ def prepare_labelled(
             kind="labelled",
             sentences=work.sentences,
             labels=list(work.labels),
-            tokenizer=TokenizerInfo(
-                sha256=tokenizer.sha256,
-                vocab_size=tokenizer.vocab_size,
-                lowercase=tokenizer.lowercase,
-                normalization=tokenizer.normalization,
-            ),
+            tokenizer=TokenizerInfo.of(tokenizer),
             splits=splits,
         )
         (partial / INFO_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -106,7 +83,7 @@ class _Preparation:
         self.labels = collect_labels(training)
         self._places = {label: place for place, label in enumerate(self.labels)}
 
-    def train_tokenizer(self, options: LabelledOptions) -> Tokenizer:
+    def train_tokenizer(self, options: VocabularyOptions) -> Tokenizer:
         """Learn the vocabulary from the training examples."""
 
         def lines() -> Iterator[str]:
@@ -194,7 +171,3 @@ class _Preparation:
 def _sides(example: Example) -> tuple[str, str]:
     """What a split rule compares: both sentences, or the only one twice."""
     return example.first, example.second or example.first
-
-
-def _no_progress(stage: str, done: int, total: int | None) -> None:
-    """For a caller that does not want to be told."""

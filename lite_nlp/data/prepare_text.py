@@ -9,15 +9,15 @@ import numpy as np
 
 from lite_nlp.data.corpus import BAD_LINES_FILE, INFO_FILE, SPLITS, TOKENIZER_FILE, TokenizerInfo
 from lite_nlp.data.holdout import SplitName
-from lite_nlp.data.prepare import OnProgress, Tally
+from lite_nlp.data.prepare import OnProgress, Tally, VocabularyOptions, no_progress
 from lite_nlp.data.readers import BadLine, OnBadLine, ignore_bad_line, read_lines
 from lite_nlp.data.running_text import TOKEN_TYPE, TextInfo, TextSplitInfo, tokens_file
-from lite_nlp.data.tokenizer import Normalization, Tokenizer
+from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vocabulary import EOS_ID
 from lite_nlp.errors import DataError
 from lite_nlp.files import atomic_directory
 
-__all__ = ["MAX_LINE_BYTES", "TextCorpus", "TextOptions", "prepare_text", "read_text"]
+__all__ = ["MAX_LINE_BYTES", "TextCorpus", "prepare_text", "read_text"]
 
 #: A longer line is skipped: a paragraph has a few thousand bytes, and a line is tokenized in one piece.
 MAX_LINE_BYTES: Final = 1_000_000
@@ -44,28 +44,11 @@ class TextCorpus:
     hold_out: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextOptions:
-    """The vocabulary of a text.
-
-    Attributes:
-        vocab_size: Tokens of the vocabulary.
-        lowercase: Whether the tokenizer lowercases.
-        normalization: Unicode normalization form of the tokenizer.
-        tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
-    """
-
-    vocab_size: int = 8_000
-    lowercase: bool = False
-    normalization: Normalization = "none"
-    tokenizer: Tokenizer | None = None
-
-
 def prepare_text(
     out: Path,
     corpus: TextCorpus,
     *,
-    options: TextOptions,
+    options: VocabularyOptions,
     force: bool = False,
     on_progress: OnProgress | None = None,
 ) -> TextInfo:
@@ -86,18 +69,13 @@ def prepare_text(
         atomic_directory(out, force=force) as partial,
         (partial / BAD_LINES_FILE).open("w", encoding="utf-8") as bad_lines,
     ):
-        work = _Preparation(corpus, on_progress or _no_progress)
+        work = _Preparation(corpus, on_progress or no_progress)
         tokenizer = options.tokenizer or work.train_tokenizer(options)
         splits = work.write_splits(partial, tokenizer, bad_lines)
         (partial / TOKENIZER_FILE).write_bytes(tokenizer.to_json())
         info = TextInfo(
             schema_version=1,
-            tokenizer=TokenizerInfo(
-                sha256=tokenizer.sha256,
-                vocab_size=tokenizer.vocab_size,
-                lowercase=tokenizer.lowercase,
-                normalization=tokenizer.normalization,
-            ),
+            tokenizer=TokenizerInfo.of(tokenizer),
             splits=splits,
         )
         (partial / INFO_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -143,7 +121,7 @@ class _Preparation:
             valid, test = lines - 2 * held, lines - held
             self._bounds = {"train": (0, valid), "valid": (valid, test), "test": (test, lines)}
 
-    def train_tokenizer(self, options: TextOptions) -> Tokenizer:
+    def train_tokenizer(self, options: VocabularyOptions) -> Tokenizer:
         """Learn the vocabulary from the training text."""
         return Tokenizer.train(
             self._watch(self._lines("train", ignore_bad_line), "vocabulary", self._bounds["train"][1]),
@@ -232,7 +210,3 @@ def _chunks(lines: Iterator[str]) -> Iterator[list[str]]:
             chunk, characters = [], 0
     if chunk:
         yield chunk
-
-
-def _no_progress(stage: str, done: int, total: int | None) -> None:
-    """For a caller that does not want to be told."""

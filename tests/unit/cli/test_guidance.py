@@ -15,8 +15,9 @@ from lite_nlp.cli.guidance import Guidance, distillation_loss, divergence_from, 
 from lite_nlp.cli.model_source import LoadedModel
 from lite_nlp.data.labelled import LabelledBatch, open_labelled
 from lite_nlp.data.labelled_text import LabelledCorpus, LabelledFile
-from lite_nlp.data.prepare_labelled import LabelledOptions, prepare_labelled
-from lite_nlp.data.prepare_text import TextCorpus, TextOptions, prepare_text
+from lite_nlp.data.prepare import VocabularyOptions
+from lite_nlp.data.prepare_labelled import prepare_labelled
+from lite_nlp.data.prepare_text import TextCorpus, prepare_text
 from lite_nlp.data.running_text import TextBlocks, open_running_text
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.errors import DataError
@@ -83,7 +84,7 @@ def _prepare_text(out: Path, train: list[str], tokenizer: Tokenizer | None = Non
     for name, lines in (("train", train), ("valid", ["the dog", "and the cat"])):
         (out.parent / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     splits = {name: [out.parent / f"{name}.txt"] for name in ("train", "valid")}
-    prepare_text(out, TextCorpus(splits=splits), options=TextOptions(vocab_size=270, tokenizer=tokenizer))  # type: ignore[arg-type]
+    prepare_text(out, TextCorpus(splits=splits), options=VocabularyOptions(vocab_size=270, tokenizer=tokenizer))  # type: ignore[arg-type]
 
 
 def _text_model(data: Path, **model: object) -> LoadedModel:
@@ -144,7 +145,7 @@ def _prepare_labelled(path: Path, count: int) -> Path:
         (path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
     splits = {name: [LabelledFile(path / f"{name}.tsv")] for name in ("train", "valid")}
     corpus = LabelledCorpus(splits=splits)  # type: ignore[arg-type]
-    prepare_labelled(path / "data", corpus, options=LabelledOptions(vocab_size=300))
+    prepare_labelled(path / "data", corpus, options=VocabularyOptions(vocab_size=300))
     return path / "data"
 
 

@@ -12,10 +12,11 @@ from lite_nlp.data.corpus import BAD_LINES_FILE, INFO_FILE, open_data
 from lite_nlp.data.holdout import HoldOut
 from lite_nlp.data.labelled import LABELS_FILE, collate_labelled, open_labelled
 from lite_nlp.data.labelled_text import Example, LabelledCorpus, LabelledFile, collect_labels
-from lite_nlp.data.prepare_labelled import LabelledOptions, prepare_labelled
+from lite_nlp.data.prepare import VocabularyOptions
+from lite_nlp.data.prepare_labelled import prepare_labelled
 from lite_nlp.errors import DataError
 
-OPTIONS = LabelledOptions(vocab_size=320)
+OPTIONS = VocabularyOptions(vocab_size=320)
 COLORS = ["red", "green", "blue"]
 
 

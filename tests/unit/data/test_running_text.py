@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lite_nlp.data.corpus import data_kind, open_data
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.prepare_text import MAX_LINE_BYTES, TextCorpus, TextOptions, prepare_text
+from lite_nlp.data.prepare import Corpus, PrepareOptions, VocabularyOptions, prepare_data
+from lite_nlp.data.prepare_text import MAX_LINE_BYTES, TextCorpus, prepare_text
 from lite_nlp.data.readers import TsvFile
 from lite_nlp.data.running_text import TextInfo, TokenStream, cut_blocks, open_running_text
 from lite_nlp.data.tokenizer import Tokenizer
@@ -23,7 +23,7 @@ def write(path: Path, lines: list[str]) -> Path:
 
 def prepare(out: Path, *, force: bool = False, **splits: Path) -> TextInfo:
     corpus = TextCorpus(splits={name: [path] for name, path in splits.items()}, hold_out=set(splits) == {"train"})  # type: ignore[misc]
-    return prepare_text(out, corpus, options=TextOptions(vocab_size=280), force=force)
+    return prepare_text(out, corpus, options=VocabularyOptions(vocab_size=280), force=force)
 
 
 def text_of(directory: Path, split: str) -> str:
@@ -55,7 +55,7 @@ def test_the_tokens_are_the_text(tmp_path: Path) -> None:
 
 def test_tokens_are_little_endian_integers_with_an_end_mark_for_each_line(tmp_path: Path) -> None:
     tokenizer = Tokenizer.train(["ab"], vocab_size=259)
-    options = TextOptions(tokenizer=tokenizer)
+    options = VocabularyOptions(tokenizer=tokenizer)
     text = write(tmp_path / "text.txt", ["ab", "", "b"])
     prepare_text(tmp_path / "data", TextCorpus(splits={"train": [text]}), options=options)
     space, a, b = tokenizer.encode("ab")
@@ -76,7 +76,9 @@ def test_gzip_line_ends_and_bad_lines(tmp_path: Path) -> None:
     path = tmp_path / "text.gz"
     long = b"x" * (MAX_LINE_BYTES + 2)
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\xff bad\n" + long + b"\ntwo"))
-    info = prepare_text(tmp_path / "data", TextCorpus(splits={"train": [path]}), options=TextOptions(vocab_size=260))
+    info = prepare_text(
+        tmp_path / "data", TextCorpus(splits={"train": [path]}), options=VocabularyOptions(vocab_size=260)
+    )
     assert text_of(tmp_path / "data", "train") == "one\ntwo\n"
     assert info.splits["train"].skipped["invalid_utf8"].first == [f"{path}:2"]
     assert info.splits["train"].skipped["too_long"].first == [f"{path}:3"]
