@@ -27,8 +27,8 @@ SHAKESPEARE = {
     "model.num_heads": 4,
     "model.cross_num_heads": 4,
     "model.dropout": 0.3,
-    "training.max_steps": 2000,
-    "training.warmup_steps": 400,
+    "training.max_steps": 1000,
+    "training.warmup_steps": 250,
     "training.batch_tokens": 4096,
     "training.learning_rate": 1e-3,
     "training.clip_norm": 1.0,
@@ -47,7 +47,8 @@ DENSE = {
 #: Steps before the swap, as in the preset, and the training after it: the paper halves steps and learning rate too
 #: (appendix A.1).
 LM_STEPS = 1000
-LM_FINETUNING = {"training.max_steps": 500, "training.learning_rate": 1e-3, "training.warmup_steps": 50}
+LM = {"training.precision": "bf16"}
+LM_FINETUNING = {**LM, "training.max_steps": 500, "training.learning_rate": 1e-3, "training.warmup_steps": 50}
 
 MAPS = ("t2r", "elu", "random-features")
 
@@ -158,7 +159,7 @@ def t2r(place: Place) -> list[Row]:
     data = place.runs / "data-tinyshakespeare"
     text = str(place.corpora / "tinyshakespeare" / "input.txt.gz")
     prepare = Prepare(out=data, arguments=["data", "prepare", "--text", text, "--vocab-size", "1000"])
-    softmax = _train(place, "lm-softmax", "tinyshakespeare-transformer", data, {"training.max_steps": LM_STEPS})
+    softmax = _train(place, "lm-softmax", "tinyshakespeare-transformer", data, {**LM, "training.max_steps": LM_STEPS})
     evaluation = ["--data", str(data), "--split", "test"]
 
     def row(label: str, name: str, *stages: Stage) -> Row:
@@ -178,7 +179,7 @@ def t2r(place: Place) -> list[Row]:
         # As many steps as finetuning has, and for T2R also as many as both trainings have.
         for length in (steps, LM_STEPS + steps) if kind == "t2r" else (steps,):
             name = f"lm-{kind}-scratch-{length}"
-            scratch = _train(place, name, str(swapped), data, {"training.max_steps": length})
+            scratch = _train(place, name, str(swapped), data, {**LM, "training.max_steps": length})
             rows.append(row(f"{kind}, from scratch for {length} steps", name, softmax, convert, scratch))
     return rows
 
