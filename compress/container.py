@@ -25,6 +25,7 @@ __all__ = [
     "MAGIC",
     "MAX_ELEMENTS",
     "Container",
+    "container_bytes",
     "parse_container",
     "read_container",
     "write_container",

@@ -14,8 +14,9 @@ from export.executorch_program import export_executorch
 from export.graph_work import count_merged_work, count_model_work
 from export.onnx_graphs import NEW_PREFIX, OPSET, OnnxFiles, export_onnx
 from export.onnx_work import count_onnx_work
+from export.packing import Packing, pack_members
 from export.parity import compare_engines, require_parity
-from export.runtime.bundle import open_bundle
+from export.runtime.bundle import Bundle, open_bundle
 from export.runtime.engines import RUNTIMES, create_engine
 from export.runtime.manifest import (
     CONFIG_FILE,
@@ -31,6 +32,7 @@ from export.runtime.manifest import (
     OnnxEntry,
     Vocabulary,
 )
+from export.runtime.recipes import Packed
 from export.tracing import TracedModel, trace_model
 from lite_nlp import __version__
 from lite_nlp.budget.graphs import GraphWork
@@ -56,6 +58,7 @@ class ModelCard:
         vocabulary: Sizes of its vocabularies.
         languages: None if unknown.
         budget: Parameters and Mult-Adds.
+        scores: Metrics by test set; empty if unknown.
     """
 
     name: str
@@ -64,6 +67,7 @@ class ModelCard:
     vocabulary: Vocabulary
     languages: Languages | None = None
     budget: dict[str, Any] = field(default_factory=dict)
+    scores: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +92,7 @@ def export_bundle(
     card: ModelCard,
     bounds: Bounds,
     proof: Proof,
+    packing: Packing | None = None,
     force: bool = False,
     report: Callable[[str], None] = lambda message: None,
     accept: Callable[[Path], None] = lambda bundle: None,
@@ -100,6 +105,7 @@ def export_bundle(
         card: What else the bundle holds.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
         proof: Sentences to prove it with.
+        packing: What to make a compact bundle with; None for a plain one.
         force: Whether an existing file may be overwritten.
         report: Told of each stage as it begins.
         accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
@@ -133,12 +139,18 @@ def export_bundle(
     merged = count_merged_work(traced)
     check_agreement(columns, merged=merged, source=str(path))
     files = _collect_files(card, onnx_files, program.content)
-    manifest = _describe(traced, card, files, {**columns, MERGED: merged})
+    packed = None
+    if packing is not None:
+        report("looking for the weights in both runtimes' files")
+        files, packed = pack_members(files, [name for name in files if name != CONFIG_FILE], packing)
+    manifest = _describe(traced, card, files, packed, {**columns, MERGED: merged})
+    decode = None if packing is None else packing.decode
     with atomic_file(path) as partial:
         write_archive(partial, manifest=manifest, files=files)
-        manifest = manifest.model_copy(update={"parity": _prove(partial, proof, report)})
+        bundle = open_bundle(partial, decode=decode)
+        manifest = manifest.model_copy(update={"parity": _prove(bundle, proof, report)})
         write_archive(partial, manifest=manifest, files=files)
-        open_bundle(partial)
+        open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
 
@@ -154,7 +166,13 @@ def _collect_files(card: ModelCard, onnx_files: OnnxFiles, program: bytes) -> di
     }
 
 
-def _describe(traced: TracedModel, card: ModelCard, files: dict[str, bytes], graphs: dict[str, GraphWork]) -> Manifest:
+def _describe(
+    traced: TracedModel,
+    card: ModelCard,
+    files: dict[str, bytes],
+    packed: Packed | None,
+    graphs: dict[str, GraphWork],
+) -> Manifest:
     versions = {package: version(package) for package in _PACKAGES}
     return Manifest(
         name=card.name,
@@ -173,13 +191,14 @@ def _describe(traced: TracedModel, card: ModelCard, files: dict[str, bytes], gra
         executorch=ExecuTorchEntry(program=EXECUTORCH_FILE),
         budget=card.budget,
         graphs={name: work.to_json() for name, work in graphs.items()},
+        scores=card.scores,
         files=describe_files(files),
+        packed=packed,
     )
 
 
-def _prove(path: Path, proof: Proof, report: Callable[[str], None]) -> dict[str, Any]:
+def _prove(bundle: Bundle, proof: Proof, report: Callable[[str], None]) -> dict[str, Any]:
     """Translate from the file just written, in each runtime, and compare with the model."""
-    bundle = open_bundle(path)
     parity = {}
     for runtime in RUNTIMES:
         report(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences")

@@ -3,12 +3,14 @@
 import hashlib
 import json
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
+from export.runtime.recipes import Packed, TensorDecoder, make_member
 from lite_nlp.data.vocabulary import SPECIAL_TOKENS
-from lite_nlp.errors import BundleError
+from lite_nlp.errors import BundleError, ContainerError
 
 __all__ = ["Bundle", "open_bundle"]
 
@@ -24,14 +26,20 @@ _BLOCK_BYTES: Final = 1 << 20
 class Bundle:
     """A bundle whose members have been verified. Made by :func:`open_bundle`.
 
+    Args:
+        path: The file.
+        manifest: Its table of contents.
+        made: Content of the members that a compact bundle describes; they are kept in memory.
+
     Attributes:
         path: The file.
         manifest: Its table of contents.
     """
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, made: Mapping[str, bytes] | None = None) -> None:
         self.path = path
         self.manifest = manifest
+        self._made = dict(made or {})
 
     @property
     def tokenizer_json(self) -> bytes:
@@ -39,24 +47,31 @@ class Bundle:
         return self.read(TOKENIZER_FILE)
 
     def read(self, name: str) -> bytes:
-        """A member's content, verified again: the file may have changed since it was opened.
+        """A member's content; one in the file is verified again, since that may have changed since it was opened.
 
         Raises:
             BundleError: If there is no such member or it has been altered.
         """
+        if name in self._made:
+            return self._made[name]
         entry = self.manifest.files.get(name)
         if entry is None:
-            raise BundleError(f"{self.path}: expected a member {name}, found {sorted(self.manifest.files)}")
+            known = sorted({*self.manifest.files, *self._made})
+            raise BundleError(f"{self.path}: expected a member {name}, found {known}")
         with _open_zip(self.path) as archive:
             return b"".join(_verified_blocks(self.path, archive, name, entry))
 
 
-def open_bundle(path: Path) -> Bundle:
-    """Open a bundle and verify every member's size and hash.
+def open_bundle(path: Path, *, decode: TensorDecoder | None = None) -> Bundle:
+    """Open a bundle, make the members that it describes, and verify every member's size and hash.
+
+    Args:
+        path: The ``.zip`` file.
+        decode: Decodes the container of a compact bundle; a plain one does without.
 
     Raises:
-        BundleError: If the file is missing, no bundle, truncated, altered, unsafe, or of a newer schema; the message
-            names the defect.
+        BundleError: If the file is missing, no bundle, truncated, altered, unsafe, or of a newer schema, or compact and
+            there is no ``decode``; the message names the defect.
     """
     path = Path(path)
     with _open_zip(path) as archive:
@@ -70,9 +85,32 @@ def open_bundle(path: Path) -> Bundle:
         for name, entry in manifest.files.items():
             for _ in _verified_blocks(path, archive, name, entry):
                 pass
-    bundle = Bundle(path, manifest)
+        made = {} if manifest.packed is None else _make_members(path, archive, manifest, manifest.packed, decode)
+    bundle = Bundle(path, manifest, made)
     _check_tokenizer(bundle)
     return bundle
+
+
+def _make_members(
+    path: Path, archive: zipfile.ZipFile, manifest: Manifest, packed: Packed, decode: TensorDecoder | None
+) -> dict[str, bytes]:
+    """Content of the members that a compact bundle describes."""
+    if decode is None:
+        raise BundleError(
+            f"{path}: expected a plain bundle, or a decoder for {packed.container}, found a compact bundle without one"
+        )
+
+    def read(name: str) -> bytes:
+        return b"".join(_verified_blocks(path, archive, name, manifest.files[name]))
+
+    try:
+        tensors = decode(read(packed.container))
+    except ContainerError as error:
+        raise BundleError(f"{path}: {packed.container}: {error}") from error
+    return {
+        name: make_member(member, read(member.residual), tensors, source=f"{path}: {name}")
+        for name, member in packed.members.items()
+    }
 
 
 def _open_zip(path: Path) -> zipfile.ZipFile:

@@ -7,8 +7,9 @@ checks of its structure.
 import json
 from typing import Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
+from export.runtime.recipes import Packed, Section
 from lite_nlp.budget.graphs import GraphWork
 from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.errors import BundleError
@@ -47,27 +48,21 @@ EXECUTORCH_FILE: Final = "model.pte"
 Symbol = Literal["batch", "source", "capacity"]
 
 
-class _Section(BaseModel):
-    """Unknown keys are ignored: a bundle with the same schema version may say more than this reader knows."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-class FileEntry(_Section):
+class FileEntry(Section):
     """Size and hash of a member of the bundle."""
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     size_bytes: int = Field(ge=0)
 
 
-class Languages(_Section):
+class Languages(Section):
     """Source and target language, as ISO 639 codes or whatever the data was labelled with."""
 
     src: str
     tgt: str
 
 
-class Vocabulary(_Section):
+class Vocabulary(Section):
     """Sizes of the vocabularies and ids of the special tokens."""
 
     src_size: int = Field(ge=1)
@@ -77,7 +72,7 @@ class Vocabulary(_Section):
     eos_id: int = EOS_ID
 
 
-class Bounds(_Section):
+class Bounds(Section):
     """Largest sizes that the graphs accept.
 
     Attributes:
@@ -92,7 +87,7 @@ class Bounds(_Section):
     executorch_batch: int = Field(ge=1)
 
 
-class StateTensor(_Section):
+class StateTensor(Section):
     """One tensor of the decoder's state.
 
     Attributes:
@@ -118,7 +113,7 @@ class StateTensor(_Section):
         return values
 
 
-class OnnxEntry(_Section):
+class OnnxEntry(Section):
     """The ONNX graphs. Inputs and outputs are bound by name.
 
     Attributes:
@@ -134,7 +129,7 @@ class OnnxEntry(_Section):
     new_prefix: str
 
 
-class ExecuTorchEntry(_Section):
+class ExecuTorchEntry(Section):
     """The ExecuTorch program, with methods ``encode`` and ``decode_step``.
 
     Arguments and results are bound by position: those of ``encode`` are ``src_tokens``, ``src_mask`` and the state
@@ -145,7 +140,7 @@ class ExecuTorchEntry(_Section):
     program: str
 
 
-class Manifest(_Section):
+class Manifest(Section):
     """A bundle's table of contents.
 
     Attributes:
@@ -164,7 +159,9 @@ class Manifest(_Section):
         graphs: Work of the model (``torch``; ``merged`` with equal computations done once) and of each runtime's graphs
             (``onnx``, ``executorch``) as polynomials of the lengths, ``GraphWork`` in its JSON form. Empty in bundles
             made before it was recorded.
-        files: Every other member of the bundle.
+        scores: Of the model, by test set: the metrics of its card. Empty if unknown.
+        files: Every other member of the archive.
+        packed: Members of a compact bundle that are made instead of stored; None in a plain one.
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
@@ -180,7 +177,9 @@ class Manifest(_Section):
     parity: dict[str, Any] = Field(default_factory=dict)
     budget: dict[str, Any] = Field(default_factory=dict)
     graphs: dict[str, Any] = Field(default_factory=dict)
+    scores: dict[str, dict[str, Any]] = Field(default_factory=dict)
     files: dict[str, FileEntry]
+    packed: Packed | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -206,7 +205,14 @@ class Manifest(_Section):
             wanted += [self.onnx.encode, self.onnx.decode_step, self.onnx.weights]
         if self.executorch is not None:
             wanted += [self.executorch.program]
-        missing = sorted(set(wanted) - set(self.files))
+        made = {} if self.packed is None else self.packed.members
+        missing = sorted(set(wanted) - {*self.files, *made})
+        if self.packed is not None:
+            needed = {self.packed.container, *(member.residual for member in made.values())}
+            missing += sorted(needed - set(self.files))
+            twice = sorted(set(made) & {MANIFEST_FILE, *self.files})
+            if twice:
+                raise ValueError(f"packed: expected members that are not stored, found {', '.join(twice)} in both")
         if missing:
             raise ValueError(f"files: expected an entry for {', '.join(missing)}, found none")
         return self
@@ -223,7 +229,10 @@ class Manifest(_Section):
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""
-        return (json.dumps(self.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n").encode("utf-8")
+        unsaid = {name for name in ("scores", "packed") if not getattr(self, name)}
+        return (json.dumps(self.model_dump(mode="json", exclude=unsaid), ensure_ascii=False, indent=1) + "\n").encode(
+            "utf-8"
+        )
 
 
 def parse_manifest(content: bytes, *, source: str) -> Manifest:

@@ -28,7 +28,7 @@ class Compression:
         weights: Parameters in the file, shared ones once.
         found_bytes: Its size.
         max_bytes: The size allowed.
-        command: What makes such a file; None for a bundle, which compression leaves as it is.
+        command: What makes such a file; None for a bundle, which compression does not write.
     """
 
     weights: int
@@ -48,7 +48,7 @@ class Compression:
         now = _BITS_PER_BYTE * self.found_bytes / self.weights
         needed = f"{self.max_bytes:,} bytes are {bits} bits for each of {self.weights:,} weights, {now:.2f} now"
         if self.command is None:
-            return f"{needed}; a bundle holds every weight as fp32 for each runtime, so only a smaller model helps"
+            return f"{needed}: lite-nlp export --compact of a .lnlp file that is small enough, or a smaller model"
         return f"{needed}: {self.command}"
 
     def to_json(self) -> dict[str, Any]:

@@ -164,8 +164,8 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
     if counted.bundle is None:
         return None
     from export.bundle_graphs import read_graphs
-    from export.runtime import open_bundle
     from lite_nlp.budget.columns import GraphColumns
+    from lite_nlp.cli.bundle_source import open_any_bundle
 
     model = None
     if importlib.util.find_spec("torch") is not None:
@@ -175,7 +175,7 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
 
         with torch.device("meta"):
             model = build_model(counted.config.model).eval()
-    graphs = read_graphs(open_bundle(counted.bundle), model=model)
+    graphs = read_graphs(open_any_bundle(counted.bundle), model=model)
     if not graphs.columns:
         return None
     return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)

@@ -23,7 +23,7 @@ from lite_nlp.cli.gate import (
     enforce_size,
     read_limits,
 )
-from lite_nlp.cli.model_source import LoadedModel, load_model
+from lite_nlp.cli.model_source import LoadedModel, Source, list_shipped, load_model, resolve_source
 from lite_nlp.errors import RuntimeUnavailableError
 from lite_nlp.files import check_output
 
@@ -78,6 +78,9 @@ def export(
     max_tgt_tokens: Annotated[
         int, typer.Option("--max-tgt-tokens", min=8, help="Longest translation, end mark included.")
     ] = _MAX_TGT_TOKENS,
+    compact: Annotated[
+        bool, typer.Option("--compact", help="Hold the weights once, as compressed as in MODEL, for both runtimes.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
@@ -107,9 +110,11 @@ def export(
             f"export needs {error.name}, which is not installed; expected the extra lite-nlp[export]"
         ) from error
     from export.runtime.manifest import Bounds
+    from lite_nlp.cli.bundle_source import packing_of
     from lite_nlp.decoding.search import SearchOptions
     from lite_nlp.models.step_model import TorchStepModel
 
+    source = resolve_source(model)
     loaded = load_model(model)
     named = model or loaded.name
     enforce_budget(loaded.config.model, gate, target=named)
@@ -132,9 +137,10 @@ def export(
     manifest = export_bundle(
         output,
         model=loaded.encoder_decoder,
-        card=_describe(loaded),
+        card=_describe(loaded, _scores(source, loaded)),
         bounds=bounds,
         proof=proof,
+        packing=packing_of(source, loaded) if compact else None,
         force=force,
         report=lambda message: err.print(message, markup=False, soft_wrap=True),
         accept=accept,
@@ -156,7 +162,7 @@ def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
     return [*rows, rows[0][:1], longest]
 
 
-def _describe(loaded: LoadedModel) -> "ModelCard":
+def _describe(loaded: LoadedModel, scores: dict[str, dict[str, Any]]) -> "ModelCard":
     from export.pipeline import ModelCard
     from export.runtime.manifest import Vocabulary
     from lite_nlp.models.config import dump_config
@@ -169,6 +175,7 @@ def _describe(loaded: LoadedModel) -> "ModelCard":
         vocabulary=Vocabulary(src_size=config.src_vocab_size, tgt_size=config.tgt_vocab_size),
         languages=_languages(loaded.metrics),
         budget=_budget(loaded),
+        scores=scores,
     )
 
 
@@ -179,6 +186,15 @@ def _languages(metrics: dict[str, Any]) -> "Languages | None":
     if not isinstance(found, dict) or not {"src", "tgt"} <= set(found):
         return None
     return Languages(src=str(found["src"]), tgt=str(found["tgt"]))
+
+
+def _scores(source: Source, loaded: LoadedModel) -> dict[str, dict[str, Any]]:
+    """Scores by test set from a shipped model's card, else from ``metrics.json``; empty if neither has any."""
+    cards = [shipped.card for shipped in list_shipped() if shipped.path == source.path]
+    found = (cards[0] if cards else loaded.metrics).get("scores")
+    if not isinstance(found, dict) or not all(isinstance(scores, dict) for scores in found.values()):
+        return {}
+    return found
 
 
 def _budget(loaded: LoadedModel) -> dict[str, Any]:
@@ -206,6 +222,7 @@ def _to_json(path: Path, manifest: "Manifest") -> dict[str, Any]:
         "size_bytes": path.stat().st_size,
         "precision": manifest.precision,
         "files": [{"name": name, "size_bytes": entry.size_bytes} for name, entry in manifest.files.items()],
+        "made": [{"name": name, "size_bytes": size} for name, size in _made_sizes(manifest).items()],
         "bounds": manifest.bounds.model_dump(),
         "parity": manifest.parity,
     }
@@ -218,4 +235,14 @@ def _to_table(path: Path, manifest: "Manifest") -> Table:
         table.add_row(name, f"{entry.size_bytes:,}")
     table.add_section()
     table.add_row("the bundle", f"{path.stat().st_size:,}")
+    if made := _made_sizes(manifest):
+        table.add_section()
+        for name, size_bytes in made.items():
+            table.add_row(f"{name}, made from it", f"{size_bytes:,}")
     return table
+
+
+def _made_sizes(manifest: "Manifest") -> dict[str, int]:
+    """Sizes of the members that a compact bundle describes; none in a plain one."""
+    members = {} if manifest.packed is None else manifest.packed.members
+    return {name: member.size_bytes for name, member in members.items()}

@@ -114,9 +114,9 @@ def read_config(source: Source) -> "Config":
 
         content = _member(read_container(source.path).files, "config.toml", source.path)
     else:
-        from export.runtime import open_bundle
+        from lite_nlp.cli.bundle_source import open_any_bundle
 
-        content = open_bundle(source.path).read("config.toml")
+        content = open_any_bundle(source.path).read("config.toml")
     return parse_config(content.decode("utf-8"), name=str(source.path))
 
 

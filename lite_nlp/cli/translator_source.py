@@ -1,6 +1,5 @@
 """A translator for whatever MODEL and ``--runtime`` name: torch for weights, ONNX or ExecuTorch for a bundle."""
 
-import os
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
@@ -8,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from lite_nlp.cli.console import err
-from lite_nlp.cli.model_source import Source, load_model, read_config, resolve_source
+from lite_nlp.cli.model_source import Source, load_model, resolve_source
 from lite_nlp.errors import RuntimeUnavailableError
+from lite_nlp.evaluation.latency_device import usable_cores
 
 if TYPE_CHECKING:
     from lite_nlp.decoding.search import SearchOptions, StepModel
@@ -178,7 +178,7 @@ def open_translator(
 
     resolved = resolve_source(source)
     chosen = runtime or (Runtime.ONNX if resolved.kind == "bundle" else Runtime.TORCH)
-    count = threads or _usable_cores()
+    count = threads or usable_cores()
     engine = _open_torch(source, resolved, count) if chosen is Runtime.TORCH else _open_bundle(resolved, chosen, count)
     decoding = choices.complete(engine.config.decoding or DecodingConfig())
     bound = engine.config.training.max_tokens if decoding.long_input == "truncate" else _MAX_SOURCE_TOKENS
@@ -240,18 +240,13 @@ def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> _Engine:
             f"{resolved.path}: --runtime {runtime} needs a bundle .zip made by `lite-nlp export`, found a model "
             f"{resolved.kind}"
         )
-    from export.runtime import open_bundle
     from export.runtime.engines import create_engine
+    from lite_nlp.cli.bundle_source import open_any_bundle
     from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.models.config import parse_config
 
-    bundle = open_bundle(resolved.path)
+    bundle = open_any_bundle(resolved.path)
     engine = create_engine(bundle, runtime=str(runtime), threads=threads)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
-    return _Engine(tokenizer, engine, engine.max_source_tokens, engine.max_steps, read_config(resolved))
-
-
-def _usable_cores() -> int:
-    """Cores that this process may use: fewer than the machine's in a container, where the system can tell."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    config = parse_config(bundle.read("config.toml").decode("utf-8"), name=str(resolved.path))
+    return _Engine(tokenizer, engine, engine.max_source_tokens, engine.max_steps, config)

@@ -1,6 +1,8 @@
 import json
+import shutil
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,9 @@ from export.executorch_program import ExecuTorchProgram
 from export.onnx_graphs import OnnxFiles
 from export.parity import compare_engines
 from export.runtime import create_engine, open_bundle
+from export.runtime.recipes import TensorPart
 from lite_nlp.budget.graphs import GraphWork
+from lite_nlp.cli.bundle_source import decode_container, open_any_bundle
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.models.build import build_model
 from lite_nlp.models.config import parse_config
@@ -208,24 +212,30 @@ class _Reversed(TorchStepModel):
         return logits[:, ::-1].copy(), state
 
 
-def test_an_export_that_says_other_things_is_not_put_in_place(
-    exported: tuple[Path, str, str],
-    model_path: Path,
-    tmp_path: Path,
-    lite_nlp: LiteNlp,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def program(exported: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> ExecuTorchProgram:
+    """The program of the bundle made before; its graphs are what exports make: converting takes most of a minute."""
     bundle = open_bundle(exported[0])
     manifest = bundle.manifest
     traced = SimpleNamespace(state=manifest.state, bounds=manifest.bounds, tgt_vocab_size=manifest.vocabulary.tgt_size)
     files = OnnxFiles(*(bundle.read(name) for name in ("encode.onnx", "decode_step.onnx", "weights.bin")))
-    # The graphs are those of the bundle made before: converting them again would take most of a minute.
     monkeypatch.setattr(pipeline, "trace_model", lambda model, bounds: traced)
     monkeypatch.setattr(pipeline, "export_onnx", lambda traced: files)
     work = {name: GraphWork.from_json(content) for name, content in manifest.graphs.items()}
     program = ExecuTorchProgram(bundle.read("model.pte"), work["executorch"])
     monkeypatch.setattr(pipeline, "export_executorch", lambda traced: program)
     monkeypatch.setattr(pipeline, "count_merged_work", lambda traced: work["merged"])
+    return program
+
+
+def test_an_export_that_says_other_things_is_not_put_in_place(
+    exported: tuple[Path, str, str],
+    program: ExecuTorchProgram,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     words: list[str | Path] = ["export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--out"]
     assert lite_nlp(*words, tmp_path / "right.zip").code == 0
     assert (tmp_path / "right.zip").read_bytes() == exported[0].read_bytes()
@@ -234,7 +244,7 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     assert (too_large.code, (tmp_path / "right.zip").read_bytes()) == (3, exported[0].read_bytes())
 
     # A program that leaves the decoder's work out.
-    less = ExecuTorchProgram(program.content, replace(program.work, decode_step={}))
+    less = replace(program, work=replace(program.work, decode_step={}))
     monkeypatch.setattr(pipeline, "export_executorch", lambda traced: less)
     done = lite_nlp(*words, tmp_path / "less.zip")
     assert done.code == 1
@@ -249,3 +259,82 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     assert done.code == 1
     assert "onnx: expected the model's own token ids for all 50 sentences" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["right.zip"]
+
+
+def test_a_compact_bundle_is_the_plain_one_in_fewer_bytes(
+    exported: tuple[Path, str, str], program: ExecuTorchProgram, model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
+    path = tmp_path / "compact.zip"
+    words: list[str | Path] = ["export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--compact", "--out", path]
+    done = lite_nlp.json(*words)
+    plain, compact = open_bundle(exported[0]), open_any_bundle(path)
+    members = sorted(plain.manifest.files)
+    assert {name: compact.read(name) for name in members} == {name: plain.read(name) for name in members}
+    assert {entry["name"]: entry["size_bytes"] for entry in done["made"]} == {
+        name: plain.manifest.files[name].size_bytes for name in members if name != "config.toml"
+    }
+    assert done["parity"] == compact.manifest.parity == plain.manifest.parity
+    assert done["size_bytes"] == path.stat().st_size < 0.6 * exported[0].stat().st_size
+
+    # Every tensor that is worth a part is found in the program.
+    assert compact.manifest.packed is not None
+    tensors = decode_container(compact.read("weights.lnlp"))
+    parts = compact.manifest.packed.members["model.pte"].parts
+    found = {part.tensor for part in parts if isinstance(part, TensorPart)}
+    assert found == {name for name, tensor in tensors.items() if tensor.nbytes >= 128}
+
+    # A limit between both sizes lets the compact bundle through and not the plain one.
+    limit = str((path.stat().st_size + exported[0].stat().st_size) // 2)
+    assert lite_nlp(*words, "--force", "--max-size", limit).code == 0
+    words.remove("--compact")
+    refused = lite_nlp(*words, "--force", "--max-size", limit)
+    assert refused.code == 3
+    assert "lite-nlp export --compact" in refused.err
+    assert open_any_bundle(path).manifest == compact.manifest
+
+
+def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_command(
+    exported: tuple[Path, str, str], program: ExecuTorchProgram, model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
+    path = tmp_path / "compact.zip"
+    assert lite_nlp("export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--compact", "--out", path).code == 0
+    source = tmp_path / "source.txt"
+    source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'onnx', 'executorch', 'datasets', 'accelerate'):\n"
+        "    sys.modules[name] = None\n"
+        "from lite_nlp.cli.main import main\n"
+        "main()\n"
+    )
+    words = ["translate", str(path), "--input", str(source)]
+    blocked = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert blocked.returncode == 0, blocked.stderr
+    assert blocked.stdout == lite_nlp("translate", exported[0], "--input", source).out
+    assert lite_nlp("translate", path, "--input", source, "--runtime", "executorch").out == blocked.stdout
+
+    counted = lite_nlp.json("budget", path)
+    assert counted["size_bytes"] == path.stat().st_size
+    assert counted["macs"] == lite_nlp.json("budget", exported[0])["macs"]
+    assert lite_nlp("budget", path, "--check", "--max-size", "1KB").code == 3
+
+    with zipfile.ZipFile(path) as archive:
+        stored = archive.read("weights.lnlp")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(stored, stored[:-1] + bytes((stored[-1] ^ 1,))))
+    damaged = lite_nlp("translate", path, "--text", "Hello.")
+    assert damaged.code == 1
+    assert "weights.lnlp: expected an intact member, found it altered or truncated" in damaged.message
+
+
+def test_scores_of_metrics_json_are_in_the_manifest(
+    exported: tuple[Path, str, str], program: ExecuTorchProgram, model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
+    scored = tmp_path / model_path.name
+    shutil.copytree(model_path, scored)
+    scores = {"test": {"bleu": 12.5, "sentences": 3}}
+    (scored / "metrics.json").write_text(json.dumps({"scores": scores}), encoding="utf-8")
+    words: list[str | Path] = ["export", scored, "--max-src-tokens", str(MAX_SOURCE), "--out"]
+    assert lite_nlp(*words, tmp_path / "scored.zip").code == 0
+    assert open_bundle(tmp_path / "scored.zip").manifest.scores == scores
+    assert open_bundle(exported[0]).manifest.scores == {}

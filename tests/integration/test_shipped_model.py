@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from export.bundle import describe_files, write_bundle
+from export.packing import pack_members
 from export.parity import compare_engines
 from export.runtime import open_bundle
 from export.runtime.engines import create_engine
-from lite_nlp.cli.model_source import DEFAULT_MODEL, LoadedModel, list_shipped, load_model
+from export.runtime.manifest import CONFIG_FILE, EXECUTORCH_FILE, ONNX_WEIGHTS_FILE
+from export.runtime.recipes import SinusoidPart
+from lite_nlp.cli.bundle_source import open_any_bundle, packing_of
+from lite_nlp.cli.model_source import DEFAULT_MODEL, LoadedModel, list_shipped, load_model, resolve_source
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.models.step_model import TorchStepModel
 from tests.integration.conftest import LiteNlp
@@ -73,6 +78,30 @@ def test_the_bundle_is_counted_like_the_model(lite_nlp: LiteNlp, bundle_path: Pa
     assert of_bundle["params"] == of_model["params"]
     assert of_bundle["size_bytes"] == bundle_path.stat().st_size
     assert open_bundle(bundle_path).manifest.languages.model_dump() == {"src": "en", "tgt": "de"}
+
+
+def test_compact_it_is_the_same_bundle_in_four_megabytes(
+    shipped: LoadedModel, bundle_path: Path, tmp_path: Path
+) -> None:
+    plain = open_bundle(bundle_path)
+    members = {name: plain.read(name) for name in plain.manifest.files}
+    names = [name for name in members if name != CONFIG_FILE]
+    files, packed = pack_members(members, names, packing_of(resolve_source(None), shipped))
+    manifest = plain.manifest.model_copy(update={"files": describe_files(files), "packed": packed})
+    path = tmp_path / "compact.zip"
+    write_bundle(path, manifest=manifest, files=files)
+    assert path.stat().st_size <= 4_000_000 < bundle_path.stat().st_size
+    compact = open_any_bundle(path)
+    assert {name: compact.read(name) for name in members} == members
+    # Both runtimes have the table of positions, which is in no container.
+    for name in (ONNX_WEIGHTS_FILE, EXECUTORCH_FILE):
+        [table] = [part.sinusoid for part in packed.members[name].parts if isinstance(part, SinusoidPart)]
+        assert (table.rows, table.columns) == (512, 256)
+
+
+def test_the_bundle_has_the_scores_of_the_card(bundle_path: Path) -> None:
+    [model] = list_shipped()
+    assert open_bundle(bundle_path).manifest.scores == model.card["scores"]
 
 
 def test_plain_sentences_come_out_right(lite_nlp: LiteNlp) -> None:

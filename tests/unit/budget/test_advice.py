@@ -156,10 +156,10 @@ def test_bits_per_weight_and_the_command_for_a_size() -> None:
     assert _advise(_model(), Limits(max_size_bytes=4000), size_bytes=4000) == ()
 
 
-def test_a_bundle_is_not_told_to_compress() -> None:
+def test_a_bundle_is_told_to_be_compact() -> None:
     [found] = _advise(_model(), Limits(max_size_bytes=4000), size_bytes=90_000, bundle=True)
     assert found.to_json() == {"bits_per_weight": 32_000 / 10_912, "command": None}
-    assert "only a smaller model helps" in found.describe()
+    assert "lite-nlp export --compact of a .lnlp file that is small enough" in found.describe()
     assert "lite-nlp compress" not in found.describe()
 
 

@@ -1,0 +1,319 @@
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from compress.container import container_bytes, parse_container
+from compress.encoding import encode_fp32
+from export.bundle import describe_files, write_bundle
+from export.packing import Packing, find_parts, pack_members
+from export.runtime.bundle import Bundle, open_bundle
+from export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
+from export.runtime.recipes import SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
+from lite_nlp.errors import BundleError
+from lite_nlp.files import sha256_bytes
+
+Tensors = Mapping[str, NDArray[Any]]
+
+RANDOM = np.random.default_rng(11)
+MATRIX = RANDOM.normal(size=(12, 8)).astype(np.float32)
+BIAS = RANDOM.normal(size=40).astype(np.float32)
+TENSORS: dict[str, NDArray[Any]] = {"layer.weight": MATRIX, "layer.bias": BIAS}
+TOKENIZER = json.dumps({"model": {"vocab": {"<pad>": 0, "<s>": 1, "</s>": 2, "a": 3}}}).encode()
+PLAIN = {
+    TOKENIZER_FILE: TOKENIZER,
+    CONFIG_FILE: b"name = 'tiny'\n",
+    "weights.bin": b"head" + MATRIX.tobytes() + BIAS.tobytes() + sinusoid_table(rows=20, columns=40).tobytes(),
+    "program": MATRIX.T.tobytes() + b"the program itself" + BIAS.tobytes(),
+}
+PACKED = [TOKENIZER_FILE, "weights.bin", "program"]
+
+
+def decode(content: bytes) -> Tensors:
+    return parse_container(content).state_dict()
+
+
+def _packing(tensors: Tensors = TENSORS) -> Packing:
+    encoded = {name: encode_fp32(tensor) for name, tensor in tensors.items()}
+    return Packing(container_bytes(tensors=encoded, files={}, metadata={}), decode)
+
+
+@pytest.fixture
+def compact_path(tmp_path: Path) -> Path:
+    files, packed = pack_members(PLAIN, PACKED, _packing())
+    manifest = Manifest(
+        name="tiny",
+        versions={},
+        precision="fp32",
+        vocabulary=Vocabulary(src_size=4, tgt_size=4),
+        bounds=Bounds(source=8, capacity=8, executorch_batch=2),
+        state=(),
+        files=describe_files(files),
+        packed=packed,
+    )
+    path = tmp_path / "tiny.zip"
+    write_bundle(path, manifest=manifest, files=files)
+    return path
+
+
+def test_tensors_are_found_wherever_they_lie() -> None:
+    content = b"abc" + MATRIX.tobytes() + MATRIX.tobytes() + bytes(9) + MATRIX.T.tobytes() + BIAS.tobytes() + b"end"
+    assert find_parts(content, TENSORS) == [
+        TensorPart(offset=3, tensor="layer.weight"),
+        TensorPart(offset=387, tensor="layer.weight"),
+        TensorPart(offset=780, tensor="layer.weight", transposed=True),
+        TensorPart(offset=1164, tensor="layer.bias"),
+    ]
+
+
+def test_a_tensor_within_a_larger_one_is_part_of_that() -> None:
+    tensors = {"half": MATRIX[:6], "whole": MATRIX, "again": MATRIX.copy()}
+    content = MATRIX.tobytes() + MATRIX[:6].tobytes()
+    assert find_parts(content, tensors) == [
+        TensorPart(offset=0, tensor="whole"),
+        TensorPart(offset=384, tensor="half"),
+    ]
+
+
+def test_what_is_no_part() -> None:
+    tensors = {
+        "zeros": np.zeros(64, np.float32),
+        "short": np.ones(31, np.float32),
+        "integers": np.arange(64),
+        "absent": np.full(64, 3.0, np.float32),
+    }
+    content = b"".join(tensor.tobytes() for name, tensor in tensors.items() if name != "absent")
+    assert find_parts(content, tensors) == []
+
+
+def test_a_long_run_of_one_value_is_taken_once() -> None:
+    ones = np.ones(64, np.float32)
+    found = find_parts(np.ones(1_000_000, np.float32).tobytes(), {"one": ones, "other": ones, "less": ones[:48]})
+    assert [part.offset for part in found] == list(range(0, 4_000_000, 256))
+
+
+def test_a_table_of_positions_is_found_with_its_rows() -> None:
+    table = sinusoid_table(rows=1200, columns=40)
+    # The last bit of a value is another, as in a table made in single precision.
+    table[7, 3] = np.nextafter(table[7, 3], np.float32(2), dtype=np.float32)
+    content = b"abcd" + table.tobytes() + bytes(40)
+    # Not each width is that of a table that begins there: 32 are as many as a tensor's as well.
+    tensors = {"weight": np.full((40, 32), 5.0, np.float32)}
+    assert find_parts(content, tensors) == [
+        SinusoidPart(offset=4, sinusoid=SinusoidTable(rows=1200, columns=40)),
+    ]
+    table[700, 0] += 0.5
+    [found] = find_parts(table.tobytes(), tensors)
+    assert found == SinusoidPart(offset=0, sinusoid=SinusoidTable(rows=700, columns=40))
+
+
+def test_a_table_ends_where_bytes_are_no_numbers() -> None:
+    # A signalling NaN, an infinity, and a subnormal number.
+    for value in (b"\x01\x00\x80\x7f", b"\x00\x00\x80\xff", b"\x01\x00\x00\x80"):
+        content = sinusoid_table(rows=5, columns=40).tobytes() + 40 * value
+        assert find_parts(content, {"weight": np.full((40, 2), 5.0, np.float32)}) == [
+            SinusoidPart(offset=0, sinusoid=SinusoidTable(rows=5, columns=40))
+        ]
+
+
+def test_a_table_ends_where_a_tensor_begins() -> None:
+    content = sinusoid_table(rows=9, columns=40).tobytes()
+    tensors = {"rows": sinusoid_table(rows=4, columns=40, first_row=5)}
+    assert find_parts(content, tensors) == [
+        SinusoidPart(offset=0, sinusoid=SinusoidTable(rows=5, columns=40)),
+        TensorPart(offset=800, tensor="rows"),
+    ]
+
+
+_PIECES = st.sampled_from(
+    [
+        MATRIX.tobytes(),
+        MATRIX.T.tobytes(),
+        MATRIX.tobytes()[:-1],
+        BIAS.tobytes(),
+        sinusoid_table(rows=3, columns=40).tobytes(),
+        bytes(64),
+        b"x",
+    ]
+)
+
+
+@given(st.lists(_PIECES | st.binary(max_size=40), max_size=8))
+def test_whatever_the_member_it_is_made_again(pieces: list[bytes]) -> None:
+    content = b"".join(pieces)
+    files, packed = pack_members({"a": content}, ["a"], _packing())
+    member = packed.members["a"]
+    assert make_member(member, files[member.residual], decode(files[packed.container]), source="a") == content
+
+
+def test_a_compact_bundle_has_the_members_of_the_plain_one(compact_path: Path) -> None:
+    bundle = open_bundle(compact_path, decode=decode)
+    assert {name: bundle.read(name) for name in PLAIN} == PLAIN
+    assert bundle.tokenizer_json == TOKENIZER
+    assert set(bundle.manifest.files) == {CONFIG_FILE, "weights.lnlp", *(f"{name}.residual" for name in PACKED)}
+    with pytest.raises(BundleError, match=r"expected a member other, found \['config.toml', 'program', 'program.resid"):
+        bundle.read("other")
+
+
+def test_parts_in_the_manifest_are_those_of_the_format(compact_path: Path) -> None:
+    with zipfile.ZipFile(compact_path) as archive:
+        packed = json.loads(archive.read(MANIFEST_FILE))["packed"]
+    assert packed["container"] == "weights.lnlp"
+    assert packed["members"]["weights.bin"] == {
+        "size_bytes": 4 + 384 + 160 + 3200,
+        "sha256": sha256_bytes(PLAIN["weights.bin"]),
+        "residual": "weights.bin.residual",
+        "parts": [
+            {"offset": 4, "tensor": "layer.weight", "transposed": False},
+            {"offset": 388, "tensor": "layer.bias", "transposed": False},
+            {"offset": 548, "sinusoid": {"rows": 20, "columns": 40}},
+        ],
+    }
+
+
+def test_a_plain_bundle_says_nothing_of_packing(tmp_path: Path) -> None:
+    manifest = Manifest(
+        name="tiny",
+        versions={},
+        precision="fp32",
+        vocabulary=Vocabulary(src_size=4, tgt_size=4),
+        bounds=Bounds(source=8, capacity=8, executorch_batch=2),
+        state=(),
+        files=describe_files(PLAIN),
+    )
+    write_bundle(tmp_path / "tiny.zip", manifest=manifest, files=PLAIN)
+    assert {"packed", "scores"}.isdisjoint(json.loads(manifest.to_json()))
+    bundle = open_bundle(tmp_path / "tiny.zip", decode=decode)
+    assert isinstance(bundle, Bundle)
+    assert bundle.manifest.packed is None
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None]) -> None:
+    """Write the bundle again with another manifest or other members, whose sizes and hashes are right."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(members.pop(MANIFEST_FILE))
+    change(manifest, members)
+    manifest["files"] = {name: entry.model_dump() for name, entry in describe_files(members).items()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {MANIFEST_FILE: json.dumps(manifest).encode(), **members}.items():
+            archive.writestr(name, content)
+
+
+def _weights(manifest: dict[str, Any]) -> dict[str, Any]:
+    member: dict[str, Any] = manifest["packed"]["members"]["weights.bin"]
+    return member
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda manifest, members: members.update({"weights.lnlp": members["weights.lnlp"][:-1]}),
+            "tiny.zip: weights.lnlp: truncated: expected",
+        ),
+        (
+            lambda manifest, members: members.update({"weights.lnlp": b"no container"}),
+            "tiny.zip: weights.lnlp: not a container",
+        ),
+        (
+            lambda manifest, members: members.update(
+                {"weights.lnlp": _packing({**TENSORS, "layer.weight": MATRIX + 1}).container}
+            ),
+            r"tiny.zip: weights.bin: expected to make a member with SHA-256 \w+, found",
+        ),
+        (
+            lambda manifest, members: members.update({"weights.lnlp": _packing({"other": BIAS}).container}),
+            "tiny.zip: weights.bin: part 0: expected a tensor of the container, found 'layer.weight'",
+        ),
+        (
+            lambda manifest, members: members.update({"weights.bin.residual": members["program.residual"]}),
+            "tiny.zip: weights.bin: weights.bin.residual: expected a zlib stream of exactly 3748 bytes, found 562",
+        ),
+        (
+            lambda manifest, members: _weights(manifest)["parts"].pop(),
+            "tiny.zip: weights.bin: expected to make a member with SHA-256",
+        ),
+        (
+            lambda manifest, members: _weights(manifest)["parts"].reverse(),
+            "tiny.zip: weights.bin: part 1: expected an offset of at least 3748, behind the last part, found 388",
+        ),
+        (
+            lambda manifest, members: _weights(manifest)["parts"][0].pop("tensor"),
+            "manifest.json: expected a bundle's manifest, found: packed.members.weights.bin.parts.0",
+        ),
+        (
+            lambda manifest, members: _weights(manifest).update(size_bytes=1 << 40),
+            "manifest.json: expected a bundle's manifest, found: packed.members.weights.bin.size_bytes",
+        ),
+        (
+            lambda manifest, members: _weights(manifest).update(size_bytes=1 << 30),
+            "manifest.json: .* packed: Value error, members: expected at most 1073741824 bytes in all, found 1073742",
+        ),
+        (
+            lambda manifest, members: members.pop("weights.lnlp"),
+            "manifest.json: .* files: expected an entry for weights.lnlp, found none",
+        ),
+        (
+            lambda manifest, members: members.pop("weights.bin.residual"),
+            "manifest.json: .* files: expected an entry for weights.bin.residual, found none",
+        ),
+        (
+            lambda manifest, members: manifest["packed"]["members"].pop(TOKENIZER_FILE),
+            "manifest.json: .* files: expected an entry for tokenizer.json, found none",
+        ),
+        (
+            lambda manifest, members: members.update({"weights.bin": b"stored as well"}),
+            "manifest.json: .* packed: expected members that are not stored, found weights.bin in both",
+        ),
+        (
+            lambda manifest, members: manifest["packed"]["members"].update({MANIFEST_FILE: _weights(manifest)}),
+            "manifest.json: .* packed: expected members that are not stored, found manifest.json in both",
+        ),
+        (
+            lambda manifest, members: manifest["packed"]["members"].update({"../evil": _weights(manifest)}),
+            "manifest.json: .* members: expected plain file names, found '../evil'",
+        ),
+        (
+            lambda manifest, members: manifest["vocabulary"].update(src_size=9, tgt_size=9),
+            "tokenizer.json: does not fit the model: expected 9 source and 9 target types, found 4",
+        ),
+    ],
+)
+def test_a_compact_bundle_that_is_wrong(
+    compact_path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], None], message: str
+) -> None:
+    _rewrite(compact_path, change)
+    with pytest.raises(BundleError, match=message):
+        open_bundle(compact_path, decode=decode)
+
+
+def test_every_truncation_and_every_altered_byte_is_refused(compact_path: Path) -> None:
+    content = compact_path.read_bytes()
+    for length in range(0, len(content), 211):
+        compact_path.write_bytes(content[:length])
+        with pytest.raises(BundleError):
+            open_bundle(compact_path, decode=decode)
+    compact_path.write_bytes(content)
+    with zipfile.ZipFile(compact_path) as archive:
+        stored = [archive.read(name) for name in archive.namelist()]
+    for member in stored[1:]:
+        start = content.index(member)
+        for place in range(start, start + len(member), 37):
+            altered = bytearray(content)
+            altered[place] ^= 4
+            compact_path.write_bytes(altered)
+            with pytest.raises(BundleError, match="expected an intact member, found it altered"):
+                open_bundle(compact_path, decode=decode)
+
+
+def test_a_compact_bundle_without_a_decoder(compact_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"or a decoder for weights\.lnlp, found a compact bundle without one"):
+        open_bundle(compact_path)

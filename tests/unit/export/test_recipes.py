@@ -1,0 +1,204 @@
+import math
+import struct
+import tracemalloc
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from export.runtime.recipes import (
+    MAX_MADE_BYTES,
+    Packed,
+    PackedMember,
+    SinusoidPart,
+    TensorPart,
+    make_member,
+    sinusoid_table,
+    tensor_bytes,
+)
+from lite_nlp.errors import BundleError
+from lite_nlp.files import sha256_bytes
+from lite_nlp.models.embeddings import Positions
+
+MATRIX = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
+TENSORS: dict[str, NDArray[Any]] = {
+    "matrix": MATRIX,
+    "kernel": MATRIX[:, None, :],
+    "vector": np.array([7.0, 8.0], np.float32),
+    "counter": np.array([9, 10], np.int64),
+}
+
+
+def _member(made: bytes, *parts: dict[str, Any], **changes: Any) -> PackedMember:
+    values = {"size_bytes": len(made), "sha256": sha256_bytes(made), "residual": "r", "parts": list(parts), **changes}
+    return PackedMember.model_validate(values)
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return bytes(left ^ right for left, right in zip(one, other, strict=True))
+
+
+def test_a_member_is_its_prediction_xor_the_residual() -> None:
+    made = bytes(range(60))
+    # By hand: four bytes of nothing, the matrix, the vector, the matrix' columns one after the other but for the end.
+    prediction = bytes(4) + struct.pack("<6f", 1, 2, 3, 4, 5, 6) + struct.pack("<2f", 7, 8) + bytes(24)
+    member = _member(made, {"offset": 4, "tensor": "matrix"}, {"offset": 28, "tensor": "vector"})
+    assert make_member(member, zlib.compress(_xor(made, prediction)), TENSORS, source="x") == made
+    prediction = bytes(30) + struct.pack("<6f", 1, 4, 2, 5, 3, 6) + bytes(6)
+    member = _member(made, {"offset": 30, "tensor": "kernel", "transposed": True})
+    assert make_member(member, zlib.compress(_xor(made, prediction)), TENSORS, source="x") == made
+
+
+def test_a_member_without_parts_is_its_residual() -> None:
+    assert make_member(_member(b"as it is"), zlib.compress(b"as it is"), {}, source="x") == b"as it is"
+    assert make_member(_member(b""), zlib.compress(b""), {}, source="x") == b""
+
+
+def test_an_integer_or_a_vector_has_no_such_form() -> None:
+    assert tensor_bytes(TENSORS["counter"], transposed=False) is None
+    assert tensor_bytes(TENSORS["vector"], transposed=True) is None
+    assert tensor_bytes(np.zeros((2, 3, 2), np.float32), transposed=True) is None
+    # What lies otherwise in memory has the same values.
+    assert tensor_bytes(MATRIX.T, transposed=False) == tensor_bytes(MATRIX, transposed=True)
+
+
+def _fl32(value: float) -> float:
+    (rounded,) = struct.unpack("<f", struct.pack("<f", value))
+    assert isinstance(rounded, float)
+    return rounded
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(300, 32), (3, 7), (5, 2), (4, 3)])
+def test_a_table_of_positions_value_by_value(rows: int, columns: int) -> None:
+    """Against the formula of docs/export.md in plain Python; a product of two floats is exact in double precision."""
+    half = columns // 2
+    scale = _fl32(-9.210340371976184 / max(half - 1, 1))
+    table = sinusoid_table(rows=rows, columns=columns)
+    assert table.dtype == np.float32
+    assert table.shape == (rows, columns)
+    for row in range(rows):
+        expected = [0.0] * columns
+        for i in range(half):
+            angle = _fl32(row * _fl32(math.exp(_fl32(i * scale))))
+            expected[i], expected[half + i] = _fl32(math.sin(angle)), _fl32(math.cos(angle))
+        assert table[row].tolist() == expected
+    np.testing.assert_array_equal(sinusoid_table(rows=rows - 2, columns=columns, first_row=2), table[2:])
+
+
+def test_it_is_nearly_the_table_of_the_models() -> None:
+    table = Positions(max_positions=512, embed_dim=64).table.numpy()
+    predicted = sinusoid_table(rows=512, columns=64)
+    assert np.mean(predicted == table) > 0.9
+    np.testing.assert_allclose(predicted, table, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (({"offset": 0, "tensor": "other"},), "m: part 0: expected a tensor of the container, found 'other'"),
+        (({"offset": 40, "tensor": "matrix"},), "m: part 0: expected an end within 60 bytes, found 64"),
+        (({"offset": 10**30, "tensor": "matrix"},), "part 0: expected an end within 60 bytes"),
+        (
+            ({"offset": 0, "tensor": "matrix"}, {"offset": 23, "tensor": "vector"}),
+            "part 1: expected an offset of at least 24, behind the last part, found 23",
+        ),
+        (
+            ({"offset": 30, "tensor": "vector"}, {"offset": 0, "tensor": "vector"}),
+            "part 1: expected an offset of at least 38, behind the last part, found 0",
+        ),
+        (({"offset": 0, "tensor": "counter"},), r"counter: expected an fp32 tensor, found int64 of shape \(2,\)"),
+        (
+            ({"offset": 0, "tensor": "vector", "transposed": True},),
+            r"vector: expected an fp32 matrix, found float32 of shape \(2,\)",
+        ),
+        # Refused by its size, before terabytes are computed.
+        (({"offset": 0, "sinusoid": {"rows": 10**6, "columns": 10**6}},), "expected an end within 60 bytes"),
+        ((), "m: expected to make a member with SHA-256 0{64}, found [0-9a-f]{64}"),
+    ],
+)
+def test_parts_that_do_not_fit(parts: tuple[dict[str, Any], ...], message: str) -> None:
+    member = _member(bytes(60), *parts, sha256="0" * 64)
+    with pytest.raises(BundleError, match=message):
+        make_member(member, zlib.compress(bytes(60)), TENSORS, source="m")
+
+
+@pytest.mark.parametrize(
+    ("residual", "found"),
+    [
+        (zlib.compress(bytes(59)), "exactly 60 bytes, found 59"),
+        (zlib.compress(bytes(61)), "exactly 60 bytes, found more"),
+        (zlib.compress(bytes(60)) + b"x", "exactly 60 bytes, found more"),
+        (zlib.compress(bytes(60))[:-1], "exactly 60 bytes, found 60 without an end"),
+        (b"", "exactly 60 bytes, found 0"),
+        (b"no stream", "r: expected a zlib stream, found another"),
+        (zlib.compress(bytes(60))[:-1] + b"\x02", "r: expected a zlib stream, found another"),
+    ],
+)
+def test_a_residual_of_another_length(residual: bytes, found: str) -> None:
+    with pytest.raises(BundleError, match=found):
+        make_member(_member(bytes(60)), residual, {}, source="m")
+
+
+def test_a_residual_is_not_inflated_beyond_the_members_size() -> None:
+    bomb = zlib.compress(bytes(1 << 26))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BundleError, match="exactly 60 bytes, found more"):
+            make_member(_member(bytes(60)), bomb, {}, source="m")
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ({"offset": 3, "tensor": "t"}, TensorPart(offset=3, tensor="t", transposed=False)),
+        (
+            {"offset": 0, "sinusoid": {"rows": 2, "columns": 4}, "colour": "blue"},
+            SinusoidPart.model_validate({"offset": 0, "sinusoid": {"rows": 2, "columns": 4}}),
+        ),
+    ],
+)
+def test_a_part_as_json_has_it(part: dict[str, Any], expected: object) -> None:
+    assert _member(b"", part).parts == (expected,)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {},
+        {"offset": 0},
+        {"offset": -1, "tensor": "t"},
+        {"offset": 0.5, "tensor": "t"},
+        {"offset": 0, "tensor": 1},
+        {"offset": 0, "tensor": "t", "transposed": "no"},
+        {"offset": 0, "sinusoid": {"rows": 0, "columns": 4}},
+        {"offset": 0, "sinusoid": {"rows": 1, "columns": 1}},
+        {"offset": 0, "cosinusoid": {"rows": 1, "columns": 4}},
+        # Two readers might take it for one or the other.
+        {"offset": 0, "tensor": "t", "sinusoid": {"rows": 1, "columns": 4}},
+        None,
+    ],
+)
+def test_what_is_no_part(part: Any) -> None:
+    with pytest.raises(ValidationError):
+        _member(b"", part)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "a\\b", "c:b", "a\x00", "a" * 129, "ä", "a\n"])
+def test_a_made_member_has_a_plain_name(name: str) -> None:
+    with pytest.raises(ValidationError, match="expected plain file names"):
+        Packed(container="c", members={name: _member(b"")})
+
+
+def test_more_bytes_than_a_reader_makes() -> None:
+    with pytest.raises(ValidationError, match="less than or equal to 1073741824"):
+        _member(b"", size_bytes=MAX_MADE_BYTES + 1)
+    half = _member(b"", size_bytes=MAX_MADE_BYTES // 2)
+    assert len(Packed(container="c", members={"a": half, "b": half}).members) == 2
+    with pytest.raises(ValidationError, match="at most 1073741824 bytes in all, found 1073741825"):
+        Packed(container="c", members={"a": half, "b": half, "c": _member(b"x")})
