@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from lite_nlp import __version__
+from lite_nlp.cli.bench import bench
 from lite_nlp.cli.budget import budget
 from lite_nlp.cli.compress import compress
 from lite_nlp.cli.console import err
@@ -30,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (presets, models, budget, train, evaluate, translate, compress, export):
+for command in (presets, models, budget, train, evaluate, translate, compress, export, bench):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(convert, name="convert")

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ["presets", "models", "budget", "data", "train", "evaluate", "translate", "compress", "export", "convert"]
+COMMANDS = [
+    "presets",
+    "models",
+    "budget",
+    "data",
+    "train",
+    "evaluate",
+    "translate",
+    "compress",
+    "export",
+    "bench",
+    "convert",
+]
 
 
 def _run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:

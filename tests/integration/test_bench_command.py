@@ -1,0 +1,243 @@
+"""``lite-nlp bench`` on a bundle of random weights. No figure that is a time is held against anything."""
+
+import copy
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from export.runtime import create_engine, open_bundle
+from lite_nlp.budget.graphs import GraphWork
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.evaluation.latency import tokens_sha256
+from tests.integration.conftest import LiteNlp, write_model
+from tests.integration.test_export_command import SENTENCES, _run
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = json.loads((ROOT / "lite_nlp" / "assets" / "bench.schema.json").read_text(encoding="utf-8"))
+LINES = [*SENTENCES[:3], "", "A"]
+
+
+def _strict(schema: Any) -> Any:
+    """The schema with every key that it does not name refused."""
+    if isinstance(schema, list):
+        return [_strict(value) for value in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _strict(value) for key, value in schema.items()}
+    return made | {"additionalProperties": False} if "properties" in schema and "required" in schema else made
+
+
+def _problems(content: dict[str, Any]) -> list[str]:
+    return [error.message for error in Draft202012Validator(_strict(SCHEMA)).iter_errors(content)]
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench")
+    write_model(folder / "tiny", SENTENCES, vocab_size=300, family="transformer", num_heads=2, max_positions=64)
+    done = _run("export", str(folder / "tiny"), "--out", str(folder / "tiny.zip"))
+    assert done.returncode == 0, done.stderr
+    return folder / "tiny.zip"
+
+
+@pytest.fixture(scope="module")
+def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("input") / "sentences.txt"
+    path.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def report(bundle: Path, sentences: Path) -> dict[str, Any]:
+    """Both runtimes, two thread counts, everything counted twice."""
+    words = ["--input", str(sentences), "--threads", "1,2", "--repeats", "2", "--warmup", "0", "--json"]
+    done = _run("bench", str(bundle), *words)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_report_follows_the_schema(report: dict[str, Any]) -> None:
+    assert next(iter(report)) == "schema_version"
+    assert _problems(report) == []
+
+
+def test_every_key_is_required_and_has_its_type(report: dict[str, Any]) -> None:
+    def places(value: Any) -> Iterator[tuple[Any, str | int]]:
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield value, key
+            if isinstance(inner, dict | list):
+                yield from places(inner)
+
+    damaged = copy.deepcopy(report)
+    for parent, key in list(places(damaged)):
+        kept = parent[key]
+        parent[key] = {"nothing": "known"}
+        assert _problems(damaged), key
+        parent[key] = kept
+        if isinstance(parent, dict):
+            del parent[key]
+            assert _problems(damaged), key
+            parent[key] = kept
+            parent["unheard of"] = 1
+            assert _problems(damaged), key
+            del parent["unheard of"]
+    assert damaged == report
+
+
+def test_the_rows_are_all_runtimes_with_all_threads(report: dict[str, Any]) -> None:
+    found = [(row["runtime"], row["threads"]) for row in report["rows"]]
+    assert found == [("onnx", 1), ("onnx", 2), ("executorch", 1), ("executorch", 2)]
+
+
+def test_tokens_and_work_are_those_of_the_translations(bundle: Path, report: dict[str, Any]) -> None:
+    opened = open_bundle(bundle)
+    tokenizer = Tokenizer.from_json(opened.tokenizer_json)
+    sources = [tokenizer.encode(line) for line in LINES if line]
+    capacity = opened.manifest.bounds.capacity
+    engine = create_engine(opened, runtime="onnx", threads=1)
+    tokens = [search(engine, [source], SearchOptions(max_steps=capacity))[0].tokens for source in sources]
+    settings = report["settings"]
+    assert settings == {
+        "beam": 1,
+        "sentences": len(sources),
+        "src_tokens": sum(map(len, sources)),
+        "tgt_tokens": sum(map(len, tokens)),
+        "warmup": 0,
+        "repeats": 2,
+    }
+    for row in report["rows"]:
+        assert row["tokens_sha256"] == tokens_sha256(tokens)
+        work = GraphWork.from_json(opened.manifest.graphs[row["runtime"]])
+        macs = 0
+        for source, output in zip(sources, tokens, strict=True):
+            slots = min(2 * len(source) + 10, capacity)
+            # The forced end mark takes no further step.
+            steps = min(len(output) + 1, slots)
+            step = sum(polynomial(len(source) + 1, slots) for polynomial in work.decode_step.values())
+            macs += sum(polynomial(len(source) + 1, slots) for polynomial in work.encode.values()) + steps * step
+        assert row["macs"] == macs
+        memory = row["memory_bytes"]
+        assert 0 < memory["before"] < memory["loaded"] <= memory["peak"]
+
+
+def test_the_model_is_described(bundle: Path, report: dict[str, Any]) -> None:
+    manifest = open_bundle(bundle).manifest
+    model = report["model"]
+    assert (model["name"], model["params"]) == ("tiny", manifest.budget["params"]["total"])
+    assert model["macs"] == manifest.budget["macs"]["executed"]
+    assert model["size_bytes"] == sum(entry.size_bytes for entry in manifest.files.values())
+    assert bundle.stat().st_size - 20_000 < model["size_bytes"] < bundle.stat().st_size
+
+
+def test_a_table_and_the_object_in_a_file(
+    bundle: Path, sentences: Path, tmp_path: Path, lite_nlp: LiteNlp, report: dict[str, Any]
+) -> None:
+    words = ["bench", bundle, "--runtime", "onnx", "--input", sentences, "--threads", "1", "--repeats", "1"]
+    out = tmp_path / "report.json"
+    done = lite_nlp(*words, "--beam", "3", "--out", out)
+    assert done.code == 0, done.err
+    assert "tiny, 4 sentences, beam 3" in done.out
+    assert re.search(r"^ *onnx +1 ", done.out, re.MULTILINE)
+    written = json.loads(out.read_text(encoding="utf-8"))
+    assert _problems(written) == []
+    assert written["settings"]["beam"] == 3
+    # Three hypotheses take more than one.
+    assert written["rows"][0]["macs"] > report["rows"][0]["macs"]
+    refused = lite_nlp(*words, "--out", out)
+    assert (refused.code, refused.out) == (1, "")
+    assert "output exists already" in refused.message
+    assert json.loads(out.read_text(encoding="utf-8")) == written
+
+
+def test_without_torch_the_rows_of_onnx_remain(
+    bundle: Path, sentences: Path, tmp_path: Path, lite_nlp: LiteNlp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("torch", "executorch"):
+        (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('No module named {name}', name='{name}')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    words = ["bench", bundle, "--input", sentences, "--threads", "1", "--repeats", "1", "--warmup", "0"]
+    done = lite_nlp(*words, "--json")
+    assert done.code == 0, done.err
+    assert [row["runtime"] for row in json.loads(done.out)["rows"]] == ["onnx"]
+    assert "warning: executorch is left out: --runtime executorch needs the executorch package" in done.message
+    needed = lite_nlp(*words, "--runtime", "executorch")
+    assert (needed.code, needed.out) == (1, "")
+    assert "error: --runtime executorch needs the executorch package" in needed.message
+
+
+def test_a_process_that_dies_is_an_error(
+    bundle: Path, sentences: Path, tmp_path: Path, lite_nlp: LiteNlp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nexit 7\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("lite_nlp.cli.bench.sys.executable", str(program))
+    done = lite_nlp("bench", bundle, "--runtime", "onnx", "--threads", "1", "--input", sentences)
+    assert done.code == 1
+    assert "expected the measuring process to finish, found that it ended with code 7" in done.message
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 1, "tatoeba-en-de: bench measures what a device runs: expected a bundle .zip made by `lite-nlp export"),
+        (["nothing.zip"], 1, "nothing.zip: expected a model directory"),
+        (["BUNDLE", "--threads", "0"], 2, "--threads: expected numbers of at least 1 such as 1,2,4, found '0'"),
+        (["BUNDLE", "--threads", "1,x"], 2, "found '1,x'"),
+        (["BUNDLE", "--runtime", "torch"], 2, "expected onnx or executorch, which run bundles, found torch"),
+        (["BUNDLE", "--input", "nothing.txt"], 1, "nothing.txt: expected a readable text file"),
+        (["BUNDLE", "--input", "LONG"], 1, "line 2: expected at most 63 tokens, which the bundle takes at once, found"),
+        (["BUNDLE", "--input", "BLANK"], 1, "expected at least one line that is not blank, found none"),
+        (["CUT"], 1, "cut.zip: expected a bundle"),
+    ],
+)
+def test_bad_input(words: list[str], code: int, message: str, bundle: Path, tmp_path: Path, lite_nlp: LiteNlp) -> None:
+    made = {name: tmp_path / f"{name.lower()}.txt" for name in ("LONG", "BLANK")}
+    made["LONG"].write_text("Good.\n" + "a long line " * 40 + "\n")
+    made["BLANK"].write_text("\n  \n")
+    made |= {"BUNDLE": bundle, "CUT": tmp_path / "cut.zip"}
+    made["CUT"].write_bytes(bundle.read_bytes()[:5000])
+    done = lite_nlp("bench", *[made.get(word, word) for word in words])
+    assert (done.code, done.out) == (code, "")
+    assert message in done.message
+    assert "Traceback" not in done.err
+
+
+def _schema_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every leaf of the schema: its path as the page writes it, and its type."""
+    if "$ref" in schema:
+        name = schema["$ref"].rsplit("/", 1)[1]
+        if name == "summary":
+            assert set(SCHEMA["$defs"]["summary"]["properties"]) == {"p50", "p90", "mean", "min", "max"}
+            yield f"{prefix}.SUMMARY", "number"
+            return
+        schema = SCHEMA["$defs"][name]
+    if "oneOf" in schema:
+        yield prefix, "object or null"
+        yield from _schema_keys(schema["oneOf"][1], prefix)
+    elif schema.get("type") == "array":
+        yield from _schema_keys(schema["items"], f"{prefix}[]")
+    elif "properties" in schema:
+        for key, inner in schema["properties"].items():
+            yield from _schema_keys(inner, f"{prefix}.{key}" if prefix else key)
+    else:
+        value = schema.get("const", schema.get("enum", [""])[0])
+        yield prefix, schema.get("type") or {int: "integer", str: "string"}[type(value)]
+
+
+def test_the_page_lists_the_keys_of_the_schema() -> None:
+    page = (ROOT / "docs" / "bench-schema.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
+    documented = [(key, row[1]) for row in rows for key in re.findall(r"`([^`]+)`", row[0])]
+    assert documented == list(_schema_keys(SCHEMA))
