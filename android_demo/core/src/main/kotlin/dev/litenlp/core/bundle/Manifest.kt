@@ -1,0 +1,165 @@
+package dev.litenlp.core.bundle
+
+import org.json.JSONObject
+
+/**
+ * `manifest.json`: what a bundle holds, how its graphs are called, and where it came from. `docs/export.md` describes it.
+ *
+ * A manifest that [parse] accepts is sound in its structure; the files that it lists have yet to be checked.
+ *
+ * @property schemaVersion Of the layout.
+ * @property name Of the model.
+ * @property versions Name of a package, or of `opset`, to the version that made the bundle.
+ * @property precision Of the weights: `fp32` or `int8`.
+ * @property languages Null if unknown.
+ * @property state The decoder's state tensors, in the order of `decode_step`'s arguments.
+ * @property onnx Null if the bundle has no ONNX graphs.
+ * @property executorch Null if the bundle has no ExecuTorch program.
+ * @property budget Parameters and Mult-Adds, as `lite-nlp budget --json` prints them; empty if not recorded.
+ * @property graphs Work of each runtime's graphs as polynomials of the lengths; empty if not recorded.
+ * @property scores The model's quality by name of the test set; empty if unknown.
+ * @property files Every member of the archive but the manifest.
+ * @property packed What a compact bundle describes instead of storing it; null in a plain one.
+ */
+class Manifest internal constructor(
+    val schemaVersion: Int,
+    val name: String,
+    val versions: Map<String, String>,
+    val precision: String,
+    val languages: Languages?,
+    val vocabulary: Vocabulary,
+    val bounds: Bounds,
+    val state: List<StateTensor>,
+    val onnx: OnnxEntry?,
+    val executorch: ExecuTorchEntry?,
+    val budget: JSONObject,
+    val graphs: JSONObject,
+    val scores: JSONObject,
+    val files: Map<String, FileEntry>,
+    val packed: Packed?,
+) {
+    /** Names of the state tensors that `encode` returns, in its order. */
+    val encoded: List<String> = state.filter { it.origin == Origin.ENCODE }.map { it.name }
+
+    /** Names of the state tensors that `decode_step` returns, in its order. */
+    val changing: List<String> = state.filter { it.changes }.map { it.name }
+
+    /** The files of an installed bundle but the manifest: those of [files] that are no ingredients, and the made ones. */
+    val plainFiles: Map<String, FileEntry> =
+        files - packed?.ingredients.orEmpty() + packed?.members.orEmpty().mapValues { it.value.entry }
+
+    companion object {
+        /** Name of the manifest in a bundle. */
+        const val FILE = "manifest.json"
+
+        /** Name of the tokenizer in a bundle. */
+        const val TOKENIZER_FILE = "tokenizer.json"
+
+        /** Name of the model's configuration in a bundle. */
+        const val CONFIG_FILE = "config.toml"
+
+        /** Newest layout that this version reads. */
+        const val SCHEMA_VERSION = 1
+
+        /** A file larger than this is no manifest. */
+        internal const val MAX_BYTES = 4_000_000L
+
+        /**
+         * Reads `manifest.json`.
+         *
+         * @throws dev.litenlp.core.LiteNlpException `NEWER_SCHEMA`; `TOO_LARGE` if it describes larger members than can be
+         *   made; `UNSUPPORTED` if it records work of an unknown kind; `NOT_A_BUNDLE` if it is no manifest.
+         */
+        fun parse(content: ByteArray): Manifest = parseManifest(content)
+    }
+}
+
+/** Size and hash of a file; [sha256] in lower-case hexadecimal. */
+data class FileEntry(val sha256: String, val sizeBytes: Long)
+
+/** Source and target language, as ISO 639 codes or whatever the data was labelled with. */
+data class Languages(val src: String, val tgt: String)
+
+/** Sizes of the vocabularies and ids of the special tokens. */
+data class Vocabulary(val srcSize: Int, val tgtSize: Int, val padId: Int, val bosId: Int, val eosId: Int)
+
+/**
+ * Largest sizes that the graphs accept.
+ *
+ * @property source Source tokens of a sentence, end mark included.
+ * @property capacity Decoder steps, which is the size of the caches.
+ * @property executorchBatch Rows of one call of the ExecuTorch methods.
+ */
+data class Bounds(val source: Int, val capacity: Int, val executorchBatch: Int)
+
+/**
+ * One tensor of the decoder's state.
+ *
+ * @property name Its name among the graphs' inputs and outputs.
+ * @property shape Its dimensions; the batch is first.
+ * @property origin Its value before the first step.
+ * @property changes Whether `decode_step` returns a new value; else the same tensor is passed at every step.
+ */
+data class StateTensor(
+    val name: String,
+    val type: ElementType,
+    val shape: List<Dimension>,
+    val origin: Origin,
+    val changes: Boolean,
+)
+
+/** Element types of state tensors; [key] as the manifest names them. */
+enum class ElementType(internal val key: String) {
+    FLOAT32("float32"),
+    INT64("int64"),
+    BOOL("bool"),
+}
+
+/** Where the first value of a state tensor comes from; [key] as the manifest names it. */
+enum class Origin(internal val key: String) {
+    /** All zeros. */
+    ZEROS("zeros"),
+
+    /** An output of `encode`. */
+    ENCODE("encode"),
+
+    /** The mask that `encode` was given. */
+    SRC_MASK("src_mask"),
+}
+
+/** A dimension of a state tensor: a number, or a size known at run time. */
+sealed class Dimension {
+    /** Always [size]. */
+    data class Fixed(val size: Int) : Dimension() {
+        override fun resolve(batch: Int, source: Int, capacity: Int): Int = size
+    }
+
+    /** Rows of the batch. */
+    object BATCH : Dimension() {
+        override fun resolve(batch: Int, source: Int, capacity: Int): Int = batch
+    }
+
+    /** Tokens of the longest source. */
+    object SOURCE : Dimension() {
+        override fun resolve(batch: Int, source: Int, capacity: Int): Int = source
+    }
+
+    /** Slots of the caches. */
+    object CAPACITY : Dimension() {
+        override fun resolve(batch: Int, source: Int, capacity: Int): Int = capacity
+    }
+
+    /** Its size for [batch] rows, [source] tokens of the longest source and [capacity] decoder steps. */
+    abstract fun resolve(batch: Int, source: Int, capacity: Int): Int
+}
+
+/**
+ * The ONNX graphs: names of their files.
+ *
+ * @property weights The weights of both, which the graphs look for beside them.
+ * @property newPrefix What precedes a changing state tensor's name among the outputs of [decodeStep].
+ */
+data class OnnxEntry(val encode: String, val decodeStep: String, val weights: String, val newPrefix: String)
+
+/** The ExecuTorch program with the methods `encode` and `decode_step`: name of its file. */
+data class ExecuTorchEntry(val program: String)

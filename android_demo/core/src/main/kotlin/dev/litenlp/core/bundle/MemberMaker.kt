@@ -1,0 +1,164 @@
+package dev.litenlp.core.bundle
+
+import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.Problem
+import dev.litenlp.core.container.Container
+import dev.litenlp.core.container.Tensor
+import java.io.InputStream
+import java.util.zip.DataFormatException
+import java.util.zip.Inflater
+
+/**
+ * Makes members of a compact bundle, one block at a time: beside the container only one decoded tensor is in memory.
+ *
+ * @param container Tensors that the parts name.
+ */
+internal class MemberMaker(private val container: Container) {
+    private val prediction = ByteArray(BLOCK_BYTES)
+    private val residual = ByteArray(BLOCK_BYTES)
+
+    /**
+     * Makes a member.
+     *
+     * @param name Of the member, for messages.
+     * @param source The file that [PackedMember.residual] names.
+     * @param sink Takes the content: the first `count` bytes of the array.
+     * @throws LiteNlpException `ALTERED` if the recipe, the tensors and the residual do not fit one another.
+     * @throws java.io.IOException If [source] or [sink] fails.
+     */
+    fun make(name: String, member: PackedMember, source: InputStream, sink: (content: ByteArray, count: Int) -> Unit) {
+        checkParts(name, member)
+        InflatedResidual(source, "$name: ${member.residual}", member.entry.sizeBytes).use { inflated ->
+            var position = 0L
+            for (part in member.parts) {
+                zeros(part.offset - position, inflated, sink)
+                val values = values(part)
+                floats(values, inflated, sink)
+                position = part.offset + Float.SIZE_BYTES * values.count
+            }
+            zeros(member.entry.sizeBytes - position, inflated, sink)
+            inflated.expectEnd()
+        }
+    }
+
+    /** That parts follow one another within the member bounds the work by the member's size. */
+    private fun checkParts(name: String, member: PackedMember) {
+        var end = 0L
+        for ((number, part) in member.parts.withIndex()) {
+            val where = "$name: part $number"
+            val count = when (part) {
+                is Part.Sinusoid -> part.rows.toLong() * part.columns
+                is Part.OfTensor -> checkedTensor(part, where).size.toLong()
+            }
+            if (part.offset < end) {
+                throw misfit("$where: expected an offset of at least $end, where the last one ends, found ${part.offset}")
+            }
+            // Divided, since the product may exceed 64 bits.
+            val limit = member.entry.sizeBytes
+            if (part.offset > limit || count > (limit - part.offset) / Float.SIZE_BYTES) {
+                throw misfit("$where: expected an end of at most $limit bytes, found $count floats from ${part.offset} on")
+            }
+            end = part.offset + Float.SIZE_BYTES * count
+        }
+    }
+
+    private fun checkedTensor(part: Part.OfTensor, where: String): Tensor {
+        val tensor = container.tensor(part.tensor)
+            ?: throw misfit("$where: expected a tensor of the container, found '${part.tensor}'")
+        if (tensor.isInteger || (part.transposed && tensor.shape.count { it != 1 } != 2)) {
+            val kind = if (tensor.isInteger) "int64" else "fp32"
+            throw misfit(
+                "$where: ${part.tensor}: expected an fp32 ${if (part.transposed) "matrix" else "tensor"}, found $kind of shape " +
+                    tensor.shape.contentToString(),
+            )
+        }
+        return tensor
+    }
+
+    private fun values(part: Part): Values = when (part) {
+        is Part.Sinusoid -> SinusoidTable(part.rows, part.columns)
+        is Part.OfTensor -> {
+            val tensor = checkNotNull(container.tensor(part.tensor))
+            val values = tensor.decodeFloats()
+            if (part.transposed) {
+                val (rows, columns) = tensor.shape.filter { it != 1 }
+                TransposedMatrix(values, rows, columns)
+            } else {
+                RowMajor(values)
+            }
+        }
+    }
+
+    private fun zeros(count: Long, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+        var left = count
+        while (left > 0) {
+            val length = minOf(left, BLOCK_BYTES.toLong()).toInt()
+            inflated.fill(residual, length)
+            sink(residual, length)
+            left -= length
+        }
+    }
+
+    private fun floats(values: Values, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+        var index = 0L
+        while (index < values.count) {
+            val count = minOf(values.count - index, (BLOCK_BYTES / Float.SIZE_BYTES).toLong()).toInt()
+            values.write(index, count, prediction)
+            val length = count * Float.SIZE_BYTES
+            inflated.fill(residual, length)
+            for (at in 0 until length) residual[at] = (residual[at].toInt() xor prediction[at].toInt()).toByte()
+            sink(residual, length)
+            index += count
+        }
+    }
+
+    private companion object {
+        const val BLOCK_BYTES = 1 shl 16
+    }
+}
+
+private fun misfit(message: String) = LiteNlpException(Problem.ALTERED, message)
+
+/** The zlib stream [source], inflated block by block, which must hold exactly [size] bytes. */
+private class InflatedResidual(private val source: InputStream, private val name: String, private val size: Long) : AutoCloseable {
+    private val inflater = Inflater()
+    private val input = ByteArray(1 shl 14)
+    private var ended = false
+
+    /** Inflates the next [length] bytes to the start of [target]. */
+    fun fill(target: ByteArray, length: Int) {
+        var filled = 0
+        while (filled < length) {
+            val count = inflate(target, filled, length - filled)
+            if (count == 0) throw wrongSize()
+            filled += count
+        }
+    }
+
+    /** Checks that nothing follows, neither in the stream nor after it. */
+    fun expectEnd() {
+        if (inflate(ByteArray(1), 0, 1) != 0 || !inflater.finished() || inflater.remaining != 0 || source.read() >= 0) {
+            throw wrongSize()
+        }
+    }
+
+    override fun close() = inflater.end()
+
+    /** At least one byte unless the stream, or the file that holds it, has ended. */
+    private fun inflate(target: ByteArray, offset: Int, length: Int): Int {
+        try {
+            while (true) {
+                val count = inflater.inflate(target, offset, length)
+                if (count > 0 || inflater.finished() || inflater.needsDictionary() || ended) return count
+                if (inflater.needsInput()) {
+                    val read = source.read(input)
+                    if (read < 0) ended = true else inflater.setInput(input, 0, read)
+                }
+            }
+        } catch (error: DataFormatException) {
+            throw LiteNlpException(Problem.ALTERED, "$name: expected a zlib stream: ${error.message}", error)
+        }
+    }
+
+    private fun wrongSize() = misfit("$name: expected a zlib stream of exactly $size bytes")
+}

@@ -1,0 +1,40 @@
+package dev.litenlp.core.bundle
+
+/**
+ * The members that a compact bundle describes instead of storing them.
+ *
+ * @property container File with the tensors that the members are made of.
+ * @property members By name, none of them among the stored files.
+ */
+class Packed internal constructor(val container: String, val members: Map<String, PackedMember>) {
+    /** Files that serve to make the members and are not needed afterwards. */
+    internal val ingredients: Set<String> = members.values.mapTo(hashSetOf(container)) { it.residual }
+
+    internal companion object {
+        /** All members made by one bundle hold no more bytes. */
+        const val MAX_MADE_BYTES = 1L shl 30
+    }
+}
+
+/**
+ * How one member is made: a prediction, XOR a residual.
+ *
+ * @property entry Size and hash of the member.
+ * @property residual File with a zlib stream of as many bytes.
+ * @property parts What the prediction is made of, by offset and without overlaps; elsewhere it is zero.
+ */
+class PackedMember internal constructor(val entry: FileEntry, val residual: String, val parts: List<Part>)
+
+/** A part of a prediction: fp32 values, little-endian, from byte [offset] of the member on. */
+sealed class Part {
+    abstract val offset: Long
+
+    /** A tensor of the container, row-major; [transposed]: without dimensions of size 1 a matrix, written transposed. */
+    data class OfTensor(override val offset: Long, val tensor: String, val transposed: Boolean) : Part()
+
+    /**
+     * A table of sinusoidal positions (Vaswani et al. 2017, section 3.5): a row per position, sines in the first half of the
+     * columns, cosines in the second; of an odd number the last column is zero.
+     */
+    data class Sinusoid(override val offset: Long, val rows: Int, val columns: Int) : Part()
+}

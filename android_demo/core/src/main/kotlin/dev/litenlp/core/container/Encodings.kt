@@ -1,0 +1,111 @@
+package dev.litenlp.core.container
+
+/** Most centroids of a codebook. */
+private const val MAX_CENTROIDS = 4096
+
+internal fun decodeFp32(payload: Payload, size: Int): FloatArray {
+    val start = payload.takeRest(4L * size)
+    return FloatArray(size) { Float.fromBits(littleEndianInt(payload.bytes, start + 4 * it)) }
+}
+
+internal fun decodeFp16(payload: Payload, size: Int): FloatArray {
+    val start = payload.takeRest(2L * size)
+    return FloatArray(size) { halfToFloat(littleEndianShort(payload.bytes, start + 2 * it)) }
+}
+
+internal fun decodeInt64(payload: Payload, size: Int): LongArray {
+    val start = payload.takeRest(8L * size)
+    return LongArray(size) {
+        val low = littleEndianInt(payload.bytes, start + 8 * it).toLong() and 0xFFFFFFFFL
+        low or (littleEndianInt(payload.bytes, start + 8 * it + 4).toLong() shl 32)
+    }
+}
+
+/** A bitmap of the weights that are not zero, lowest bit first, then those weights. */
+internal fun decodePruned(payload: Payload, size: Int): FloatArray {
+    val bytes = payload.bytes
+    val bitmapBytes = (size + 7) / 8
+    val bitmap = payload.take(bitmapBytes.toLong(), "bitmap")
+    var kept = 0L
+    for (index in bitmap until bitmap + bitmapBytes) kept += Integer.bitCount(bytes[index].toInt() and 0xFF)
+    var next = payload.takeRest(4 * kept)
+    if (size % 8 != 0 && (bytes[bitmap + bitmapBytes - 1].toInt() and 0xFF) ushr (size % 8) != 0) {
+        throw altered("bitmap: expected zeros after the last weight")
+    }
+    val values = FloatArray(size)
+    for (index in 0 until size) {
+        if ((bytes[bitmap + index / 8].toInt() ushr (index % 8)) and 1 != 0) {
+            values[index] = Float.fromBits(littleEndianInt(bytes, next))
+            next += 4
+        }
+    }
+    return values
+}
+
+/** A codebook, then the indices in as few bits as name every centroid, packed lowest bit first. */
+internal fun decodeKmeans(payload: Payload, size: Int): FloatArray {
+    val codebook = Codebook.read(payload)
+    val centroids = codebook.centroids
+    val width = maxOf(1, Int.SIZE_BITS - Integer.numberOfLeadingZeros(centroids.size - 1))
+    if (codebook.bits != width) {
+        throw altered("index width: expected that of ${centroids.size} centroids, found ${codebook.bits} bits")
+    }
+    var at = payload.takeRest((size.toLong() * width + 7) / 8)
+    val mask = (1 shl width) - 1
+    val values = FloatArray(size)
+    // At most 11 bits are left over when a byte comes in, and an index has at most 12: 19 bits suffice.
+    var buffer = 0
+    var available = 0
+    for (index in 0 until size) {
+        while (available < width) {
+            buffer = buffer or ((payload.bytes[at++].toInt() and 0xFF) shl available)
+            available += 8
+        }
+        val centroid = buffer and mask
+        if (centroid >= centroids.size) throw altered("index: expected one below ${centroids.size}, found $centroid")
+        values[index] = centroids[centroid]
+        buffer = buffer ushr width
+        available -= width
+    }
+    return values
+}
+
+/** Centroids, and the one number that follows their kind: the width of an index or the scale bits of the entropy coder. */
+internal class Codebook private constructor(val centroids: FloatArray, val bits: Int) {
+    companion object {
+        fun read(payload: Payload): Codebook {
+            val start = payload.take(4, "codebook header")
+            val kind = payload.bytes[start].toInt() and 0xFF
+            val bits = payload.bytes[start + 1].toInt() and 0xFF
+            val size = littleEndianShort(payload.bytes, start + 2) + 1
+            if ((kind != 2 && kind != 4) || size > MAX_CENTROIDS) {
+                throw altered("codebook: expected kind 2 or 4 and at most $MAX_CENTROIDS centroids, found $kind, $size")
+            }
+            val content = payload.take(kind.toLong() * size, "codebook")
+            val centroids = FloatArray(size) {
+                if (kind == 2) {
+                    halfToFloat(littleEndianShort(payload.bytes, content + 2 * it))
+                } else {
+                    Float.fromBits(littleEndianInt(payload.bytes, content + 4 * it))
+                }
+            }
+            return Codebook(centroids, bits)
+        }
+    }
+}
+
+internal fun littleEndianShort(bytes: ByteArray, at: Int): Int =
+    (bytes[at].toInt() and 0xFF) or ((bytes[at + 1].toInt() and 0xFF) shl 8)
+
+/** The value of an IEEE 754 binary16 number, which every float can hold exactly; the payload of a NaN is kept. */
+internal fun halfToFloat(half: Int): Float {
+    val sign = (half and 0x8000) shl 16
+    val exponent = (half ushr 10) and 0x1F
+    val fraction = half and 0x3FF
+    return when (exponent) {
+        // Zero and subnormals: fraction * 2^-24.
+        0 -> Float.fromBits((fraction * (1f / (1 shl 24))).toRawBits() or sign)
+        0x1F -> Float.fromBits(sign or 0x7F800000 or (fraction shl 13))
+        else -> Float.fromBits(sign or ((exponent + 112) shl 23) or (fraction shl 13))
+    }
+}

@@ -1,0 +1,158 @@
+package dev.litenlp.core.search
+
+import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.Problem
+import dev.litenlp.core.engine.Engine
+import dev.litenlp.core.metrics.GraphWork
+import dev.litenlp.core.metrics.MeteredEngine
+import dev.litenlp.core.tokenizer.Tokenizer
+
+/**
+ * Translates text with any engine, line by line, as `lite_nlp/decoding/translate.py` does: every line has a translation,
+ * whatever it holds.
+ *
+ * An empty or blank line gives an empty line. A line of more than [maxSourceTokens] tokens is cut into pieces (see [splitText]),
+ * whose translations are joined by spaces, or loses what is beyond them. A line in letters unknown to the vocabulary is
+ * translated from its bytes. All three are told in [Translation.notices].
+ *
+ * A translator belongs to the thread of its engine.
+ *
+ * @param tokenizer Of the model.
+ * @param engine Of the model; the translator does not close it.
+ * @param options How to search.
+ * @param longInput What to do with a line that is too long.
+ * @param maxSourceTokens Longest source handed to the model, the end mark not counted, at least 4, the bytes of one character;
+ *   the engine may take fewer. Models are trained on sentences, not on pages.
+ * @param work Of the bundle's graphs, for [Translation.executedMacs].
+ * @throws LiteNlpException `UNSUPPORTED` if the engine takes no source of [MIN_SOURCE_TOKENS] tokens.
+ */
+class Translator(
+    private val tokenizer: Tokenizer,
+    private val engine: Engine,
+    private val options: SearchOptions = SearchOptions(),
+    private val longInput: LongInput = LongInput.SPLIT,
+    maxSourceTokens: Int = MAX_SOURCE_TOKENS,
+    private val work: GraphWork? = null,
+) {
+    private val maxSourceTokens = minOf(maxSourceTokens, engine.maxSourceTokens - 1)
+
+    init {
+        if (this.maxSourceTokens < MIN_SOURCE_TOKENS) {
+            throw LiteNlpException(
+                Problem.UNSUPPORTED,
+                "longest source: expected at least $MIN_SOURCE_TOKENS tokens and the end mark, found ${this.maxSourceTokens}",
+            )
+        }
+    }
+
+    /**
+     * Translates [text]. Only "\n" ends a line; a "\r" before it, and a byte order mark before the first line, are dropped.
+     *
+     * @param listener Watches and may cancel.
+     * @throws LiteNlpException `NOT_UNICODE` if the text holds a lone surrogate, `CANCELLED`, and what the engine throws.
+     */
+    fun translate(text: String, listener: TranslationListener? = null): Translation {
+        val run = Run(listener)
+        val lines = text.removePrefix(BYTE_ORDER_MARK).split('\n').map { it.removeSuffix("\r") }
+        // All of them first: what is wrong with the last line is said before the first is translated.
+        val sources = lines.mapIndexed { index, line -> piecesOf(line, index + 1, run.notices) }
+        for (pieces in sources) run.translateLine(pieces)
+        return run.finish()
+    }
+
+    /** Token ids of the pieces of a line; none if there is nothing to translate. */
+    private fun piecesOf(line: String, number: Int, notices: MutableList<Notice>): List<IntArray> {
+        val tokens = tokenizer.encode(line)
+        if (tokens.isEmpty() || PythonText.isBlank(line)) return emptyList()
+        val unfamiliar = tokenizer.unfamiliar(line)
+        if (unfamiliar >= UNFAMILIAR) notices.add(Notice.Unfamiliar(number, unfamiliar))
+        if (tokens.size <= maxSourceTokens) return listOf(tokens)
+        if (longInput == LongInput.TRUNCATE) {
+            notices.add(Notice.Truncated(number, tokens.size, maxSourceTokens))
+            return listOf(tokens.copyOf(maxSourceTokens))
+        }
+        val pieces = splitText(line, maxSourceTokens) { tokenizer.encode(it).size }
+        notices.add(Notice.Cut(number, pieces.size, tokens.size, maxSourceTokens))
+        return pieces.map { tokenizer.encode(it) }.filter { it.isNotEmpty() }
+    }
+
+    /** One call of [translate]: what there is so far, and what it took. */
+    private inner class Run(private val listener: TranslationListener?) {
+        val notices = ArrayList<Notice>()
+        private val startNs = System.nanoTime()
+        private val meter = MeteredEngine(engine, work)
+        private val finished = StringBuilder()
+        private var lines = 0
+        private val tokens = ArrayList<IntArray>()
+        private var sourceTokens = 0
+        private var firstTokenMs = 0.0
+        private var told = ""
+
+        fun translateLine(sources: List<IntArray>) {
+            if (lines++ > 0) finished.append('\n')
+            val outputs = ArrayList<String>(sources.size)
+            for (source in sources) {
+                val best = search(meter, listOf(source), options, Watcher(outputs)).single()
+                outputs.add(tokenizer.decode(best.tokens))
+                tokens.add(best.tokens)
+                sourceTokens += source.size
+            }
+            finished.append(lineOf(outputs))
+        }
+
+        fun finish(): Translation {
+            val totalMs = elapsedMs()
+            val text = finished.toString()
+            tell { text }
+            return Translation(
+                text,
+                sourceTokens,
+                tokens.sumOf { it.size },
+                tokens.size,
+                meter.steps.toInt(),
+                firstTokenMs,
+                totalMs,
+                meter.macs,
+                notices,
+                tokens,
+            )
+        }
+
+        private fun elapsedMs(): Double = (System.nanoTime() - startNs) / 1e6
+
+        private fun tell(makeText: () -> String) {
+            if (listener == null) return
+            val text = makeText()
+            if (text == told) return
+            told = text
+            listener.onText(text)
+        }
+
+        /** Turns the tokens of a search under way into all of the text so far. */
+        private inner class Watcher(private val outputs: List<String>) : SearchListener {
+            override fun onStep(best: IntArray) {
+                if (firstTokenMs == 0.0) firstTokenMs = elapsedMs()
+                // The last character may lack some of its bytes.
+                tell { finished.toString() + lineOf(outputs + tokenizer.decode(best).trimEnd('\uFFFD')) }
+            }
+
+            override fun isCancelled(): Boolean = listener != null && listener.isCancelled()
+        }
+    }
+
+    /** One line out per line in: whatever a reader may take for the end of a line becomes a space. */
+    private fun lineOf(outputs: List<String>): String = PythonText.joinLines(outputs.joinToString(" "))
+
+    companion object {
+        /** Default for the longest source in tokens. */
+        const val MAX_SOURCE_TOKENS = 200
+
+        /** The bytes of one character, which can be cut no further. */
+        const val MIN_SOURCE_TOKENS = 4
+
+        /** A line with at least this fraction of letters that the vocabulary has no token for is told of. */
+        private const val UNFAMILIAR = 0.25
+
+        private const val BYTE_ORDER_MARK = "\uFEFF"
+    }
+}

@@ -1,0 +1,71 @@
+package dev.litenlp.core
+
+import java.math.BigInteger
+import org.json.JSONObject
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.params.ParameterizedTest
+import org.junit.jupiter.params.provider.ValueSource
+
+class JsonTest {
+    private fun parse(text: String): JSONObject = Json.parseObject(text.toByteArray())
+
+    @Test
+    fun `values keep their types`() {
+        val read = parse(
+            """ {"int": -12, "long": 4294967296, "beyond": 18446744073709551616, "fraction": 1.0, "exponent": 25e-1,
+                "yes": true, "no": false, "nothing": null, "list": [1, [], {}], "empty": ""} """,
+        )
+        assertEquals(-12, read.get("int"))
+        assertEquals(4294967296L, read.get("long"))
+        assertEquals(BigInteger.ONE.shiftLeft(64), read.get("beyond"))
+        assertEquals(1.0, read.get("fraction"))
+        assertEquals(2.5, read.get("exponent"))
+        assertEquals(true, read.get("yes"))
+        assertEquals(false, read.get("no"))
+        assertTrue(read.isNull("nothing") && read.has("nothing"))
+        assertEquals("[1,[],{}]", read.getJSONArray("list").toString())
+        assertEquals("", read.get("empty"))
+    }
+
+    @Test
+    fun `escapes and characters of every plane`() {
+        val read = parse("""{"escaped": "\"\\\/\b\f\n\r\t\u00e4\uD83d\ude00", "plain": "ä😀", "half": "\ud800"}""")
+        assertEquals("\"\\/\b\u000c\n\r\tä😀", read.get("escaped"))
+        assertEquals("ä😀", read.get("plain"))
+        assertEquals("\ud800", read.get("half"))
+    }
+
+    @Test
+    fun `the last of equal keys counts`() = assertEquals(2, parse("""{"a": 1, "a": 2}""").get("a"))
+
+    @ParameterizedTest
+    @ValueSource(
+        strings = [
+            "", " ", "[]", "1", "null", "{", "{} {}", "{}x", "{'a': 1}", "{a: 1}", "{\"a\" 1}", "{\"a\": 1,}", "{\"a\": [1,]}",
+            "{\"a\": [1 2]}", "{\"a\": 01}", "{\"a\": +1}", "{\"a\": .5}", "{\"a\": 1.}", "{\"a\": 1e}", "{\"a\": -}", "{\"a\": 1e999}",
+            "{\"a\": NaN}", "{\"a\": Infinity}", "{\"a\": tru}", "{\"a\": /* */ 1}", "{\"a\": # \n 1}", "{\"a\"; 1}", "{\"a\" = 1}",
+            "{\"a\": \"\n\"}", "{\"a\": \"\\x\"}", "{\"a\": \"\\u12g4\"}", "{\"a\": \"\\u12", "{\"a\": \"", "{\"a\": \"\\", "\u0000", "{\u0000}",
+        ],
+    )
+    fun `what is no JSON object is refused`(text: String) {
+        assertThrows(JsonSyntaxException::class.java) { parse(text) }
+    }
+
+    @Test
+    fun `broken UTF-8 is refused`() {
+        val content = "{\"a\": \"x\"}".toByteArray().also { it[7] = 0xC3.toByte() }
+        assertThrows(JsonSyntaxException::class.java) { Json.parseObject(content) }
+    }
+
+    @Test
+    fun `neither depth nor digits exhaust anything`() {
+        val deep = assertThrows(JsonSyntaxException::class.java) { parse("{\"a\": " + "[".repeat(1_000_000)) }
+        assertTrue("256 levels" in deep.message.orEmpty(), deep.message)
+        assertEquals(1, parse("{\"a\": " + "[".repeat(255) + "]".repeat(255) + "}").length())
+        val long = assertThrows(JsonSyntaxException::class.java) { parse("{\"a\": " + "9".repeat(1_000_000) + "}") }
+        assertTrue("4300 digits" in long.message.orEmpty(), long.message)
+    }
+}

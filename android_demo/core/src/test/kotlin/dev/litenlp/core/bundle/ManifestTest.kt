@@ -1,0 +1,178 @@
+package dev.litenlp.core.bundle
+
+import dev.litenlp.core.Problem
+import dev.litenlp.core.assertProblem
+import org.json.JSONArray
+import org.json.JSONObject
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+
+class ManifestTest {
+    private fun manifest(change: (JSONObject) -> Unit = {}): Manifest =
+        Manifest.parse(TestBundle().also { it.change = change }.manifest())
+
+    private fun refused(vararg parts: String, problem: Problem = Problem.NOT_A_BUNDLE, change: (JSONObject) -> Unit) =
+        assertProblem(problem, "manifest.json", *parts) { manifest(change) }
+
+    @Test
+    fun `every field is read`() {
+        val manifest = manifest()
+        assertEquals(1, manifest.schemaVersion)
+        assertEquals("tiny", manifest.name)
+        assertEquals(mapOf("lite_nlp" to "0.1.0"), manifest.versions)
+        assertEquals("fp32", manifest.precision)
+        assertEquals(Languages("en", "de"), manifest.languages)
+        assertEquals(Vocabulary(4, 4, 0, 1, 2), manifest.vocabulary)
+        assertEquals(Bounds(16, 32, 8), manifest.bounds)
+        assertEquals(listOf("position", "mask", "key", "cache"), manifest.state.map { it.name })
+        assertEquals(listOf(ElementType.INT64, ElementType.BOOL, ElementType.FLOAT32, ElementType.FLOAT32), manifest.state.map { it.type })
+        assertEquals(listOf(Origin.ZEROS, Origin.SRC_MASK, Origin.ENCODE, Origin.ZEROS), manifest.state.map { it.origin })
+        assertEquals(listOf(Dimension.BATCH, Dimension.Fixed(4), Dimension.SOURCE, Dimension.Fixed(2)), manifest.state[2].shape)
+        assertEquals(listOf(3, 9), manifest.state[3].shape.map { it.resolve(batch = 3, source = 5, capacity = 9) })
+        assertEquals(listOf(3, 5), manifest.state[1].shape.map { it.resolve(batch = 3, source = 5, capacity = 9) })
+        assertEquals(listOf("key"), manifest.encoded)
+        assertEquals(listOf("position", "cache"), manifest.changing)
+        assertEquals(OnnxEntry("encode.onnx", "decode_step.onnx", "weights.bin", "new."), manifest.onnx)
+        assertEquals(ExecuTorchEntry("model.pte"), manifest.executorch)
+        assertEquals(12, manifest.budget.getInt("params"))
+        assertTrue(manifest.graphs.has("onnx"))
+        assertEquals(39.5, manifest.scores.getJSONObject("test").getDouble("bleu"))
+        assertEquals(FileEntry(TestBundle.sha256(TestBundle.WEIGHTS), TestBundle.WEIGHTS.size.toLong()), manifest.files["weights.bin"])
+        assertEquals(manifest.files, manifest.plainFiles)
+        assertNull(manifest.packed)
+    }
+
+    @Test
+    fun `a compact bundle has other files once it is installed`() {
+        val manifest = Manifest.parse(TestBundle().compact().manifest())
+        val packed = checkNotNull(manifest.packed)
+        assertEquals("weights.lnlp", packed.container)
+        assertEquals(setOf("weights.bin", "model.pte"), packed.members.keys)
+        val member = packed.members.getValue("model.pte")
+        assertEquals("model.pte.residual", member.residual)
+        assertEquals(listOf(Part.OfTensor(5, "matrix", true), Part.Sinusoid(29, 3, 5)), member.parts)
+        assertEquals(Part.OfTensor(28, "bias", false), packed.members.getValue("weights.bin").parts[1])
+        assertEquals(
+            setOf("tokenizer.json", "config.toml", "encode.onnx", "decode_step.onnx", "weights.bin", "model.pte"),
+            manifest.plainFiles.keys,
+        )
+        assertEquals(TestBundle.PROGRAM.size.toLong(), manifest.plainFiles.getValue("model.pte").sizeBytes)
+    }
+
+    @Test
+    fun `what may be missing`() {
+        val manifest = manifest {
+            for (key in listOf("languages", "onnx", "budget", "graphs", "scores", "parity")) it.remove(key)
+            it.put("executorch", JSONObject.NULL).put("key of a later version", 1)
+            for (key in listOf("pad_id", "bos_id", "eos_id")) it.getJSONObject("vocabulary").remove(key)
+        }
+        assertNull(manifest.languages)
+        assertNull(manifest.onnx)
+        assertNull(manifest.executorch)
+        assertEquals(0, manifest.budget.length() + manifest.graphs.length() + manifest.scores.length())
+        assertEquals(Vocabulary(4, 4, 0, 1, 2), manifest.vocabulary)
+    }
+
+    @Test
+    fun `a newer schema is told from no manifest`() {
+        refused("expected schema_version 1, found 2", problem = Problem.NEWER_SCHEMA) { it.put("schema_version", 2) }
+        refused("found 99999999999", problem = Problem.NEWER_SCHEMA) { it.put("schema_version", 99_999_999_999L).remove("state") }
+        refused("schema_version: expected 1, found 0") { it.put("schema_version", 0) }
+        refused("schema_version: expected an integer") { it.put("schema_version", "1") }
+    }
+
+    @Test
+    fun `a field of another type is named`() {
+        refused("name: expected a string, found 5") { it.put("name", 5) }
+        refused("name: expected a string, found nothing") { it.remove("name") }
+        refused("versions.opset: expected a string") { it.getJSONObject("versions").put("opset", 20) }
+        refused("precision: expected fp32 or int8, found fp64") { it.put("precision", "fp64") }
+        refused("languages.tgt: expected a string") { it.getJSONObject("languages").remove("tgt") }
+        refused("vocabulary.src_size: expected an integer of at least 1, found 0") {
+            it.getJSONObject("vocabulary").put("src_size", 0)
+        }
+        refused("vocabulary.pad_id: expected an integer") { it.getJSONObject("vocabulary").put("pad_id", JSONObject.NULL) }
+        refused("bounds.capacity: expected an integer of at least 1, found true") { it.getJSONObject("bounds").put("capacity", true) }
+        refused("bounds.source: expected an integer of at least 1, found 1.5") { it.getJSONObject("bounds").put("source", 1.5) }
+        refused("state: expected a list") { it.put("state", JSONObject()) }
+        refused("state.0: expected an object") { it.getJSONArray("state").put(0, 3) }
+        refused("state.2.dtype: expected float32, int64 or bool, found float16") {
+            it.getJSONArray("state").getJSONObject(2).put("dtype", "float16")
+        }
+        refused("state.2.origin") { it.getJSONArray("state").getJSONObject(2).put("origin", "ones") }
+        refused("state.2.changes: expected true or false, found 1") { it.getJSONArray("state").getJSONObject(2).put("changes", 1) }
+        for (size in listOf("rows", -1, 2.5, true, 1L shl 40)) {
+            refused("state.0.shape: expected sizes") {
+                it.getJSONArray("state").getJSONObject(0).put("shape", JSONArray(listOf(size)))
+            }
+        }
+        refused("onnx.new_prefix") { it.getJSONObject("onnx").remove("new_prefix") }
+        refused("budget: expected an object") { it.put("budget", 3) }
+        refused("graphs.onnx: expected an object") { it.getJSONObject("graphs").put("onnx", 3) }
+        refused("files.model.pte.sha256: expected 64 hexadecimal digits") {
+            it.getJSONObject("files").getJSONObject("model.pte").put("sha256", "00")
+        }
+        refused("files.model.pte.size_bytes: expected an integer of at least 0, found -1") {
+            it.getJSONObject("files").getJSONObject("model.pte").put("size_bytes", -1)
+        }
+    }
+
+    @Test
+    fun `work that cannot be read is refused`() {
+        assertProblem(Problem.UNSUPPORTED, "magic") {
+            manifest { it.getJSONObject("graphs").getJSONObject("onnx").getJSONObject("encode").put("magic", JSONArray()) }
+        }
+    }
+
+    @Test
+    fun `members that are missing are named`() {
+        refused("expected an entry for config.toml, model.pte, found none") {
+            it.getJSONObject("files").remove("config.toml")
+            it.getJSONObject("files").remove("model.pte")
+        }
+    }
+
+    @Test
+    fun `names that are paths are refused`() {
+        for (name in listOf("../x", "..", ".", "", "a/b", "a\\b", "C:x", "a\u0000b", "manifest.json", "x".repeat(256))) {
+            refused("expected plain member names") { it.getJSONObject("files").put(name, it.getJSONObject("files").get("model.pte")) }
+        }
+    }
+
+    @Test
+    fun `recipes are checked`() {
+        fun compactRefused(vararg parts: String, problem: Problem = Problem.NOT_A_BUNDLE, edit: (JSONObject) -> Unit) =
+            assertProblem(problem, *parts) { Manifest.parse(TestBundle().compact(edit).manifest()) }
+        fun member(packed: JSONObject) = packed.getJSONObject("members").getJSONObject("model.pte")
+
+        compactRefused("expected an entry for other.lnlp") { it.put("container", "other.lnlp") }
+        compactRefused("expected an entry for other.residual") { member(it).put("residual", "other.residual") }
+        compactRefused("expected an entry for tokenizer.json") { member(it).put("residual", "tokenizer.json") }
+        compactRefused("encode.onnx in both") { it.getJSONObject("members").put("encode.onnx", member(it)) }
+        compactRefused("expected plain member names, found '../x'") { it.getJSONObject("members").put("../x", member(it)) }
+        compactRefused("packed.members.model.pte.parts.0.offset") {
+            member(it).getJSONArray("parts").getJSONObject(0).put("offset", -1)
+        }
+        compactRefused("parts.0.transposed: expected true or false") {
+            member(it).getJSONArray("parts").getJSONObject(0).put("transposed", 1)
+        }
+        compactRefused("parts.1.sinusoid: expected an object") { member(it).getJSONArray("parts").getJSONObject(1).remove("sinusoid") }
+        compactRefused("parts.1.sinusoid.columns: expected an integer of at least 2") {
+            member(it).getJSONArray("parts").getJSONObject(1).getJSONObject("sinusoid").put("columns", 1)
+        }
+        compactRefused("at most 1073741824 bytes of made members, found 1073741825", problem = Problem.TOO_LARGE) {
+            member(it).put("size_bytes", (1 shl 30) + 1 - TestBundle.WEIGHTS.size)
+        }
+        compactRefused("found 9223372036854775807", problem = Problem.TOO_LARGE) { member(it).put("size_bytes", Long.MAX_VALUE) }
+    }
+
+    @Test
+    fun `no JSON`() {
+        assertProblem(Problem.NOT_A_BUNDLE, "manifest.json: expected JSON") { Manifest.parse("{".toByteArray()) }
+        assertProblem(Problem.NOT_A_BUNDLE, "precision: expected a string, found nothing") {
+            Manifest.parse("""{"schema_version": 1}""".toByteArray())
+        }
+    }
+}

@@ -1,0 +1,189 @@
+package dev.litenlp.core.bundle
+
+import java.io.ByteArrayOutputStream
+import java.nio.ByteBuffer
+import java.nio.ByteOrder
+import java.security.MessageDigest
+import java.util.zip.CRC32
+import java.util.zip.Deflater
+import org.json.JSONObject
+
+/** Writes small bundles as `lite-nlp export` does, and others that it never would. */
+internal class TestBundle {
+    /** Members but the manifest. */
+    val files = linkedMapOf(
+        "tokenizer.json" to tokenizer("<pad>", "<s>", "</s>", "a"),
+        "config.toml" to "[model]\n".toByteArray(),
+        "encode.onnx" to ByteArray(300) { it.toByte() },
+        "decode_step.onnx" to ByteArray(301) { (it * 7).toByte() },
+        "weights.bin" to WEIGHTS,
+        "model.pte" to PROGRAM,
+    )
+
+    /** Changed before the manifest is written. */
+    var change: (JSONObject) -> Unit = {}
+
+    /** Leaves out both runtimes. */
+    fun withoutGraphs(): TestBundle = apply {
+        files.keys.retainAll(setOf("tokenizer.json", "config.toml"))
+        change = { manifest -> for (key in listOf("onnx", "executorch", "graphs", "scores")) manifest.remove(key) }
+    }
+
+    /** Describes `weights.bin` and `model.pte` instead of storing them; [edit] may change the description. */
+    fun compact(edit: (JSONObject) -> Unit = {}): TestBundle = apply {
+        files -= listOf("weights.bin", "model.pte")
+        files["weights.lnlp"] = container(mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)))
+        files["weights.bin.residual"] = deflate(ByteArray(WEIGHTS.size).also { it[WEIGHTS.size - 1] = 9 })
+        files["model.pte.residual"] = deflate(ByteArray(PROGRAM.size).also { it[0] = 0x55 })
+        val packed = JSONObject()
+            .put("container", "weights.lnlp")
+            .put(
+                "members",
+                JSONObject()
+                    .put("weights.bin", made(WEIGHTS, "weights.bin.residual", """[{"offset": 0, "tensor": "matrix", "transposed": false},
+                        {"offset": 28, "tensor": "bias"}]"""))
+                    .put("model.pte", made(PROGRAM, "model.pte.residual", """[{"offset": 5, "tensor": "matrix", "transposed": true},
+                        {"offset": 29, "sinusoid": {"rows": 3, "columns": 5}}]""")),
+            )
+        edit(packed)
+        val before = change
+        change = { manifest -> manifest.put("packed", packed); before(manifest) }
+    }
+
+    fun manifest(): ByteArray {
+        val manifest = JSONObject(
+            """{"schema_version": 1, "name": "tiny", "versions": {"lite_nlp": "0.1.0"}, "precision": "fp32",
+            "languages": {"src": "en", "tgt": "de"},
+            "vocabulary": {"src_size": 4, "tgt_size": 4, "pad_id": 0, "bos_id": 1, "eos_id": 2},
+            "bounds": {"source": 16, "capacity": 32, "executorch_batch": 8},
+            "state": [{"name": "position", "dtype": "int64", "shape": ["batch"], "origin": "zeros", "changes": true},
+                      {"name": "mask", "dtype": "bool", "shape": ["batch", "source"], "origin": "src_mask", "changes": false},
+                      {"name": "key", "dtype": "float32", "shape": ["batch", 4, "source", 2], "origin": "encode", "changes": false},
+                      {"name": "cache", "dtype": "float32", "shape": ["batch", "capacity"], "origin": "zeros", "changes": true}],
+            "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "weights": "weights.bin", "new_prefix": "new."},
+            "executorch": {"program": "model.pte"}, "parity": {}, "budget": {"params": 12},
+            "graphs": {"onnx": {"encode": {"matmul": [[3, 1, 0]]}, "decode_step": {"matmul": [[5, 0, 1], [7, 0, 0]]}}},
+            "scores": {"test": {"bleu": 39.5}}, "files": {}}""",
+        )
+        val entries = manifest.getJSONObject("files")
+        for ((name, content) in files) entries.put(name, JSONObject().put("sha256", sha256(content)).put("size_bytes", content.size))
+        change(manifest)
+        return manifest.toString().toByteArray()
+    }
+
+    fun zip(): ByteArray = ZipWriter().apply {
+        add("manifest.json", manifest())
+        for ((name, content) in files) add(name, content)
+    }.finish()
+
+    companion object {
+        val MATRIX = floatArrayOf(1f, -2f, 3.5f, -4f, 5.25f, Float.MIN_VALUE)
+        val BIAS = floatArrayOf(0.5f, -0f)
+
+        /** The matrix, a gap of four zeros, the bias, two zeros, the last of which the residual makes a 9. */
+        val WEIGHTS = floats(MATRIX) + ByteArray(4) + floats(BIAS) + byteArrayOf(0, 9)
+
+        /** Sines and cosines of 0, 1 and 2 at two rates, and a column of zeros: bits of the floats, by NumPy. */
+        private val SINUSOID = longArrayOf(
+            0, 0, 0x3F800000, 0x3F800000, 0,
+            0x3F576AA4, 0x38D1B716, 0x3F0A5140, 0x3F800000, 0,
+            0x3F68C7B7, 0x3951B716, 0xBED51133, 0x3F800000, 0,
+        )
+
+        /** Four zeros after a byte that the residual changes, the matrix transposed, the sinusoids. */
+        val PROGRAM = byteArrayOf(0x55, 0, 0, 0, 0) + floats(floatArrayOf(1f, -4f, -2f, 5.25f, 3.5f, Float.MIN_VALUE)) +
+            floats(FloatArray(SINUSOID.size) { Float.fromBits(SINUSOID[it].toInt()) })
+
+        fun tokenizer(vararg types: String): ByteArray {
+            val vocab = JSONObject()
+            for ((id, type) in types.withIndex()) vocab.put(type, id)
+            return JSONObject().put("model", JSONObject().put("vocab", vocab)).toString().toByteArray()
+        }
+
+        fun floats(values: FloatArray): ByteArray =
+            ByteBuffer.allocate(4 * values.size).order(ByteOrder.LITTLE_ENDIAN).apply { asFloatBuffer().put(values) }.array()
+
+        fun sha256(content: ByteArray): String =
+            MessageDigest.getInstance("SHA-256").digest(content).joinToString("") { "%02x".format(it) }
+
+        fun deflate(content: ByteArray): ByteArray {
+            val deflater = Deflater(9).apply { setInput(content); finish() }
+            val buffer = ByteArray(content.size + 100)
+            return buffer.copyOf(deflater.deflate(buffer)).also { deflater.end() }
+        }
+
+        fun made(content: ByteArray, residual: String, parts: String): JSONObject = JSONObject(
+            """{"size_bytes": ${content.size}, "sha256": "${sha256(content)}", "residual": "$residual", "parts": $parts}""",
+        )
+
+        /** A container of fp32 tensors, in the layout of `compress/FORMAT.md`. */
+        fun container(tensors: Map<String, Pair<IntArray, FloatArray>>): ByteArray {
+            val sections = tensors.mapValues { floats(it.value.second) }
+            val header = JSONObject("""{"aliases": {}, "files": [], "metadata": {}, "tensors": []}""")
+            for ((name, tensor) in tensors) {
+                val section = sections.getValue(name)
+                header.getJSONArray("tensors").put(
+                    JSONObject().put("name", name).put("shape", tensor.first.toList()).put("encoding", "fp32")
+                        .put("length", section.size).put("crc32", crc(section)),
+                )
+            }
+            val raw = header.toString().toByteArray()
+            val stored = deflate(raw)
+            val body = sections.values.fold(ByteArray(0)) { all, section -> all + section }
+            val preamble = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN)
+            preamble.put(byteArrayOf(0x89.toByte(), 0x4C, 0x4E, 0x4C, 0x50, 0x0D, 0x0A, 0x1A))
+            preamble.putInt(1).putInt(stored.size).putInt(raw.size).putInt(crc(stored).toInt())
+            preamble.putLong(36L + stored.size + body.size + 32)
+            val checksum = ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN).putInt(crc(preamble.array()).toInt()).array()
+            val content = preamble.array() + checksum + stored + body
+            return content + MessageDigest.getInstance("SHA-256").digest(content)
+        }
+
+        fun crc(content: ByteArray): Long = CRC32().apply { update(content) }.value
+    }
+}
+
+/** Writes `.zip` files of stored members; the arguments of [add] let the two headers of a member lie. */
+internal class ZipWriter {
+    private val body = ByteArrayOutputStream()
+    private val directory = ByteArrayOutputStream()
+    private var members = 0
+
+    fun add(
+        name: String,
+        content: ByteArray,
+        flags: Int = 0,
+        method: Int = 0,
+        crc: Long = TestBundle.crc(content),
+        extra: ByteArray = ByteArray(0),
+        directoryName: String = name,
+        directorySize: Int = content.size,
+    ) = apply {
+        val offset = body.size()
+        header(body, name, content.size, flags, method, crc, extra, null)
+        body.write(content)
+        header(directory, directoryName, directorySize, flags, method, crc, extra, offset)
+        members++
+    }
+
+    fun finish(comment: String = "", count: Int = members): ByteArray {
+        val end = ByteBuffer.allocate(22 + comment.length).order(ByteOrder.LITTLE_ENDIAN)
+        end.putInt(0x06054B50).putInt(0).putShort(count.toShort()).putShort(count.toShort())
+        end.putInt(directory.size()).putInt(body.size()).putShort(comment.length.toShort()).put(comment.toByteArray())
+        return body.toByteArray() + directory.toByteArray() + end.array()
+    }
+
+    private fun header(
+        out: ByteArrayOutputStream, name: String, size: Int, flags: Int, method: Int, crc: Long, extra: ByteArray, offset: Int?,
+    ) {
+        val encoded = name.toByteArray()
+        val fields = ByteBuffer.allocate(128 + encoded.size + extra.size).order(ByteOrder.LITTLE_ENDIAN)
+        fields.putInt(if (offset == null) 0x04034B50 else 0x02014B50)
+        if (offset != null) fields.putShort(0x314)
+        fields.putShort(20).putShort(flags.toShort()).putShort(method.toShort()).putShort(0).putShort(0x21)
+        fields.putInt(crc.toInt()).putInt(size).putInt(size).putShort(encoded.size.toShort()).putShort(extra.size.toShort())
+        if (offset != null) fields.putShort(0).putShort(0).putShort(0).putInt(0x81A40000.toInt()).putInt(offset)
+        fields.put(encoded).put(extra)
+        out.write(fields.array(), 0, fields.position())
+    }
+}

@@ -1,0 +1,36 @@
+// For Android Studio; not run in our continuous integration.
+
+import org.jetbrains.kotlin.gradle.dsl.JvmTarget
+
+plugins {
+    id("org.jetbrains.kotlin.jvm")
+}
+
+java {
+    sourceCompatibility = JavaVersion.VERSION_1_8
+    targetCompatibility = JavaVersion.VERSION_1_8
+}
+
+kotlin {
+    compilerOptions {
+        jvmTarget = JvmTarget.JVM_1_8
+        freeCompilerArgs.add("-Xjdk-release=8")
+        allWarningsAsErrors = true
+    }
+}
+
+dependencies {
+    implementation(project(":core"))
+    implementation("org.json:json:20250517")
+    implementation("com.microsoft.onnxruntime:onnxruntime:1.29.0")
+    testImplementation("org.junit.jupiter:junit-jupiter:5.13.4")
+    testRuntimeOnly("org.junit.platform:junit-platform-launcher:1.13.4")
+}
+
+tasks.test {
+    useJUnitPlatform()
+    workingDir = rootDir
+    // A bundle of the shipped model, as `make apk` leaves it; without it these tests are skipped.
+    val bundle = rootDir.resolve("build/tatoeba-en-de.zip")
+    if (bundle.isFile) systemProperty("litenlp.bundle", bundle.path)
+}
