@@ -1,0 +1,45 @@
+package dev.litenlp.app
+
+import java.util.concurrent.LinkedBlockingQueue
+import java.util.concurrent.ThreadPoolExecutor
+import java.util.concurrent.TimeUnit
+
+/**
+ * One named thread that runs tasks one after the other. It ends when it had nothing to do for half a minute and is
+ * started again for the next task.
+ *
+ * @param onError told about what a task throws, which is a defect of the task: the thread goes on
+ */
+class SerialThread(val name: String, private val onError: (Throwable) -> Unit) {
+    private val executor = ThreadPoolExecutor(1, 1, IDLE_SECONDS, TimeUnit.SECONDS, LinkedBlockingQueue()) { task ->
+        Thread(task, name)
+    }.apply {
+        allowCoreThreadTimeOut(true)
+        // After stop() nobody waits for anything any more.
+        rejectedExecutionHandler = ThreadPoolExecutor.DiscardPolicy()
+    }
+
+    /** Runs [task] after all that were given before. */
+    fun run(task: () -> Unit) {
+        executor.execute {
+            try {
+                task()
+            } catch (error: Exception) {
+                onError(error)
+            }
+        }
+    }
+
+    /** Whether nothing runs or waits. */
+    val isIdle: Boolean get() = executor.activeCount == 0 && executor.queue.isEmpty()
+
+    /** Runs no further task, interrupts the one that runs, and waits for its end. For tests. */
+    fun stop() {
+        executor.shutdownNow()
+        executor.awaitTermination(IDLE_SECONDS, TimeUnit.SECONDS)
+    }
+
+    private companion object {
+        const val IDLE_SECONDS = 30L
+    }
+}

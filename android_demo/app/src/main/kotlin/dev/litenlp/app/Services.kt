@@ -1,0 +1,90 @@
+package dev.litenlp.app
+
+import android.content.Context
+import android.os.Build
+import android.os.Handler
+import android.os.Looper
+import dev.litenlp.app.history.History
+import dev.litenlp.app.inference.EngineHost
+import dev.litenlp.app.inference.TokenCounter
+import dev.litenlp.app.inference.TranslateSession
+import dev.litenlp.app.inference.TranslationJob
+import dev.litenlp.app.measure.Measurements
+import dev.litenlp.app.models.ModelArchives
+import dev.litenlp.app.models.ModelStore
+import dev.litenlp.core.engine.EngineFactory
+import java.io.File
+
+/**
+ * What all screens share, made once per process by [LiteNlpApplication]. Tests make one with other engines and archives.
+ *
+ * @param factories the runtimes of this build, the preferred one first
+ * @param archives the models that came with the app
+ * @param freeBytes space left for models
+ * @param appVersion bundled models are installed anew when it changes
+ */
+class Services(
+    val context: Context,
+    val factories: List<EngineFactory>,
+    archives: ModelArchives,
+    freeBytes: (File) -> Long = File::getUsableSpace,
+    appVersion: String = installedVersion(context),
+) {
+    val log = EventLog(crashFile = File(context.filesDir, "crash.txt"))
+    val preferences = Preferences(context)
+    val main = Handler(Looper.getMainLooper())
+
+    /** Where engines are opened, run and closed; nothing else happens there. */
+    val inference = SerialThread("lite-nlp-inference") { log.failure("inference thread", it) }
+
+    /** Where files are read and written and text is counted. */
+    val files = SerialThread("lite-nlp-files") { log.failure("file thread", it) }
+
+    val engines = EngineHost(factories, log)
+    val models = ModelStore(
+        directory = File(context.noBackupFilesDir, "models"),
+        archives = archives,
+        appVersion = appVersion,
+        preferences = preferences,
+        log = log,
+        thread = files,
+        main = main,
+        freeBytes = freeBytes,
+        onRemoved = { folder -> inference.run { engines.unload(folder) } },
+    )
+    val tokens = TokenCounter(files, main, log)
+    val history = History(File(context.filesDir, "history.jsonl"), log, files, main)
+    val translate = TranslateSession(File(context.filesDir, "draft.json"), log) { text -> TranslationJob(this, text) }
+    val measurements = Measurements(this, File(context.filesDir, "benchmark.json"))
+
+    /** Frees what the engines hold, after what they are at. The next translation loads them again, in a moment. */
+    fun unloadEngines(why: String) {
+        inference.run { engines.unloadAll(why) }
+    }
+
+    /** The log with what a reader of it needs to know about this device; holds no text that was translated. */
+    fun report(): String {
+        val head = listOf(
+            "Lite NLP ${versionName(context)} on ${Build.MANUFACTURER} ${Build.MODEL}",
+            "Android ${Build.VERSION.RELEASE} (API ${Build.VERSION.SDK_INT}), ${Build.SUPPORTED_ABIS.joinToString(" ")}",
+            "model ${models.selected?.id ?: "none"}, runtimes ${engines.runtimes.joinToString(" ")}, " +
+                "${preferences.threads} of ${Runtime.getRuntime().availableProcessors()} threads",
+        )
+        return (head + log.text()).joinToString("\n")
+    }
+
+    companion object {
+        /** The services of the app that [context] belongs to. */
+        fun of(context: Context): Services = (context.applicationContext as LiteNlpApplication).services
+
+        /** The app's version as people write it. */
+        fun versionName(context: Context): String =
+            context.packageManager.getPackageInfo(context.packageName, 0).versionName ?: "?"
+
+        /** Differs between two installations of the app, also of one version: a developer's next build counts. */
+        private fun installedVersion(context: Context): String {
+            val info = context.packageManager.getPackageInfo(context.packageName, 0)
+            return "${info.versionName}-${info.lastUpdateTime}"
+        }
+    }
+}

@@ -1,0 +1,202 @@
+package dev.litenlp.app.engine
+
+import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.Problem
+import dev.litenlp.core.bundle.ElementType
+import dev.litenlp.core.bundle.InstalledBundle
+import dev.litenlp.core.bundle.Manifest
+import dev.litenlp.core.bundle.Origin
+import dev.litenlp.core.engine.Decoding
+import dev.litenlp.core.engine.Engine
+import dev.litenlp.core.engine.EngineFactory
+import dev.litenlp.core.engine.SourceBatch
+import java.io.File
+import java.util.Collections
+import java.util.IdentityHashMap
+import org.pytorch.executorch.EValue
+import org.pytorch.executorch.ExecutorchRuntimeException
+import org.pytorch.executorch.Module
+
+private const val ENCODE = "encode"
+private const val DECODE_STEP = "decode_step"
+
+/** The end of ExecuTorch's log has the reason of a failure. */
+private const val LOG_LINES = 8
+
+/**
+ * Opens bundles in the ExecuTorch that comes with the app.
+ *
+ * @param version Of that library, which cannot tell.
+ */
+class ExecuTorchEngineFactory(private val version: String = "1.3.1") : EngineFactory {
+    override val runtime: String get() = "executorch"
+
+    override fun open(bundle: InstalledBundle, threads: Int): Engine {
+        require(threads >= 1) { "threads: expected at least 1, found $threads" }
+        val entry = bundle.manifest.executorch
+            ?: throw LiteNlpException(Problem.RUNTIME_MISSING, "${bundle.directory}: expected an ExecuTorch program, found none")
+        return try {
+            // Before anything else that uses fbjni: each has a C++ runtime, and exceptions must be those of this library.
+            System.loadLibrary("executorch")
+            load(bundle, bundle.file(entry.program), threads)
+        } catch (error: LinkageError) {
+            val found = "found none that can be loaded: ${error.message}"
+            throw LiteNlpException(Problem.RUNTIME_MISSING, "expected the library of ExecuTorch, $found", error)
+        }
+    }
+
+    private fun load(bundle: InstalledBundle, program: File, threads: Int): Engine =
+        reporting(Problem.RUNTIME_REFUSED, "ExecuTorch does not take the program $program") {
+            allowBoolTensors()
+            val module = Module.load(program.path, Module.LOAD_MODE_MMAP, threads)
+            try {
+                module.loadMethod(ENCODE)
+                module.loadMethod(DECODE_STEP)
+                ExecuTorchEngine(bundle.manifest, module, version)
+            } catch (error: Throwable) {
+                module.destroy()
+                throw error
+            }
+        }
+}
+
+/** Runs [action]; what ExecuTorch throws, whose classes have only [RuntimeException] in common, becomes a [LiteNlpException]. */
+private inline fun <T> reporting(problem: Problem, what: String, action: () -> T): T = try {
+    action()
+} catch (error: RuntimeException) {
+    val code = (error as? ExecutorchRuntimeException)?.errorCode
+    val noMemory = code == ExecutorchRuntimeException.MEMORY_ALLOCATION_FAILED ||
+        code == ExecutorchRuntimeException.OUT_OF_RESOURCES ||
+        code == ExecutorchRuntimeException.DELEGATE_MEMORY_ALLOCATION_FAILED
+    val log = Module.readLogBufferStatic().orEmpty().takeLast(LOG_LINES).joinToString("\n")
+    throw LiteNlpException(if (noMemory) Problem.OUT_OF_MEMORY else problem, "$what: ${error.message}\n$log", error)
+} catch (error: OutOfMemoryError) {
+    throw LiteNlpException(Problem.OUT_OF_MEMORY, "$what: ${error.message}", error)
+}
+
+private class ExecuTorchEngine(
+    private val manifest: Manifest,
+    private val module: Module,
+    override val version: String,
+) : Engine {
+    private val decodings: MutableSet<ExecuTorchDecoding> = Collections.newSetFromMap(IdentityHashMap())
+    private var closed = false
+
+    override val runtime: String get() = "executorch"
+    override val maxSourceTokens: Int get() = manifest.bounds.source
+    override val maxSteps: Int get() = manifest.bounds.capacity
+    override val vocabSize: Int get() = manifest.vocabulary.tgtSize
+
+    override fun start(sources: List<IntArray>, capacity: Int): Decoding {
+        check(!closed) { "engine: closed" }
+        val batch = SourceBatch.of(manifest, sources, capacity)
+        val what = "ExecuTorch failed on $ENCODE with ${batch.rows} rows of ${batch.length} tokens"
+        val state = reporting(Problem.RUNTIME_FAILED, what) { makeState(batch, capacity) }
+        val table = RowTable(batch.rows, capacity)
+        return ExecuTorchDecoding(manifest, module, state, table) { decodings -= it }.also { decodings += it }
+    }
+
+    /** The decoder's state tensors in the manifest's order. */
+    private fun makeState(batch: SourceBatch, capacity: Int): List<RowBuffer> {
+        val tokens = RowBuffer.ofLongs(batch.tokens, batch.rows)
+        val mask = RowBuffer.ofBooleans(batch.mask, batch.rows)
+        val state = manifest.state.map { tensor ->
+            if (tensor.origin == Origin.SRC_MASK) return@map RowBuffer.ofBooleans(batch.mask, batch.rows)
+            val sizes = tensor.shape.drop(1).map { it.resolve(batch.rows, batch.length, capacity) }
+            RowBuffer(tensor.type, sizes, batch.rows)
+        }
+        val encoded = state.filterIndexed { index, _ -> manifest.state[index].origin == Origin.ENCODE }
+        for (part in parts(batch.rows, manifest.bounds.executorchBatch)) {
+            val outputs = module.execute(ENCODE, tokens.view(part).value, mask.view(part).value)
+            checkCount(ENCODE, outputs, encoded.size)
+            encoded.forEachIndexed { index, buffer -> buffer.view(part).read(outputs[index].toTensor()) }
+        }
+        return state
+    }
+
+    override fun close() {
+        if (closed) return
+        closed = true
+        decodings.toList().forEach { it.close() }
+        module.destroy()
+    }
+}
+
+/** The rows of a batch in parts of at most [largest]: what one call takes. */
+private fun parts(rows: Int, largest: Int): List<IntRange> =
+    (0 until rows step largest).map { it until minOf(it + largest, rows) }
+
+private fun checkCount(method: String, outputs: Array<EValue>, expected: Int) =
+    check(outputs.size == expected) { "$method: expected $expected outputs, found ${outputs.size}" }
+
+private class ExecuTorchDecoding(
+    private val manifest: Manifest,
+    private val module: Module,
+    private val state: List<RowBuffer>,
+    private val table: RowTable,
+    private val onClose: (ExecuTorchDecoding) -> Unit,
+) : Decoding {
+    /** One call of the program's step: what it is given, and where its results go. */
+    private class Call(val rows: IntRange, val tokens: RowBuffer.View, val arguments: Array<EValue>, val changed: List<RowBuffer.View>)
+
+    private val changing = state.filterIndexed { index, _ -> manifest.state[index].changes }
+    private val tokens = RowBuffer(ElementType.INT64, emptyList(), table.count)
+    private val logits = LogitsBuffer(manifest.vocabulary.tgtSize)
+    private var calls: List<Call>? = null
+    private var closed = false
+
+    override val rows: Int
+        get() {
+            checkOpen()
+            return table.count
+        }
+
+    override fun step(tokens: IntArray): FloatArray {
+        checkOpen()
+        table.beginStep(tokens, manifest.vocabulary.tgtSize)
+        reporting(Problem.RUNTIME_FAILED, "ExecuTorch failed on $DECODE_STEP with ${tokens.size} rows") {
+            logits.resize(tokens.size)
+            for (call in calls ?: makeCalls().also { calls = it }) {
+                call.tokens.writeLongs(tokens, call.rows.first)
+                val outputs = module.execute(DECODE_STEP, *call.arguments)
+                checkCount(DECODE_STEP, outputs, 1 + call.changed.size)
+                // They are the program's memory, which the next call overwrites.
+                logits.read(outputs[0].toTensor(), call.rows)
+                call.changed.forEachIndexed { index, view -> view.read(outputs[1 + index].toTensor()) }
+            }
+        }
+        return logits.values
+    }
+
+    private fun makeCalls(): List<Call> {
+        tokens.resize(table.count)
+        return parts(table.count, manifest.bounds.executorchBatch).map { part ->
+            val given = tokens.view(part)
+            Call(part, given, arrayOf(given.value, *state.map { it.view(part).value }.toTypedArray()), changing.map { it.view(part) })
+        }
+    }
+
+    override fun reorder(rows: IntArray) {
+        checkOpen()
+        val moving = when (table.classify(rows)) {
+            Reordering.NOTHING -> return
+            Reordering.WITHIN_SENTENCES -> changing
+            Reordering.EVERYTHING -> state
+        }
+        reporting(Problem.RUNTIME_FAILED, "ExecuTorch's state: failed to reorder ${rows.size} rows") {
+            // Memory first, since that is what can fail.
+            moving.forEach { it.reserve(rows.size) }
+            moving.forEach { it.gather(rows) }
+        }
+        table.commit(rows)
+        calls = null
+    }
+
+    private fun checkOpen() = check(!closed) { "decoding: closed" }
+
+    override fun close() {
+        if (closed) return
+        closed = true
+        onClose(this)
+    }
+}

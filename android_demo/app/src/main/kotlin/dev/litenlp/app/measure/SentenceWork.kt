@@ -1,0 +1,41 @@
+package dev.litenlp.app.measure
+
+import dev.litenlp.core.bundle.Manifest
+import dev.litenlp.core.metrics.GraphWork
+import dev.litenlp.core.search.SearchOptions
+import dev.litenlp.core.search.Translator
+import dev.litenlp.core.tokenizer.Tokenizer
+
+/**
+ * What a text that is not translated yet will take, if its translation has as many tokens as it has itself.
+ *
+ * @property sourceTokens end marks not counted
+ * @property macs Mult-Adds that the graphs will execute
+ */
+data class SentenceWork(val sourceTokens: Int, val macs: Long) {
+    companion object {
+        /**
+         * Foretells the work of a text, line by line; a line too long for the model counts as pieces of the greatest length.
+         *
+         * @throws dev.litenlp.core.LiteNlpException `NOT_UNICODE`
+         */
+        fun estimate(text: String, tokenizer: Tokenizer, work: GraphWork, manifest: Manifest, beamSize: Int): SentenceWork {
+            val longest = minOf(Translator.MAX_SOURCE_TOKENS, manifest.bounds.source - 1).coerceAtLeast(1)
+            val options = SearchOptions(beamSize = beamSize)
+            var tokens = 0
+            var macs = 0L
+            for (line in text.split('\n')) {
+                var left = tokenizer.encode(line).size
+                tokens += left
+                while (left > 0) {
+                    val piece = minOf(left, longest)
+                    val capacity = options.steps(piece, manifest.bounds.capacity)
+                    // A step for each token and for the end mark; each hypothesis takes steps of its own, the first one is shared.
+                    macs += work.macs(piece + 1, capacity, 1 + beamSize * minOf(piece, capacity - 1))
+                    left -= piece
+                }
+            }
+            return SentenceWork(tokens, macs)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+package dev.litenlp.app
+
+import dev.litenlp.app.measure.BenchmarkRequest
+import dev.litenlp.app.ui.measure.HeadlessBenchmarkActivity
+import dev.litenlp.core.Problem
+import org.junit.Assert.assertEquals
+import org.junit.Assert.assertTrue
+import org.junit.Test
+import java.io.File
+
+/** What docs/android.md says, held against the app. */
+class DocsTest : AppTest() {
+    private val repository = generateSequence(File("").absoluteFile) { it.parentFile }.first { File(it, "docs/android.md").isFile }
+    private val page = File(repository, "docs/android.md").readText()
+
+    @Test
+    fun `every problem is explained with the sentence that the app shows`() {
+        for (problem in Problem.values()) {
+            val sentence = Sentences.about(app, problem)
+            assertTrue("$problem: $sentence", "| $sentence |" in page)
+        }
+    }
+
+    @Test
+    fun `the code for other apps is code that works`() {
+        val source = File(repository, "android_demo/app/src/test/kotlin/dev/litenlp/app/OfflineTranslator.kt").readText()
+        val example = source.substring(source.indexOf("class OfflineTranslator"))
+        assertTrue("expected the class as it stands in OfflineTranslator.kt", "```kotlin\n$example```" in page)
+        val folder = File(app.noBackupFilesDir, "example").apply { mkdirs() }
+        OfflineTranslator(TestBundles.zip().inputStream(), folder, onnx).use {
+            assertEquals("Guten Morgen!\nWo ist der nächste Bahnhof?", it.translate("Good morning!\nWhere is the nearest train station?"))
+        }
+        assertEquals(0, onnx.openEngines.get())
+        // The second time the bundle is there already: nothing is read.
+        OfflineTranslator(ByteArray(0).inputStream(), folder, onnx).use { assertEquals("Guten Morgen!", it.translate("Good morning!")) }
+    }
+
+    @Test
+    fun `every picture is there`() {
+        val names = Regex("\\]\\((images/[^)]+)\\)").findAll(page).map { it.groupValues[1] }.toList()
+        assertTrue("$names", names.size >= 6)
+        for (name in names) assertTrue(name, File(repository, "docs/$name").length() in 1..60_000)
+    }
+
+    @Test
+    fun `the command for the benchmark names what there is`() {
+        assertTrue("dev.litenlp.app/.ui.measure.HeadlessBenchmarkActivity" in page)
+        assertTrue(HeadlessBenchmarkActivity::class.java.name == "dev.litenlp.app.ui.measure.HeadlessBenchmarkActivity")
+        assertTrue(HeadlessBenchmarkActivity.TAG in page)
+        for (key in BenchmarkRequest.KEYS + "out") assertTrue(key, "| `$key` |" in page)
+    }
+}
