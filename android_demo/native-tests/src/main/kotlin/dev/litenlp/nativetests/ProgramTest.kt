@@ -1,0 +1,64 @@
+package dev.litenlp.nativetests
+
+import dev.litenlp.app.engine.ExecuTorchEngineFactory
+import dev.litenlp.core.search.SpecialTokens
+import java.io.File
+import org.json.JSONObject
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.BeforeEach
+import org.junit.jupiter.api.Test
+import org.pytorch.executorch.ExecuTorchRuntime
+import org.pytorch.executorch.Module
+
+/**
+ * The exporter's ExecuTorch and the app's are different releases: what the program asks for must be in the app's library. A missing
+ * operator would show only when its method first runs.
+ */
+class ProgramTest {
+    /** What the program asks for, read from the file by `tools/operators.py`. */
+    private val wanted = JSONObject(File(property("litenlp.operators")).readText())
+
+    @BeforeEach
+    fun openLibraries() {
+        HostLoader.openAll()
+        System.loadLibrary("executorch")
+    }
+
+    private fun names(key: String, method: String): List<String> {
+        val list = wanted.getJSONObject("methods").getJSONObject(method).getJSONArray(key)
+        return (0 until list.length()).map { list.getString(it) }
+    }
+
+    private val methods: Set<String> get() = wanted.getJSONObject("methods").keys().asSequence().toSet()
+
+    @Test
+    fun `every operator of the program is in the library`() {
+        val registered = ExecuTorchRuntime.getRegisteredOps().toSet()
+        for (method in methods) {
+            assertTrue(names("operators", method).size > 5, "$method: ${names("operators", method)}")
+            assertEquals(emptyList<String>(), names("operators", method).filter { it !in registered }, method)
+        }
+    }
+
+    @Test
+    fun `every backend of the program is in the library`() {
+        val registered = ExecuTorchRuntime.getRegisteredBackends().toSet()
+        assertTrue("XnnpackBackend" in methods.flatMap { names("backends", it) })
+        for (method in methods) assertEquals(emptyList<String>(), names("backends", method).filter { it !in registered }, method)
+    }
+
+    @Test
+    fun `every method of the program runs`() {
+        val program = TestBundle.installed.file(checkNotNull(TestBundle.installed.manifest.executorch).program)
+        val module = Module.load(program.path, Module.LOAD_MODE_MMAP, 1)
+        assertEquals(methods, module.methods.toSet())
+        module.destroy()
+        // An engine runs both of them; a program with a third would need more than this.
+        assertEquals(setOf("encode", "decode_step"), methods)
+        ExecuTorchEngineFactory().open(TestBundle.installed, 1).use { engine ->
+            val logits = engine.start(listOf(intArrayOf(40, SpecialTokens.EOS)), 2).step(intArrayOf(SpecialTokens.BOS))
+            assertTrue(logits.all { it.isFinite() } && logits.distinct().size > engine.vocabSize / 2)
+        }
+    }
+}
