@@ -4,7 +4,11 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEMO := demo-output
 
-.PHONY: setup demo results test lint format clean
+# The instruction set of the Android package: arm64-v8a for phones, x86_64 for an emulator.
+ABI := arm64-v8a
+ANDROID := PYTHONPATH=android_demo $(BIN)/python -m tools
+
+.PHONY: setup demo results test lint format clean apk test-android test-android-arm64
 
 setup: $(READY)
 
@@ -50,5 +54,20 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The Android demo, android_demo/build/lite-nlp-demo.apk. The build installs the Debian packages that it lacks (Java 17,
+# Maven, npm, clang, aapt2 and the like), downloads the rest by Maven and npm, and takes no file that its lock does not
+# name. ABI=x86_64 builds lite-nlp-demo-x86_64.apk.
+apk: $(READY)
+	$(ANDROID) apk --abi $(ABI)
+
+# Kotlin on the Java virtual machine, the app on Robolectric, both packages with their checks, and the native libraries
+# that ship, run on this machine.
+test-android: $(READY)
+	$(ANDROID) test
+
+# The same libraries for phones, in an emulated processor: slow, and so apart.
+test-android-arm64: $(READY)
+	$(ANDROID) test-arm64
+
 clean:
-	rm -rf .venv $(DEMO) build *.egg-info
+	rm -rf .venv $(DEMO) build android_demo/build *.egg-info

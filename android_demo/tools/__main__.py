@@ -1,0 +1,93 @@
+"""The build's command line: `PYTHONPATH=android_demo .venv/bin/python -m tools COMMAND`."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from tools.all_tests import run_all_tests, run_emulated_tests
+from tools.assets import write_assets
+from tools.debian import ensure_programs
+from tools.errors import BuildError
+from tools.fetch import fetch, read_downloads
+from tools.kotlin import MODULES, compile_module
+from tools.layout import ABIS, BUILD
+from tools.model import existing_model, export_model
+from tools.native_tests import run_native_tests
+from tools.package import build_package
+from tools.processes import say
+from tools.reproducibility import check_reproducible
+from tools.suites import run_app_tests, run_core_tests, run_desktop_tests
+
+# Suites that can be run one by one, with the model that was exported last.
+_SUITES = {
+    "test-core": run_core_tests,
+    "test-desktop": run_desktop_tests,
+    "test-app": run_app_tests,
+    "test-native": lambda bundle, selected: run_native_tests(build_package("x86_64"), bundle, selected=selected),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="tools", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    fetching = commands.add_parser("fetch", help="install programs, download and verify everything the build needs")
+    fetching.add_argument("--write-lock", action="store_true", help="renew lock.json by what comes")
+    compiling = commands.add_parser("compile", help="compile modules of Kotlin")
+    compiling.add_argument("modules", nargs="*", metavar="MODULE", help=f"one of {', '.join(MODULES)}")
+    building = commands.add_parser("apk", help="build, sign and check the package")
+    abis = "instruction set (default: %(default)s)"
+    building.add_argument("--abi", choices=list(ABIS), default="arm64-v8a", help=abis)
+    building.add_argument("--bundle", type=Path, help="a bundle to ship instead of the model's compact one")
+    again = "build it in two other folders instead, and compare"
+    building.add_argument("--check-reproducible", action="store_true", help=again)
+    commands.add_parser("assets", help="write the app's assets to build/assets, where Android Studio takes them from")
+    commands.add_parser("test", help="build the packages and run all tests but the emulated ones")
+    commands.add_parser("test-arm64", help="run the tests of the libraries for phones in an emulated processor")
+    for name in _SUITES:
+        testing = commands.add_parser(name, help=f"run the tests of {name.removeprefix('test-')}")
+        testing.add_argument("classes", nargs="*", metavar="CLASS", help="full name of a test class")
+    return parser
+
+
+def _prepare(*, write_lock: bool = False) -> None:
+    programs = read_downloads()["debian"]["programs"]
+    ensure_programs([(program, package) for program, package in programs])
+    fetch(write_lock=write_lock)
+
+
+def _run(options: argparse.Namespace) -> None:
+    _prepare(write_lock=options.command == "fetch" and options.write_lock)
+    match options.command:
+        case "fetch":
+            pass
+        case "compile":
+            for name in options.modules or MODULES:
+                compile_module(name)
+        case "apk":
+            if options.check_reproducible:
+                check_reproducible(options.abi)
+            else:
+                build_package(options.abi, options.bundle)
+        case "assets":
+            write_assets(BUILD / "assets", export_model())
+        case "test":
+            run_all_tests()
+        case "test-arm64":
+            run_emulated_tests()
+        case name:
+            _SUITES[name](existing_model(), options.classes)
+
+
+def main() -> int:
+    """Run one command; 0 done, 1 failed, 2 wrong usage."""
+    options = _parser().parse_args()
+    try:
+        _run(options)
+    except BuildError as error:
+        say(f"error: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
