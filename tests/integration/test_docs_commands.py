@@ -26,6 +26,9 @@ PAGES = [
     "docs/budget-schema.md",
     "docs/results.md",
     "docs/translate.md",
+    "docs/bench.md",
+    "docs/bench-schema.md",
+    "docs/android.md",
     "README.md",
 ]
 
