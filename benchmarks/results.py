@@ -1,11 +1,12 @@
 """Runs the experiments of ``docs/results.md`` and prints its tables; stopped at any time, it goes on where it was.
 
-    python benchmarks/results.py [--only multi30k] [--corpora DIR] [--runs DIR] [--collect] [--page docs/results.md]
+    python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect] [--page PAGE]
 
 All trainings together take a day on one core. What is measured lies in ``RUNS/results``, and together in
 ``RUNS/results.json``; a stage whose result is there is not run again, so delete what is to be measured anew.
-``--collect`` runs nothing and shows what is there; ``--page`` writes the tables into the page; ``--max-steps 2`` tries
-all stages in minutes, which wants a ``--runs`` of its own.
+``--collect`` runs nothing and shows what is there; ``--page docs/results.md`` writes the tables into the page, where
+what is not measured under ``RUNS`` stays as it is, so that the rows may be measured on several machines;
+``--max-steps 2`` tries all stages in minutes, which wants a ``--runs`` of its own.
 """
 
 import argparse
@@ -24,11 +25,13 @@ MISSING = "not measured yet"
 BEGIN, END = "<!-- table: {name} -->", "<!-- end of table -->"
 
 
-def run(name: str, place: Place) -> list[str]:
-    """Run an experiment's rows; what kept a row from its figures."""
+def run(name: str, place: Place, only: list[str] | None) -> list[str]:
+    """Run an experiment's rows, or those of them that are named; what kept a row from its figures."""
     problems: list[str] = []
     given_up: set[Path] = set()
     for row in EXPERIMENTS[name](place):
+        if only and row.name not in only:
+            continue
         for stage in row.stages:
             if stage.out in given_up:
                 break
@@ -136,22 +139,40 @@ TABLES = {
 }
 
 
+def keep_measured(table: str, before: str) -> str:
+    """The new table, but with the lines of the one before where the new one has nothing measured."""
+    if MISSING not in table:
+        return table
+    lines = {line.split("|")[1]: line for line in before.splitlines() if line.startswith("|")}
+    kept = []
+    for line in table.splitlines():
+        if MISSING not in line:
+            kept.append(line)
+        elif line.startswith("|"):
+            kept.append(lines.get(line.split("|")[1], line))
+        else:
+            # A whole table of the scaling experiment.
+            return before.strip()
+    return "\n".join(kept)
+
+
 def write_page(page: Path, tables: dict[str, str]) -> None:
-    """Put the tables between their marks in a page."""
+    """Put the tables between their marks in a page; what is not measured here stays as the page has it."""
     text = page.read_text(encoding="utf-8")
     for name, table in tables.items():
         mark = BEGIN.format(name=name)
         before, found, rest = text.partition(mark)
-        _, ended, after = rest.partition(END)
+        old, ended, after = rest.partition(END)
         if not found or not ended:
             raise SystemExit(f"{page}: expected {mark} and then {END}, found none")
-        text = f"{before}{mark}\n\n{table}\n\n{END}{after}"
+        text = f"{before}{mark}\n\n{keep_measured(table, old)}\n\n{END}{after}"
     write_text(page, text)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run the experiments of docs/results.md and print its tables.")
     parser.add_argument("--only", action="append", choices=list(EXPERIMENTS), help="this experiment; repeatable")
+    parser.add_argument("--row", action="append", metavar="NAME", help="only this row of a table; repeatable")
     parser.add_argument("--corpora", type=Path, default=Path("../shared/data"), help="copies of the corpora")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="data directories, models and results")
     parser.add_argument("--max-steps", type=int, default=0, help="bound on the steps of every training, for a trial")
@@ -165,11 +186,14 @@ def main() -> None:
         parser.error("--max-steps is for a trial: expected a --runs of its own")
     place = Place(corpora=options.corpora, runs=options.runs, max_steps=options.max_steps)
     names = options.only or list(EXPERIMENTS)
+    known = [row.name for name in names for row in EXPERIMENTS[name](place)]
+    if unknown := sorted(set(options.row or []) - set(known)):
+        parser.error(f"--row: expected one of {', '.join(known)}, found {', '.join(unknown)}")
     if options.commands:
         for name in names:
             show_commands(name, place)
         return
-    problems = [] if options.collect else [problem for name in names for problem in run(name, place)]
+    problems = [] if options.collect else [problem for name in names for problem in run(name, place, options.row)]
     # All that is there is collected, also what was not asked to be run now.
     results = {name: [figures(place, row) for row in rows(place)] for name, rows in EXPERIMENTS.items()}
     write_text(place.runs / "results.json", json.dumps({"schema_version": 1, **results}, indent=1) + "\n")
