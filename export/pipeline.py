@@ -26,6 +26,7 @@ from export.runtime.manifest import (
     ONNX_WEIGHTS_FILE,
     TOKENIZER_FILE,
     Bounds,
+    DecodingDefaults,
     ExecuTorchEntry,
     Languages,
     Manifest,
@@ -57,6 +58,7 @@ class ModelCard:
         tokenizer_json: Its tokenizer.
         vocabulary: Sizes of its vocabularies.
         languages: None if unknown.
+        decoding: None if its configuration has no such section.
         budget: Parameters and Mult-Adds.
         scores: Metrics by test set; empty if unknown.
     """
@@ -66,6 +68,7 @@ class ModelCard:
     tokenizer_json: bytes
     vocabulary: Vocabulary
     languages: Languages | None = None
+    decoding: DecodingDefaults | None = None
     budget: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -181,6 +184,7 @@ def _describe(
         languages=card.languages,
         vocabulary=card.vocabulary,
         bounds=traced.bounds,
+        decoding=card.decoding,
         state=traced.state,
         onnx=OnnxEntry(
             encode=ONNX_ENCODE_FILE,

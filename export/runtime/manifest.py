@@ -24,6 +24,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "TOKENIZER_FILE",
     "Bounds",
+    "DecodingDefaults",
     "ExecuTorchEntry",
     "FileEntry",
     "Languages",
@@ -85,6 +86,27 @@ class Bounds(Section):
     source: int = Field(ge=1)
     capacity: int = Field(ge=1)
     executorch_batch: int = Field(ge=1)
+
+
+class DecodingDefaults(Section):
+    """How the model's config wants output searched for: what ``lite-nlp translate`` does unless told otherwise.
+
+    Attributes:
+        length_penalty: Exponent of the length penalty of beam search.
+        no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
+        min_length: Fewest tokens of an output.
+        max_length: Most tokens of an output; 0 leaves it to the length of the input and the bounds.
+        long_input: What is done with an input of more than ``max_source_tokens``: it is translated in pieces, or its
+            beginning alone.
+        max_source_tokens: Most tokens of an input, the end mark not counted; the bounds may allow fewer.
+    """
+
+    length_penalty: float = Field(ge=0.0)
+    no_repeat_ngram: int = Field(ge=0)
+    min_length: int = Field(ge=0)
+    max_length: int = Field(ge=0)
+    long_input: Literal["split", "truncate"]
+    max_source_tokens: int = Field(ge=1)
 
 
 class StateTensor(Section):
@@ -151,6 +173,7 @@ class Manifest(Section):
         languages: None if unknown.
         vocabulary: Sizes and special ids.
         bounds: Largest sizes.
+        decoding: None if the model's config has no section of that name.
         state: The decoder's state tensors, in the order of ``decode_step``'s arguments.
         onnx: None if the bundle has no ONNX graphs.
         executorch: None if the bundle has no ExecuTorch program.
@@ -171,6 +194,7 @@ class Manifest(Section):
     languages: Languages | None = None
     vocabulary: Vocabulary
     bounds: Bounds
+    decoding: DecodingDefaults | None = None
     state: tuple[StateTensor, ...]
     onnx: OnnxEntry | None = None
     executorch: ExecuTorchEntry | None = None
@@ -229,7 +253,7 @@ class Manifest(Section):
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""
-        unsaid = {name for name in ("scores", "packed") if not getattr(self, name)}
+        unsaid = {name for name in ("decoding", "scores", "packed") if not getattr(self, name)}
         return (json.dumps(self.model_dump(mode="json", exclude=unsaid), ensure_ascii=False, indent=1) + "\n").encode(
             "utf-8"
         )

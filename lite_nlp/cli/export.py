@@ -24,12 +24,14 @@ from lite_nlp.cli.gate import (
     read_limits,
 )
 from lite_nlp.cli.model_source import LoadedModel, Source, list_shipped, load_model, resolve_source
+from lite_nlp.cli.translator_source import longest_input
 from lite_nlp.errors import RuntimeUnavailableError
 from lite_nlp.files import check_output
 
 if TYPE_CHECKING:
     from export.pipeline import ModelCard
-    from export.runtime.manifest import Languages, Manifest
+    from export.runtime.manifest import DecodingDefaults, Languages, Manifest
+    from lite_nlp.models.config import Config
 
 __all__ = ["Precision", "export"]
 
@@ -174,9 +176,19 @@ def _describe(loaded: LoadedModel, scores: dict[str, dict[str, Any]]) -> "ModelC
         tokenizer_json=loaded.tokenizer.to_json(),
         vocabulary=Vocabulary(src_size=config.src_vocab_size, tgt_size=config.tgt_vocab_size),
         languages=_languages(loaded.metrics),
+        decoding=_decoding(loaded.config),
         budget=_budget(loaded),
         scores=scores,
     )
+
+
+def _decoding(config: "Config") -> "DecodingDefaults | None":
+    from export.runtime.manifest import DecodingDefaults
+
+    if config.decoding is None:
+        return None
+    longest = longest_input(config, config.decoding.long_input)
+    return DecodingDefaults(**config.decoding.model_dump(), max_source_tokens=longest)
 
 
 def _languages(metrics: dict[str, Any]) -> "Languages | None":

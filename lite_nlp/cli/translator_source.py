@@ -31,6 +31,7 @@ __all__ = [
     "RuntimeOption",
     "SearchChoices",
     "ThreadsOption",
+    "longest_input",
     "open_translator",
     "warn",
 ]
@@ -181,17 +182,21 @@ def open_translator(
     count = threads or usable_cores()
     engine = _open_torch(source, resolved, count) if chosen is Runtime.TORCH else _open_bundle(resolved, chosen, count)
     decoding = choices.complete(engine.config.decoding or DecodingConfig())
-    bound = engine.config.training.max_tokens if decoding.long_input == "truncate" else _MAX_SOURCE_TOKENS
     translator = Translator(
         tokenizer=engine.tokenizer,
         model=engine.model,
         options=_search_options(choices.beam, decoding, engine.max_steps),
         # The end mark takes a place too.
-        max_source_tokens=min(bound, engine.max_source_tokens - 1),
+        max_source_tokens=min(longest_input(engine.config, decoding.long_input), engine.max_source_tokens - 1),
         long_input=decoding.long_input,
         warn=warn,
     )
     return OpenedTranslator(translator, resolved.name, chosen)
+
+
+def longest_input(config: "Config", long_input: str) -> int:
+    """Most tokens of an input, the end mark not counted, as far as the model takes so many."""
+    return config.training.max_tokens if long_input == "truncate" else _MAX_SOURCE_TOKENS
 
 
 def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "SearchOptions":

@@ -15,6 +15,7 @@ from export.executorch_program import ExecuTorchProgram
 from export.onnx_graphs import OnnxFiles
 from export.parity import compare_engines
 from export.runtime import create_engine, open_bundle
+from export.runtime.manifest import DecodingDefaults
 from export.runtime.recipes import TensorPart
 from lite_nlp.budget.graphs import GraphWork
 from lite_nlp.cli.bundle_source import decode_container, open_any_bundle
@@ -86,6 +87,40 @@ def test_progress_on_stderr_and_one_object_on_stdout(exported: tuple[Path, str, 
         "onnx": 1.0,
         "executorch": 1.0,
     }
+
+
+def test_the_bundle_says_how_output_is_searched_for(
+    model_path: Path, tmp_path: Path, lite_nlp: LiteNlp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Converting takes most of a minute and is tested elsewhere; here it only takes the card."""
+    cards = []
+
+    def write(path: Path, *, card: pipeline.ModelCard, **rest: Any) -> Any:
+        path.write_bytes(b"")
+        cards.append(card)
+        bounds = SimpleNamespace(model_dump=dict)
+        return SimpleNamespace(files={}, packed=None, precision="fp32", bounds=bounds, parity={})
+
+    monkeypatch.setattr("export.pipeline.export_bundle", write)
+    summarizer = tmp_path / "summarizer"
+    shutil.copytree(model_path, summarizer)
+    config = summarizer / "config.toml"
+    lines = ["", "[decoding]", "no_repeat_ngram = 3", "max_length = 40", 'long_input = "truncate"', ""]
+    config.write_text(config.read_text(encoding="utf-8") + "\n".join(lines), encoding="utf-8")
+    for model in (model_path, summarizer):
+        done = lite_nlp("export", model, "--out", tmp_path / f"{model.name}.zip")
+        assert done.code == 0, done.err
+    plain, asked = (card.decoding for card in cards)
+    assert plain is None
+    longest = parse_config(config.read_text(encoding="utf-8"), name="summarizer").training.max_tokens
+    assert asked == DecodingDefaults(
+        length_penalty=0.6,
+        no_repeat_ngram=3,
+        min_length=0,
+        max_length=40,
+        long_input="truncate",
+        max_source_tokens=longest,
+    )
 
 
 def test_the_manifest_describes_the_model(exported: tuple[Path, str, str], model_path: Path) -> None:

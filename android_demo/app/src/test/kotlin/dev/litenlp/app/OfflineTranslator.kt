@@ -12,7 +12,7 @@ class OfflineTranslator(bundle: InputStream, folder: File, factory: EngineFactor
     private val installed = BundleInstaller.listInstalled(folder).firstOrNull()
         ?: BundleInstaller.install(bundle, folder, 512L shl 20, folder::getUsableSpace, { _, _ -> }, { false })
     private val engine = factory.open(installed, threads = 2)
-    private val translator = Translator(installed.tokenizer(), engine)
+    private val translator = Translator.of(installed, engine)
 
     fun translate(text: String): String = translator.translate(text).text
 

@@ -3,7 +3,6 @@ package dev.litenlp.desktop
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.bundle.BundleInstaller
 import dev.litenlp.core.bundle.InstalledBundle
-import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
 import java.io.File
 import java.io.PrintStream
@@ -55,7 +54,7 @@ private fun translateLines(options: Options) {
         install(options.bundle, options.models)
     }
     DesktopEngineFactory.open(bundle, options.threads).use { engine ->
-        val translator = Translator(bundle.tokenizer(), engine, SearchOptions(options.beamSize))
+        val translator = Translator.of(bundle, engine, options.beamSize)
         val output = PrintStream(System.out, true, "UTF-8")
         for (line in System.`in`.bufferedReader(Charsets.UTF_8).lineSequence()) output.print(translator.translate(line).text + "\n")
         output.flush()

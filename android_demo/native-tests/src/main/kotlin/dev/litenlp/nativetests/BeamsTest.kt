@@ -18,7 +18,7 @@ class BeamsTest {
     @OnBothRuntimes
     fun `texts of the app's own translator are Python's`(factory: EngineFactory) {
         openEngine(factory).use { engine ->
-            val translator = Translator(TestBundle.installed.tokenizer(), engine)
+            val translator = Translator.of(TestBundle.installed, engine)
             // Every third: their tokens have been compared, and here it is about what lies around the engine.
             val lines = Golden.lines.filterIndexed { index, line ->
                 index % 3 == 0 && line.results.getValue(1).stable && line.pieces.sumOf { it.size } <= 60

@@ -7,8 +7,6 @@ import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.engine.EngineFactory
-import dev.litenlp.core.metrics.GraphWork
-import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
 import dev.litenlp.core.tokenizer.Tokenizer
 import java.util.concurrent.ConcurrentHashMap
@@ -95,14 +93,12 @@ class EngineHost(private val factories: List<EngineFactory>, private val log: Ev
     }
 
     /**
-     * A translator of a bundle on [engine], which [open] has given; lines too long for the model are translated in pieces.
+     * A translator of a bundle on [engine], which [open] has given; it searches as the model wants it.
      *
      * @throws LiteNlpException if the tokenizer cannot be read
      */
-    fun translator(bundle: InstalledBundle, engine: Engine, beamSize: Int): Translator {
-        val work = bundle.manifest.graphs.optJSONObject(engine.runtime)?.let(GraphWork::fromJson)
-        return Translator(tokenizer(bundle), engine, SearchOptions(beamSize = beamSize), work = work)
-    }
+    fun translator(bundle: InstalledBundle, engine: Engine, beamSize: Int): Translator =
+        Translator.of(bundle, engine, beamSize, tokenizer(bundle))
 
     /** Closes the engines of one model, by its folder's name. */
     fun unload(folder: String) {

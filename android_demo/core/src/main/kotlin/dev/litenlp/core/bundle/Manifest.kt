@@ -12,6 +12,7 @@ import org.json.JSONObject
  * @property versions Name of a package, or of `opset`, to the version that made the bundle.
  * @property precision Of the weights: `fp32` or `int8`.
  * @property languages Null if unknown.
+ * @property decoding Null if the model's configuration does not say how to search.
  * @property state The decoder's state tensors, in the order of `decode_step`'s arguments.
  * @property onnx Null if the bundle has no ONNX graphs.
  * @property executorch Null if the bundle has no ExecuTorch program.
@@ -29,6 +30,7 @@ class Manifest internal constructor(
     val languages: Languages?,
     val vocabulary: Vocabulary,
     val bounds: Bounds,
+    val decoding: DecodingDefaults?,
     val state: List<StateTensor>,
     val onnx: OnnxEntry?,
     val executorch: ExecuTorchEntry?,
@@ -91,6 +93,25 @@ data class Vocabulary(val srcSize: Int, val tgtSize: Int, val padId: Int, val bo
  * @property executorchBatch Rows of one call of the ExecuTorch methods.
  */
 data class Bounds(val source: Int, val capacity: Int, val executorchBatch: Int)
+
+/**
+ * How the model's configuration wants output searched for.
+ *
+ * @property lengthPenalty Exponent of the length penalty of beam search.
+ * @property noRepeatNgram No run of so many tokens occurs twice in an output; 0 allows all.
+ * @property minLength Fewest tokens of an output.
+ * @property maxLength Most tokens of an output; 0 leaves it to the length of the input and the bounds.
+ * @property truncates Whether of an input of more than [maxSourceTokens] only the beginning is taken; else it is taken in pieces.
+ * @property maxSourceTokens Most tokens of an input, the end mark not counted; the bounds may allow fewer.
+ */
+data class DecodingDefaults(
+    val lengthPenalty: Double,
+    val noRepeatNgram: Int,
+    val minLength: Int,
+    val maxLength: Int,
+    val truncates: Boolean,
+    val maxSourceTokens: Int,
+)
 
 /**
  * One tensor of the decoder's state.

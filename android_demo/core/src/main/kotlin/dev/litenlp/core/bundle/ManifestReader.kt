@@ -50,6 +50,7 @@ private fun readManifest(fields: Fields): Manifest {
         bounds = fields.section("bounds").let {
             Bounds(it.int("source", 1), it.int("capacity", 1), it.int("executorch_batch", 1))
         },
+        decoding = fields.sectionOrNull("decoding")?.let(::readDecoding),
         state = fields.sections("state").map(::readStateTensor),
         onnx = fields.sectionOrNull("onnx")?.let {
             OnnxEntry(it.string("encode"), it.string("decode_step"), it.string("weights"), it.string("new_prefix"))
@@ -74,6 +75,19 @@ private fun readVocabulary(fields: Fields) = Vocabulary(
     bosId = if (fields.has("bos_id")) fields.int("bos_id") else 1,
     eosId = if (fields.has("eos_id")) fields.int("eos_id") else 2,
 )
+
+private fun readDecoding(fields: Fields): DecodingDefaults {
+    val longInput = fields.string("long_input")
+    if (longInput != "split" && longInput != "truncate") fields.fail("long_input", "split or truncate", longInput)
+    return DecodingDefaults(
+        lengthPenalty = fields.number("length_penalty"),
+        noRepeatNgram = fields.int("no_repeat_ngram"),
+        minLength = fields.int("min_length"),
+        maxLength = fields.int("max_length"),
+        truncates = longInput == "truncate",
+        maxSourceTokens = fields.int("max_source_tokens", 1),
+    )
+}
 
 private fun readStateTensor(fields: Fields): StateTensor {
     val type = fields.string("dtype")
@@ -185,6 +199,9 @@ private class Fields(private val content: JSONObject, private val path: String) 
         is Long -> value
         else -> null
     }?.takeIf { it >= 0 } ?: fail(key, "an integer of at least 0", content.opt(key))
+
+    fun number(key: String): Double =
+        (content.opt(key) as? Number)?.toDouble()?.takeIf { it >= 0 } ?: fail(key, "a number of at least 0", content.opt(key))
 
     fun list(key: String): List<Any> {
         val array = content.opt(key) as? JSONArray ?: fail(key, "a list", content.opt(key))

@@ -2,6 +2,8 @@ package dev.litenlp.core.search
 
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
+import dev.litenlp.core.bundle.DecodingDefaults
+import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.metrics.GraphWork
 import dev.litenlp.core.metrics.MeteredEngine
@@ -154,5 +156,35 @@ class Translator(
         private const val UNFAMILIAR = 0.25
 
         private const val BYTE_ORDER_MARK = "\uFEFF"
+
+        /**
+         * A translator that searches as the bundle's model wants it, which is what `lite-nlp translate` does, and counts
+         * Mult-Adds if the bundle records its graphs' work.
+         *
+         * @param engine Of the bundle; the translator does not close it.
+         * @param beamSize Hypotheses kept per sentence; 1 is greedy search.
+         * @param tokenizer Of the bundle, if it has been read already.
+         * @throws LiteNlpException if the tokenizer cannot be read
+         */
+        fun of(
+            bundle: InstalledBundle,
+            engine: Engine,
+            beamSize: Int = 1,
+            tokenizer: Tokenizer = bundle.tokenizer(),
+        ): Translator {
+            val work = bundle.manifest.graphs.optJSONObject(engine.runtime)?.let(GraphWork::fromJson)
+            val wanted = bundle.manifest.decoding ?: return Translator(tokenizer, engine, SearchOptions(beamSize), work = work)
+            val longInput = if (wanted.truncates) LongInput.TRUNCATE else LongInput.SPLIT
+            return Translator(tokenizer, engine, optionsOf(wanted, beamSize), longInput, wanted.maxSourceTokens, work)
+        }
+
+        private fun optionsOf(wanted: DecodingDefaults, beamSize: Int) = SearchOptions(
+            beamSize = beamSize,
+            // The end mark takes a step too.
+            maxSteps = if (wanted.maxLength > 0) wanted.maxLength + 1 else null,
+            minLength = wanted.minLength,
+            lengthPenalty = wanted.lengthPenalty,
+            noRepeatNgram = wanted.noRepeatNgram,
+        )
     }
 }

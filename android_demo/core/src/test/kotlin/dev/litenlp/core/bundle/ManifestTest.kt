@@ -26,6 +26,7 @@ class ManifestTest {
         assertEquals(Languages("en", "de"), manifest.languages)
         assertEquals(Vocabulary(4, 4, 0, 1, 2), manifest.vocabulary)
         assertEquals(Bounds(16, 32, 8), manifest.bounds)
+        assertNull(manifest.decoding)
         assertEquals(listOf("position", "mask", "key", "cache"), manifest.state.map { it.name })
         assertEquals(listOf(ElementType.INT64, ElementType.BOOL, ElementType.FLOAT32, ElementType.FLOAT32), manifest.state.map { it.type })
         assertEquals(listOf(Origin.ZEROS, Origin.SRC_MASK, Origin.ENCODE, Origin.ZEROS), manifest.state.map { it.origin })
@@ -73,6 +74,18 @@ class ManifestTest {
         assertNull(manifest.executorch)
         assertEquals(0, manifest.budget.length() + manifest.graphs.length() + manifest.scores.length())
         assertEquals(Vocabulary(4, 4, 0, 1, 2), manifest.vocabulary)
+    }
+
+    @Test
+    fun `how output is searched for`() {
+        val said = """{"length_penalty": 1, "no_repeat_ngram": 3, "min_length": 2, "max_length": 0, "long_input": "truncate",
+            "max_source_tokens": 512}"""
+        assertEquals(DecodingDefaults(1.0, 3, 2, 0, true, 512), manifest { it.put("decoding", JSONObject(said)) }.decoding)
+        val wrong = mapOf("length_penalty" to -0.5, "no_repeat_ngram" to -1, "long_input" to "drop", "max_source_tokens" to 0)
+        for ((key, value) in wrong) {
+            refused("decoding.$key", "$value") { it.put("decoding", JSONObject(said).put(key, value)) }
+            refused("decoding.$key", "nothing") { it.put("decoding", JSONObject(said).apply { remove(key) }) }
+        }
     }
 
     @Test

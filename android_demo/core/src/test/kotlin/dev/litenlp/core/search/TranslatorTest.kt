@@ -2,6 +2,8 @@ package dev.litenlp.core.search
 
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
+import dev.litenlp.core.bundle.InstalledBundle
+import dev.litenlp.core.bundle.TestBundle
 import dev.litenlp.core.metrics.GraphWork
 import dev.litenlp.core.tokenizer.GoldenVectors
 import org.json.JSONObject
@@ -10,6 +12,8 @@ import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.io.TempDir
+import java.io.File
 
 /** The translator on an engine that repeats its source: what goes in, piece by piece, comes out. */
 class TranslatorTest {
@@ -115,6 +119,31 @@ class TranslatorTest {
         assertEquals(listOf(tokens.take(5)), sources)
         assertEquals(tokenizer.decode(tokens.copyOf(5)), found.text)
         assertEquals(listOf(Notice.Truncated(1, tokens.size, 5)), found.notices)
+    }
+
+    @Test
+    fun aBundleSaysHowItsOutputIsSearchedFor(@TempDir folder: File) {
+        val line = "dog dog dog dog dog dog dog dog dog dog"
+        val tokens = tokenizer.encode(line)
+        val decoding = """{"length_penalty": 1.5, "no_repeat_ngram": 0, "min_length": 0, "max_length": 3, "long_input": "truncate",
+            "max_source_tokens": 6}"""
+        val short = Translator.of(bundle(folder, "short", decoding), echo, tokenizer = tokenizer).translate(line)
+        assertEquals(listOf(Notice.Truncated(1, tokens.size, 6)), short.notices)
+        assertEquals(tokens.take(3), short.tokens.single().toList())
+        val noRepeats = decoding.replace("\"no_repeat_ngram\": 0", "\"no_repeat_ngram\": 1").replace("\"max_length\": 3", "\"max_length\": 0")
+        val varied = Translator.of(bundle(folder, "varied", noRepeats), echo, tokenizer = tokenizer).translate(line).tokens.single()
+        assertEquals(varied.toSet().size, varied.size)
+        val plain = Translator.of(bundle(folder, "plain", null), echo, tokenizer = tokenizer).translate(line)
+        assertEquals(line, plain.text)
+        assertEquals(emptyList<Notice>(), plain.notices)
+    }
+
+    private fun bundle(folder: File, name: String, decoding: String?): InstalledBundle {
+        val made = TestBundle().apply { change = { if (decoding != null) it.put("decoding", JSONObject(decoding)) } }
+        val directory = File(folder, name).apply { mkdirs() }
+        for ((member, content) in made.files) File(directory, member).writeBytes(content)
+        File(directory, "manifest.json").writeBytes(made.manifest())
+        return InstalledBundle.open(directory, verify = false)
     }
 
     @Test
