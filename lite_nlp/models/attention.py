@@ -7,9 +7,9 @@ H heads, d channels of a head, K kernel size. Masks are boolean, True means "may
 from dataclasses import asdict
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
 from lite_nlp.models.specs import LinearSpec
 
@@ -40,7 +40,7 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout:
     """
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1))
     weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
-    return torch.matmul(F.dropout(weights, dropout, training), value)
+    return torch.matmul(apply_dropout(weights, dropout, training), value)
 
 
 class SelfAttention(nn.Module):

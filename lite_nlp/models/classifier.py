@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.embeddings import token_embedding
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.lstm import LSTM
@@ -59,14 +60,14 @@ class PairClassifier(nn.Module):
         Returns:
             Maximum and mean (B, 2 H) of the encoder's states.
         """
-        embedded = F.dropout(self.embedding(tokens), self.dropout, self.training)
+        embedded = apply_dropout(self.embedding(tokens), self.dropout, self.training)
         states, _ = self.encoder(embedded, mask)
         return pool_max_mean(states, mask)
 
     def forward(self, first_tokens: Tensor, first_mask: Tensor, second_tokens: Tensor, second_mask: Tensor) -> Tensor:
         """Logits (B, C) of the labels; the arguments are those of ``encode``, for each sentence of the pair."""
         pair = torch.cat([self.encode(first_tokens, first_mask), self.encode(second_tokens, second_mask)], dim=-1)
-        hidden = F.relu(self.first_proj(F.dropout(pair, self.dropout, self.training)))
-        hidden = F.relu(self.second_proj(F.dropout(hidden, self.dropout, self.training)))
-        logits: Tensor = self.output(F.dropout(hidden, self.dropout, self.training))
+        hidden = F.relu(self.first_proj(apply_dropout(pair, self.dropout, self.training)))
+        hidden = F.relu(self.second_proj(apply_dropout(hidden, self.dropout, self.training)))
+        logits: Tensor = self.output(apply_dropout(hidden, self.dropout, self.training))
         return logits

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.models.attention import merge_heads, split_heads
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import DENSE, build_linear, xavier_linear
 from lite_nlp.models.specs import LinearSpec
 
@@ -86,7 +87,7 @@ class Convolution(nn.Module):
             taps = split_heads(self.kernel_proj(x), self.num_heads)
         else:
             taps = self.kernel[None, :, None, :].expand(1, self.num_heads, x.shape[1], self.kernel_size)  # type: ignore[index]
-        return F.dropout(taps.softmax(dim=-1), self.dropout, self.training)
+        return apply_dropout(taps.softmax(dim=-1), self.dropout, self.training)
 
     def forward(self, x: Tensor, token_mask: Tensor | None) -> Tensor:
         """Convolve ``x`` (B, T, D); where ``token_mask`` (B, T) is False the input counts as zero.

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lite_nlp.errors import DataError
 from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.subformer import SafeInput
 
@@ -45,7 +46,7 @@ class PlainInput(nn.Module):
     def forward(self, embedded: Tensor, positions: Tensor, mask: Tensor | None = None) -> Tensor:
         """Turn embeddings (B, T, E) and ``positions`` (T, D) into the first layer's input; ``mask`` is not used."""
         x = embedded if self.projection is None else self.projection(embedded)
-        return F.dropout(x + positions, self.dropout, self.training)
+        return apply_dropout(x + positions, self.dropout, self.training)
 
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
         """Nothing to keep: tokens do not see each other here."""

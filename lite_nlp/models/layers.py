@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from lite_nlp.models.attention import CrossAttention, SelfAttention
 from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.convolution import Convolution
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.feature_maps import build_feature_map
 from lite_nlp.models.linear import build_linear, xavier_linear
 from lite_nlp.models.linear_attention import LinearCrossAttention, LinearSelfAttention
@@ -90,7 +91,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token of ``x`` (B, T, D) on its own."""
-        hidden = F.dropout(F.relu(self.up_proj(x)), self.dropout, self.training)
+        hidden = apply_dropout(F.relu(self.up_proj(x)), self.dropout, self.training)
         projected: Tensor = self.down_proj(hidden)
         return projected
 
@@ -126,7 +127,7 @@ class _ResidualLayer(nn.Module):
         return normed
 
     def _after(self, x: Tensor, block_output: Tensor, norm: nn.Module) -> Tensor:
-        summed = x + F.dropout(block_output, self.dropout, self.training)
+        summed = x + apply_dropout(block_output, self.dropout, self.training)
         normed: Tensor = summed if self.pre_norm else norm(summed)
         return normed
 
@@ -134,7 +135,7 @@ class _ResidualLayer(nn.Module):
         """The feed-forward block ``ffn``, and after it what this position has of its own."""
         out: Tensor = ffn(x)
         if self.extra_proj is not None:
-            out = self.extra_proj(F.dropout(F.relu(out), self.dropout, self.training))
+            out = self.extra_proj(apply_dropout(F.relu(out), self.dropout, self.training))
         return out
 
 

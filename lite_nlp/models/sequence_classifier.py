@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.models.config import ModelConfig
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.embeddings import Positions, build_input, token_embedding
 from lite_nlp.models.layers import EncoderLayer
 from lite_nlp.models.linear import xavier_linear
@@ -73,6 +74,6 @@ class SequenceClassifier(nn.Module):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Logits (B, C) of the classes; the arguments are those of ``encode``."""
-        pooled = F.dropout(self.encode(tokens, mask), self.dropout, self.training)
+        pooled = apply_dropout(self.encode(tokens, mask), self.dropout, self.training)
         logits: Tensor = self.output(pooled)
         return logits

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.models.attention import SelfAttention
+from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.specs import derived_heads
 
@@ -37,7 +38,7 @@ class WidthProjection(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Project ``x`` (B, T, D) token by token."""
-        normed: Tensor = self.norm(F.dropout(self.proj(x), self.dropout, self.training))
+        normed: Tensor = self.norm(apply_dropout(self.proj(x), self.dropout, self.training))
         return normed
 
 
@@ -82,12 +83,12 @@ class SafeInput(nn.Module):
         return self._feed(x, self.attention(x, mask))
 
     def _drop(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.dropout, self.training)
+        return apply_dropout(x, self.dropout, self.training)
 
     def _feed(self, x: Tensor, attended: Tensor) -> Tensor:
         """What follows the attention, the same for all tokens at once and for one."""
         x = self.attention_norm(x + self._drop(attended))
-        hidden = F.dropout(F.relu(self.up_proj(x)), self.ffn_dropout, self.training)
+        hidden = apply_dropout(F.relu(self.up_proj(x)), self.ffn_dropout, self.training)
         projected = self._drop(self.down_proj(hidden))
         normed: Tensor = self.ffn_norm(x + projected if self.has_residual else projected)
         return normed
