@@ -15,9 +15,6 @@ __all__ = ["EXPERIMENTS", "Place", "Row", "figures"]
 #: The recipe of the Multi30k runs where it is not the presets' own.
 MULTI30K = {"training.precision": "bf16", "training.max_epochs": 40, "training.warmup_steps": 1000}
 
-#: Finetuning after a swap: two thirds of the steps and two fifths of the learning rate, as the paper has it.
-MULTI30K_FINETUNING = {**MULTI30K, "training.max_epochs": 27, "training.learning_rate": 2e-3}
-
 #: The R2D2 paper has 4 layers a side, 8 heads, width 512 and 10,000 steps (section 4.3).
 SHAKESPEARE = {
     "model.embed_dim": 256,
@@ -114,7 +111,7 @@ def _translation(place: Place, name: str, data: Path) -> list[Stage]:
 
 
 def multi30k(place: Place) -> list[Row]:
-    """Five families at about the same Mult-Adds, one recipe; and linear attention from a trained model."""
+    """Five families at about the same Mult-Adds, one recipe."""
     data = place.runs / "data-multi30k-lc"
     stems = {"train": "train", "valid": "val", "test": "test2016"}
     files = {
@@ -125,19 +122,12 @@ def multi30k(place: Place) -> list[Row]:
     sources = [word for split, paths in files.items() for word in (f"--{split}", *paths)]
     prepare = Prepare(out=data, arguments=["data", "prepare", *sources, "--vocab-size", "10000"])
 
-    def row(label: str, name: str, *stages: Stage) -> Row:
-        return Row(label, [prepare, *stages, *_translation(place, name, data)], place.runs / name, name, references)
-
-    rows, trained = [], {}
+    rows = []
     for family in ("transformer", "lite-transformer", "subformer", "r2d2", "t2r"):
         preset, name = f"multi30k-{family}", f"m30k-{family}"
-        trained[family] = _train(place, name, preset, data, MULTI30K)
-        rows.append(row(preset, name, trained[family]))
-    softmax, swapped = trained["transformer"], place.runs / "m30k-t2r-swapped"
-    convert = Convert(out=swapped, arguments=["convert", "t2r", str(softmax.out)])
-    name, more = "m30k-t2r-finetuned", ("--init-from", str(swapped))
-    finetune = _train(place, name, str(swapped), data, MULTI30K_FINETUNING, *more)
-    return [*rows, row("multi30k-transformer, converted and finetuned", name, softmax, convert, finetune)]
+        stages = [prepare, _train(place, name, preset, data, MULTI30K), *_translation(place, name, data)]
+        rows.append(Row(preset, stages, place.runs / name, name, references))
+    return rows
 
 
 def r2d2(place: Place) -> list[Row]:
