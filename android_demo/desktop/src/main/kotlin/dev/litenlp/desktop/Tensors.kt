@@ -44,9 +44,14 @@ internal class Tensors(private val environment: OrtEnvironment) : AutoCloseable 
         for (name in tensors.keys - names.toSet()) tensors.remove(name)?.close()
     }
 
-    /** Makes row i of every tensor what row `rows[i]` was. */
-    fun gather(rows: IntArray) {
-        for (name in tensors.keys.toList()) replace(name, gathered(tensors.getValue(name), rows))
+    /** Makes row i of these tensors what row `rows[i]` was; if that fails, all stay as they are. */
+    fun gather(names: Collection<String>, rows: IntArray) {
+        val made = Tensors(environment)
+        made.use {
+            for (name in names) made.replace(name, gathered(tensors.getValue(name), rows))
+            for (name in names) replace(name, made.tensors.getValue(name))
+            made.tensors.clear()
+        }
     }
 
     private fun gathered(tensor: OnnxTensor, rows: IntArray): OnnxTensor {

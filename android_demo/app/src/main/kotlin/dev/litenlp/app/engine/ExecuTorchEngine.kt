@@ -6,13 +6,13 @@ import dev.litenlp.core.bundle.ElementType
 import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.bundle.Origin
-import dev.litenlp.core.engine.Decoding
+import dev.litenlp.core.bundle.StateTensor
+import dev.litenlp.core.engine.BundleDecoding
+import dev.litenlp.core.engine.BundleEngine
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.engine.EngineFactory
 import dev.litenlp.core.engine.SourceBatch
 import java.io.File
-import java.util.Collections
-import java.util.IdentityHashMap
 import org.pytorch.executorch.EValue
 import org.pytorch.executorch.ExecutorchRuntimeException
 import org.pytorch.executorch.Module
@@ -75,25 +75,16 @@ private inline fun <T> reporting(problem: Problem, what: String, action: () -> T
 }
 
 private class ExecuTorchEngine(
-    private val manifest: Manifest,
+    manifest: Manifest,
     private val module: Module,
     override val version: String,
-) : Engine {
-    private val decodings: MutableSet<ExecuTorchDecoding> = Collections.newSetFromMap(IdentityHashMap())
-    private var closed = false
-
+) : BundleEngine(manifest) {
     override val runtime: String get() = "executorch"
-    override val maxSourceTokens: Int get() = manifest.bounds.source
-    override val maxSteps: Int get() = manifest.bounds.capacity
-    override val vocabSize: Int get() = manifest.vocabulary.tgtSize
 
-    override fun start(sources: List<IntArray>, capacity: Int): Decoding {
-        check(!closed) { "engine: closed" }
-        val batch = SourceBatch.of(manifest, sources, capacity)
+    override fun encode(batch: SourceBatch, capacity: Int): BundleDecoding {
         val what = "ExecuTorch failed on $ENCODE with ${batch.rows} rows of ${batch.length} tokens"
         val state = reporting(Problem.RUNTIME_FAILED, what) { makeState(batch, capacity) }
-        val table = RowTable(batch.rows, capacity)
-        return ExecuTorchDecoding(manifest, module, state, table) { decodings -= it }.also { decodings += it }
+        return ExecuTorchDecoding(manifest, module, state, batch.rows, capacity)
     }
 
     /** The decoder's state tensors in the manifest's order. */
@@ -114,12 +105,7 @@ private class ExecuTorchEngine(
         return state
     }
 
-    override fun close() {
-        if (closed) return
-        closed = true
-        decodings.toList().forEach { it.close() }
-        module.destroy()
-    }
+    override fun unload() = module.destroy()
 }
 
 /** The rows of a batch in parts of at most [largest]: what one call takes. */
@@ -130,30 +116,21 @@ private fun checkCount(method: String, outputs: Array<EValue>, expected: Int) =
     check(outputs.size == expected) { "$method: expected $expected outputs, found ${outputs.size}" }
 
 private class ExecuTorchDecoding(
-    private val manifest: Manifest,
+    manifest: Manifest,
     private val module: Module,
     private val state: List<RowBuffer>,
-    private val table: RowTable,
-    private val onClose: (ExecuTorchDecoding) -> Unit,
-) : Decoding {
+    rows: Int,
+    capacity: Int,
+) : BundleDecoding(manifest, rows, capacity) {
     /** One call of the program's step: what it is given, and where its results go. */
     private class Call(val rows: IntRange, val tokens: RowBuffer.View, val arguments: Array<EValue>, val changed: List<RowBuffer.View>)
 
     private val changing = state.filterIndexed { index, _ -> manifest.state[index].changes }
-    private val tokens = RowBuffer(ElementType.INT64, emptyList(), table.count)
+    private val tokens = RowBuffer(ElementType.INT64, emptyList(), rows)
     private val logits = LogitsBuffer(manifest.vocabulary.tgtSize)
     private var calls: List<Call>? = null
-    private var closed = false
 
-    override val rows: Int
-        get() {
-            checkOpen()
-            return table.count
-        }
-
-    override fun step(tokens: IntArray): FloatArray {
-        checkOpen()
-        table.beginStep(tokens, manifest.vocabulary.tgtSize)
+    override fun feed(tokens: IntArray): FloatArray {
         reporting(Problem.RUNTIME_FAILED, "ExecuTorch failed on $DECODE_STEP with ${tokens.size} rows") {
             logits.resize(tokens.size)
             for (call in calls ?: makeCalls().also { calls = it }) {
@@ -169,34 +146,23 @@ private class ExecuTorchDecoding(
     }
 
     private fun makeCalls(): List<Call> {
-        tokens.resize(table.count)
-        return parts(table.count, manifest.bounds.executorchBatch).map { part ->
+        tokens.resize(rows)
+        return parts(rows, manifest.bounds.executorchBatch).map { part ->
             val given = tokens.view(part)
             Call(part, given, arrayOf(given.value, *state.map { it.view(part).value }.toTypedArray()), changing.map { it.view(part) })
         }
     }
 
-    override fun reorder(rows: IntArray) {
-        checkOpen()
-        val moving = when (table.classify(rows)) {
-            Reordering.NOTHING -> return
-            Reordering.WITHIN_SENTENCES -> changing
-            Reordering.EVERYTHING -> state
-        }
+    override fun move(tensors: List<StateTensor>, rows: IntArray) {
+        val moving = state.filterIndexed { index, _ -> manifest.state[index] in tensors }
         reporting(Problem.RUNTIME_FAILED, "ExecuTorch's state: failed to reorder ${rows.size} rows") {
             // Memory first, since that is what can fail.
             moving.forEach { it.reserve(rows.size) }
             moving.forEach { it.gather(rows) }
         }
-        table.commit(rows)
         calls = null
     }
 
-    private fun checkOpen() = check(!closed) { "decoding: closed" }
-
-    override fun close() {
-        if (closed) return
-        closed = true
-        onClose(this)
-    }
+    /** The memory is Java's, which collects it. */
+    override fun release() = Unit
 }

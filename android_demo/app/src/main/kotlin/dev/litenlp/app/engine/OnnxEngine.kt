@@ -6,17 +6,13 @@ import dev.litenlp.core.bundle.ElementType
 import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.bundle.Origin
-import dev.litenlp.core.engine.Decoding
+import dev.litenlp.core.bundle.StateTensor
+import dev.litenlp.core.engine.BundleDecoding
+import dev.litenlp.core.engine.BundleEngine
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.engine.EngineFactory
+import dev.litenlp.core.engine.OnnxNames
 import dev.litenlp.core.engine.SourceBatch
-import java.util.Collections
-import java.util.IdentityHashMap
-
-private const val TOKENS = "tokens"
-private const val SRC_TOKENS = "src_tokens"
-private const val SRC_MASK = "src_mask"
-private const val LOGITS = "logits"
 
 /** Opens bundles in the ONNX Runtime that comes with the app. */
 object OnnxEngineFactory : EngineFactory {
@@ -36,7 +32,7 @@ object OnnxEngineFactory : EngineFactory {
             try {
                 val decodeStep = OrtSession(bundle.file(entry.decodeStep), threads)
                 try {
-                    checkNames(bundle.manifest, entry.newPrefix, encode, decodeStep)
+                    OnnxNames.check(bundle.manifest, entry.newPrefix, encode.names, decodeStep.names)
                     OnnxEngine(bundle.manifest, entry.newPrefix, encode, decodeStep)
                 } catch (error: Throwable) {
                     decodeStep.close()
@@ -47,20 +43,6 @@ object OnnxEngineFactory : EngineFactory {
                 throw error
             }
         }
-    }
-
-    /** The graphs are bound by name: each name that they ask for must be one that the manifest gives, and the other way round. */
-    private fun checkNames(manifest: Manifest, prefix: String, encode: OrtSession, decodeStep: OrtSession) {
-        val state = manifest.state.map { it.name }
-        expectAmong("encode", encode.inputs, listOf(SRC_TOKENS, SRC_MASK))
-        expectAmong("encode's outputs", manifest.encoded, encode.outputs)
-        expectAmong("decode_step", decodeStep.inputs, state + TOKENS)
-        expectAmong("decode_step's outputs", manifest.changing.map { prefix + it } + LOGITS, decodeStep.outputs)
-    }
-
-    private fun expectAmong(what: String, names: List<String>, known: List<String>) {
-        val unknown = names - known.toSet()
-        if (unknown.isNotEmpty()) throw OrtException(0, "$what: expected names among $known, found $unknown")
     }
 }
 
@@ -76,23 +58,15 @@ private inline fun <T> reporting(problem: Problem, what: String, action: () -> T
 }
 
 private class OnnxEngine(
-    private val manifest: Manifest,
+    manifest: Manifest,
     private val prefix: String,
     private val encode: OrtSession,
     private val decodeStep: OrtSession,
-) : Engine {
-    private val decodings: MutableSet<OnnxDecoding> = Collections.newSetFromMap(IdentityHashMap())
-    private var closed = false
-
-    override val runtime: String get() = "onnx"
+) : BundleEngine(manifest) {
+    override val runtime: String get() = OnnxEngineFactory.runtime
     override val version: String = OrtNative.version()
-    override val maxSourceTokens: Int get() = manifest.bounds.source
-    override val maxSteps: Int get() = manifest.bounds.capacity
-    override val vocabSize: Int get() = manifest.vocabulary.tgtSize
 
-    override fun start(sources: List<IntArray>, capacity: Int): Decoding {
-        check(!closed) { "engine: closed" }
-        val batch = SourceBatch.of(manifest, sources, capacity)
+    override fun encode(batch: SourceBatch, capacity: Int): BundleDecoding {
         val state = TensorTable()
         try {
             reporting(Problem.RUNTIME_FAILED, "ONNX Runtime failed on encode with ${batch.rows} rows of ${batch.length} tokens") {
@@ -102,16 +76,15 @@ private class OnnxEngine(
             state.close()
             throw error
         }
-        val table = RowTable(batch.rows, capacity)
-        return OnnxDecoding(manifest, prefix, decodeStep, state, table) { decodings -= it }.also { decodings += it }
+        return OnnxDecoding(manifest, prefix, decodeStep, state, batch.rows, capacity)
     }
 
     private fun makeState(state: TensorTable, batch: SourceBatch, capacity: Int) {
         val shape = longArrayOf(batch.rows.toLong(), batch.length.toLong())
         TensorTable().use { given ->
-            given[SRC_TOKENS] = OrtNative.newLongs(batch.tokens, shape)
-            given[SRC_MASK] = OrtNative.newBooleans(batch.mask, shape)
-            state.putAll(encode.outputs, encode.run(given.handles))
+            given[OnnxNames.SRC_TOKENS] = OrtNative.newLongs(batch.tokens, shape)
+            given[OnnxNames.SRC_MASK] = OrtNative.newBooleans(batch.mask, shape)
+            state.putAll(encode.names.outputs, encode.run(given.handles))
         }
         state.retain(manifest.encoded)
         for (tensor in manifest.state) {
@@ -132,78 +105,49 @@ private class OnnxEngine(
         ElementType.BOOL -> OrtNative.BOOL
     }
 
-    override fun close() {
-        if (closed) return
-        closed = true
-        decodings.toList().forEach { it.close() }
+    override fun unload() {
         decodeStep.close()
         encode.close()
     }
 }
 
 private class OnnxDecoding(
-    private val manifest: Manifest,
+    manifest: Manifest,
     private val prefix: String,
     private val decodeStep: OrtSession,
     private val state: TensorTable,
-    private val table: RowTable,
-    private val onClose: (OnnxDecoding) -> Unit,
-) : Decoding {
+    rows: Int,
+    capacity: Int,
+) : BundleDecoding(manifest, rows, capacity) {
     private var logits = FloatArray(0)
-    private var closed = false
 
-    override val rows: Int
-        get() {
-            checkOpen()
-            return table.count
-        }
-
-    override fun step(tokens: IntArray): FloatArray {
-        checkOpen()
-        table.beginStep(tokens, manifest.vocabulary.tgtSize)
+    override fun feed(tokens: IntArray): FloatArray {
         reporting(Problem.RUNTIME_FAILED, "ONNX Runtime failed on decode_step with ${tokens.size} rows") {
-            state[TOKENS] = OrtNative.newLongs(LongArray(tokens.size) { tokens[it].toLong() }, longArrayOf(tokens.size.toLong()))
+            val given = LongArray(tokens.size) { tokens[it].toLong() }
+            state[OnnxNames.TOKENS] = OrtNative.newLongs(given, longArrayOf(tokens.size.toLong()))
             val results = decodeStep.run(state.handles)
             TensorTable().use { made ->
-                made.putAll(decodeStep.outputs, results)
-                readLogits(made.handles.getValue(LOGITS))
+                made.putAll(decodeStep.names.outputs, results)
+                val size = tokens.size * manifest.vocabulary.tgtSize
+                if (logits.size != size) logits = FloatArray(size)
+                OrtNative.readFloats(made.handles.getValue(OnnxNames.LOGITS), logits)
                 for (name in manifest.changing) state[name] = made.take(prefix + name)
             }
         }
         return logits
     }
 
-    private fun readLogits(tensor: Long) {
-        val size = table.count * manifest.vocabulary.tgtSize
-        if (logits.size != size) logits = FloatArray(size)
-        OrtNative.readFloats(tensor, logits)
-    }
-
-    override fun reorder(rows: IntArray) {
-        checkOpen()
-        val names = when (table.classify(rows)) {
-            Reordering.NOTHING -> return
-            Reordering.WITHIN_SENTENCES -> manifest.changing
-            Reordering.EVERYTHING -> manifest.state.map { it.name }
-        }
+    override fun move(tensors: List<StateTensor>, rows: IntArray) {
         reporting(Problem.RUNTIME_FAILED, "ONNX Runtime failed to reorder ${rows.size} rows") {
             TensorTable().use { made ->
-                for (name in names) made[name] = OrtNative.gatherRows(state.handles.getValue(name), rows)
+                for (tensor in tensors) made[tensor.name] = OrtNative.gatherRows(state.handles.getValue(tensor.name), rows)
                 // Only now, when nothing can fail any more, so that a state is never of two minds.
-                for (name in names) state[name] = made.take(name)
+                for (tensor in tensors) state[tensor.name] = made.take(tensor.name)
             }
         }
-        table.commit(rows)
     }
 
-    private fun checkOpen() = check(!closed) { "decoding: closed" }
-
-    override fun close() {
-        if (closed) return
-        closed = true
-        state.close()
-        onClose(this)
-    }
+    override fun release() = state.close()
 }
 
 /** Tensors by name, which it releases. */
@@ -217,7 +161,7 @@ private class TensorTable : AutoCloseable {
         table.put(name, tensor)?.let(OrtNative::release)
     }
 
-    fun putAll(names: List<String>, tensors: LongArray) = names.forEachIndexed { index, name -> set(name, tensors[index]) }
+    fun putAll(names: Collection<String>, tensors: LongArray) = names.forEachIndexed { index, name -> set(name, tensors[index]) }
 
     /** Hands a tensor over to the caller. */
     fun take(name: String): Long = checkNotNull(table.remove(name))

@@ -1,4 +1,4 @@
-package dev.litenlp.app.engine
+package dev.litenlp.core.engine
 
 /** What a reordering of rows does to the tensors of a state. */
 internal enum class Reordering {

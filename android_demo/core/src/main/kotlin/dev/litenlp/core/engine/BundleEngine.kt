@@ -1,0 +1,97 @@
+package dev.litenlp.core.engine
+
+import dev.litenlp.core.bundle.Manifest
+import dev.litenlp.core.bundle.StateTensor
+import java.util.Collections
+import java.util.IdentityHashMap
+
+/**
+ * What all engines of bundles have in common: the bounds, and the decodings, which close with the engine.
+ *
+ * @property manifest Of the bundle.
+ */
+abstract class BundleEngine(protected val manifest: Manifest) : Engine {
+    private val decodings: MutableSet<BundleDecoding> = Collections.newSetFromMap(IdentityHashMap())
+    private var isClosed = false
+
+    final override val maxSourceTokens: Int get() = manifest.bounds.source
+    final override val maxSteps: Int get() = manifest.bounds.capacity
+    final override val vocabSize: Int get() = manifest.vocabulary.tgtSize
+
+    final override fun start(sources: List<IntArray>, capacity: Int): Decoding {
+        check(!isClosed) { "engine: closed" }
+        val decoding = encode(SourceBatch.of(manifest, sources, capacity), capacity)
+        decodings += decoding
+        decoding.onClose = { decodings -= decoding }
+        return decoding
+    }
+
+    /** Encodes sources and makes the first state of a decoding of [capacity] steps. */
+    protected abstract fun encode(batch: SourceBatch, capacity: Int): BundleDecoding
+
+    /** Closes what the runtime has loaded; called once. */
+    protected abstract fun unload()
+
+    final override fun close() {
+        if (isClosed) return
+        isClosed = true
+        decodings.toList().forEach { it.close() }
+        unload()
+    }
+}
+
+/**
+ * What all decodings of bundles have in common: the rows and steps, and which tensors a reordering moves.
+ *
+ * @property manifest Of the bundle.
+ * @param rows Sentences.
+ * @param capacity Steps in all.
+ */
+abstract class BundleDecoding(protected val manifest: Manifest, rows: Int, capacity: Int) : Decoding {
+    private val table = RowTable(rows, capacity)
+
+    private var isClosed = false
+
+    /** Set by the engine, which need not keep what is closed. */
+    internal var onClose: () -> Unit = {}
+
+    final override val rows: Int
+        get() {
+            checkOpen()
+            return table.count
+        }
+
+    final override fun step(tokens: IntArray): FloatArray {
+        checkOpen()
+        table.beginStep(tokens, manifest.vocabulary.tgtSize)
+        return feed(tokens)
+    }
+
+    final override fun reorder(rows: IntArray) {
+        checkOpen()
+        when (table.classify(rows)) {
+            Reordering.NOTHING -> return
+            Reordering.WITHIN_SENTENCES -> move(manifest.state.filter { it.changes }, rows)
+            Reordering.EVERYTHING -> move(manifest.state, rows)
+        }
+        table.commit(rows)
+    }
+
+    private fun checkOpen() = check(!isClosed) { "decoding: closed" }
+
+    final override fun close() {
+        if (isClosed) return
+        isClosed = true
+        onClose()
+        release()
+    }
+
+    /** [Decoding.step] with one valid token for every row. */
+    protected abstract fun feed(tokens: IntArray): FloatArray
+
+    /** Makes row `i` of these tensors what row `rows[i]` was, of all of them or, if that fails, of none. */
+    protected abstract fun move(tensors: List<StateTensor>, rows: IntArray)
+
+    /** Gives the state back to the runtime; called once. */
+    protected abstract fun release()
+}
