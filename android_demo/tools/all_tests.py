@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 from tools.arm64 import run_arm64_tests
 from tools.errors import BuildError
@@ -11,7 +12,7 @@ from tools.package import build_package, package_path
 from tools.processes import say
 from tools.suites import run_app_tests, run_core_tests, run_desktop_tests
 
-__all__ = ["run_all_tests", "run_emulated_tests", "run_steps"]
+__all__ = ["run_all_tests", "run_chains", "run_emulated_tests"]
 
 _PHONE, _EMULATOR = "arm64-v8a", "x86_64"
 
@@ -23,16 +24,17 @@ def run_all_tests() -> None:
         BuildError: Something failed; all that did is named.
     """
     bundle = export_model()
-    run_steps(
+    # The longest first.
+    run_chains(
+        {"app": lambda: run_app_tests(bundle)},
         {
-            "core": lambda: run_core_tests(bundle),
-            "desktop": lambda: run_desktop_tests(bundle),
-            "app": lambda: run_app_tests(bundle),
-            "package for phones": lambda: _build(_PHONE),
             "package for emulators": lambda: _build(_EMULATOR),
-            "native glue": lambda: run_host_tests(bundle),
             "native libraries": lambda: run_native_tests(package_path(_EMULATOR), bundle),
-        }
+            "package for phones": lambda: _build(_PHONE),
+        },
+        {"core": lambda: run_core_tests(bundle)},
+        {"desktop": lambda: run_desktop_tests(bundle)},
+        {"native glue": lambda: run_host_tests(bundle)},
     )
 
 
@@ -45,14 +47,28 @@ def run_emulated_tests() -> None:
     run_arm64_tests(build_package(_PHONE), export_model())
 
 
-def run_steps(steps: dict[str, Callable[[], object]]) -> None:
-    """Run steps one after another, the later ones too when one fails.
+def run_chains(*chains: dict[str, Callable[[], object]], at_once: int = 2) -> None:
+    """Run chains of named steps, several chains at a time: most of a step is one thread's work.
+
+    Args:
+        chains: A step waits for those before it in its chain, and is run also if they fail.
+        at_once: Chains under way at a time; they begin in the order given.
 
     Raises:
-        BuildError: At least one failed.
+        BuildError: At least one step failed; all that did are named.
     """
+    with ThreadPoolExecutor(at_once) as pool:
+        failures = [failure for found in pool.map(_run_chain, chains) for failure in found]
+    if failures:
+        count = sum(len(chain) for chain in chains)
+        raise BuildError(f"{len(failures)} of {count} steps failed\n" + "\n".join(failures))
+
+
+def _run_chain(chain: dict[str, Callable[[], object]]) -> list[str]:
+    """Run steps one after another; the failures."""
     failures: list[str] = []
-    for name, step in steps.items():
+    for name, step in chain.items():
+        say(f"{name}: begins")
         started, verdict = time.monotonic(), "passed"
         try:
             step()
@@ -60,8 +76,7 @@ def run_steps(steps: dict[str, Callable[[], object]]) -> None:
             verdict = "failed"
             failures.append(f"{name}: {error}")
         say(f"{name}: {verdict} ({time.monotonic() - started:.0f} s)")
-    if failures:
-        raise BuildError(f"{len(failures)} of {len(steps)} steps failed\n" + "\n".join(failures))
+    return failures
 
 
 def _build(abi: str) -> None:

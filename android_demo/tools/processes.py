@@ -1,4 +1,4 @@
-"""Running other programs: their output is shown only when they fail, or all of it where it is the result."""
+"""Running other programs: their output is shown when they fail, or where it is the result."""
 
 import os
 import subprocess
@@ -54,10 +54,10 @@ def run(
         what: The step, for the error: "aapt2 link".
         cwd: Its working directory.
         env: Variables that are added to ours.
-        show: Let it write to our stdout and stderr, rather than return what it writes.
+        show: Print what it writes, when it has ended: others may be running beside it.
 
     Returns:
-        Its stdout and stderr together; empty with `show`.
+        Its stdout and stderr together.
 
     Raises:
         BuildError: It is not there or did not end with 0.
@@ -68,16 +68,18 @@ def run(
             words,
             cwd=cwd,
             env={**os.environ, **env} if env else None,
-            stdout=None if show else subprocess.PIPE,
-            stderr=None if show else subprocess.STDOUT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
             check=False,
         )
     except FileNotFoundError as error:
         raise BuildError(f"{what}: expected the program {words[0]} on the path, found none") from error
-    output = done.stdout or ""
+    output = done.stdout
+    if show:
+        print(output, end="", flush=True)
     if done.returncode:
-        shown = f":\n{output[-_SHOWN_CHARACTERS:].rstrip()}" if output else ""
+        shown = f":\n{output[-_SHOWN_CHARACTERS:].rstrip()}" if output and not show else ""
         raise BuildError(f"{what}: {words[0]} ended with {done.returncode}, expected 0{shown}")
     return output

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import tools.steps
-from tools.all_tests import run_steps
+from tools.all_tests import run_chains
 from tools.errors import BuildError
 from tools.processes import run
 from tools.steps import exclusively, list_files, run_step
@@ -70,17 +70,46 @@ def test_a_program_that_fails_is_quoted() -> None:
     assert run(["sh", "-c", "echo $WORD"], what="step", env={"WORD": "heard"}) == "heard\n"
 
 
+def test_the_result_of_a_program_is_printed_once(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["sh", "-c", "echo the result"], what="step", show=True) == "the result\n"
+    with pytest.raises(BuildError) as failure:
+        run(["sh", "-c", "echo two failed; exit 1"], what="step", show=True)
+    assert str(failure.value) == "step: sh ended with 1, expected 0"
+    assert capfd.readouterr().out == "the result\ntwo failed\n"
+
+
 def test_all_suites_run_and_the_failed_ones_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     done = []
 
     def fail() -> None:
         raise BuildError("a test failed")
 
-    with pytest.raises(BuildError, match="1 of 3 steps failed\nsecond: a test failed"):
-        run_steps({"first": lambda: done.append(1), "second": fail, "third": lambda: done.append(3)})
+    chain = {"first": lambda: done.append(1), "second": fail, "third": lambda: done.append(3)}
+    with pytest.raises(BuildError, match="2 of 4 steps failed\nsecond: a test failed\nother: a test failed"):
+        run_chains(chain, {"other": fail}, at_once=1)
     assert done == [1, 3]
-    said = capsys.readouterr().err.splitlines()
-    assert [line.rsplit(" (")[0] for line in said] == ["first: passed", "second: failed", "third: passed"]
+    said = [line.rsplit(" (")[0] for line in capsys.readouterr().err.splitlines()]
+    assert said[:2] == ["first: begins", "first: passed"]
+    assert [line for line in said if "begins" not in line] == [
+        "first: passed",
+        "second: failed",
+        "third: passed",
+        "other: failed",
+    ]
+
+
+def test_chains_run_beside_each_other_and_steps_of_one_in_order() -> None:
+    """Each first step ends only when the other chain's has begun."""
+    meeting = threading.Barrier(2, timeout=30)
+    order = []
+
+    def step(name: str) -> Callable[[], None]:
+        return lambda: order.append(name)
+
+    run_chains(
+        {"one": lambda: meeting.wait(), "then": step("then")}, {"two": lambda: meeting.wait()}, {"last": step("last")}
+    )
+    assert sorted(order) == ["last", "then"]
 
 
 def test_two_builds_do_a_step_one_after_the_other(capsys: pytest.CaptureFixture[str]) -> None:
