@@ -94,7 +94,7 @@ class MemoryTest {
         assertTrue("/not/there \u00e4\ud83d\ude00.onnx" in missing.message!!, missing.message)
         val bundle = TestBundle.installed
         OrtSession(bundle.file("encode.onnx"), 1).use { session ->
-            assertEquals(setOf("src_tokens", "src_mask"), session.inputs.toSet())
+            assertEquals(setOf("src_tokens", "src_mask"), session.names.inputs.toSet())
             val flat = OrtNative.newLongs(longArrayOf(5, 2), longArrayOf(2))
             val wrong = assertThrows(OrtException::class.java) { session.run(mapOf("src_tokens" to flat, "src_mask" to flat)) }
             assertEquals(2, wrong.code) // ORT_INVALID_ARGUMENT
