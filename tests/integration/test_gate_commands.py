@@ -197,7 +197,7 @@ def test_export_leaves_no_bundle_that_is_too_large(
             partial.write_bytes(b"0" * 5000)
             accept(partial)
         bounds = SimpleNamespace(model_dump=dict)
-        return SimpleNamespace(files={}, precision="fp32", bounds=bounds, parity={})
+        return SimpleNamespace(files={}, packed=None, precision="fp32", bounds=bounds, parity={})
 
     monkeypatch.setattr("export.pipeline.export_bundle", write)
     words: list[str | Path] = ["export", home / "model", "--out", tmp_path / "model.zip", "--max-size"]
