@@ -146,7 +146,8 @@ def test_compress_leaves_no_file_that_is_too_large(compress: Run, tmp_path: Path
     size = (tmp_path / "out" / "model.lnlp").stat().st_size
     assert f"file size in bytes: {size:,} found, at most 1,000 allowed" in done.err
     assert "lite-nlp compress" in done.err
-    done = compress("--force", "--max-size", str(size), "--max-macs", str(MACS))
+    # The file says how many seconds its stages took, with more digits or fewer.
+    done = compress("--force", "--max-size", str(size + 100), "--max-macs", str(MACS))
     assert done.code == 0, done.err
     assert "over budget" not in done.err
 
