@@ -255,7 +255,8 @@ def test_a_frozen_weight_never_goes_stale(change: Any, member: dict[str, Any]) -
         found = layer(x)
         fresh = build_linear(12, 8, **member)
         fresh.load_state_dict(layer.state_dict())
-        torch.testing.assert_close(found, fresh(x))
+        # Values of a hundred and more, summed in another order on some processors.
+        torch.testing.assert_close(found, fresh(x), rtol=1e-4, atol=1e-3)
         assert not torch.equal(found, before)
 
 
