@@ -38,6 +38,18 @@ def _run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
 
 
+def _run_without_torch(*words: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process that finds neither torch nor what needs it."""
+    code = (
+        "import sys\n"
+        "for name in ('torch', 'onnx', 'executorch', 'datasets', 'accelerate'):\n"
+        "    sys.modules[name] = None\n"
+        "from lite_nlp.cli.main import main\n"
+        "main()\n"
+    )
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="module")
 def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model directory with random weights."""
@@ -176,21 +188,14 @@ def test_translate_gives_the_same_text_in_every_runtime(
 def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path: Path) -> None:
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'onnx', 'executorch', 'datasets', 'accelerate'):\n"
-        "    sys.modules[name] = None\n"
-        "from lite_nlp.cli.main import main\n"
-        "main()\n"
-    )
     words = ["translate", str(exported[0]), "--runtime", "onnx", "--input", str(source)]
-    blocked = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    blocked = _run_without_torch(*words)
     assert blocked.returncode == 0, blocked.stderr
     assert blocked.stdout == _run(*words).stdout
     assert blocked.stdout.count("\n") == len(LINES)
 
     words[words.index("onnx")] = "executorch"
-    refused = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    refused = _run_without_torch(*words)
     assert refused.returncode == 1
     assert "--runtime executorch needs the executorch package and torch" in refused.stderr
 
@@ -335,15 +340,8 @@ def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_comma
     assert lite_nlp("export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--compact", "--out", path).code == 0
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'onnx', 'executorch', 'datasets', 'accelerate'):\n"
-        "    sys.modules[name] = None\n"
-        "from lite_nlp.cli.main import main\n"
-        "main()\n"
-    )
     words = ["translate", str(path), "--input", str(source)]
-    blocked = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    blocked = _run_without_torch(*words)
     assert blocked.returncode == 0, blocked.stderr
     assert blocked.stdout == lite_nlp("translate", exported[0], "--input", source).out
     assert lite_nlp("translate", path, "--input", source, "--runtime", "executorch").out == blocked.stdout

@@ -16,7 +16,7 @@ from export.bundle import describe_files, write_bundle
 from export.packing import Packing, find_parts, pack_members
 from export.runtime.bundle import Bundle, open_bundle
 from export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
-from export.runtime.recipes import SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
+from export.runtime.recipes import Packed, SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
 from lite_nlp.errors import BundleError
 from lite_nlp.files import sha256_bytes
 
@@ -45,10 +45,8 @@ def _packing(tensors: Tensors = TENSORS) -> Packing:
     return Packing(container_bytes(tensors=encoded, files={}, metadata={}), decode)
 
 
-@pytest.fixture
-def compact_path(tmp_path: Path) -> Path:
-    files, packed = pack_members(PLAIN, PACKED, _packing())
-    manifest = Manifest(
+def _manifest(files: dict[str, bytes], packed: Packed | None = None) -> Manifest:
+    return Manifest(
         name="tiny",
         versions={},
         precision="fp32",
@@ -58,6 +56,12 @@ def compact_path(tmp_path: Path) -> Path:
         files=describe_files(files),
         packed=packed,
     )
+
+
+@pytest.fixture
+def compact_path(tmp_path: Path) -> Path:
+    files, packed = pack_members(PLAIN, PACKED, _packing())
+    manifest = _manifest(files, packed)
     path = tmp_path / "tiny.zip"
     write_bundle(path, manifest=manifest, files=files)
     return path
@@ -179,15 +183,7 @@ def test_parts_in_the_manifest_are_those_of_the_format(compact_path: Path) -> No
 
 
 def test_a_plain_bundle_says_nothing_of_packing(tmp_path: Path) -> None:
-    manifest = Manifest(
-        name="tiny",
-        versions={},
-        precision="fp32",
-        vocabulary=Vocabulary(src_size=4, tgt_size=4),
-        bounds=Bounds(source=8, capacity=8, executorch_batch=2),
-        state=(),
-        files=describe_files(PLAIN),
-    )
+    manifest = _manifest(PLAIN)
     write_bundle(tmp_path / "tiny.zip", manifest=manifest, files=PLAIN)
     assert {"packed", "scores"}.isdisjoint(json.loads(manifest.to_json()))
     bundle = open_bundle(tmp_path / "tiny.zip", decode=decode)
