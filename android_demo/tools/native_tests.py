@@ -8,13 +8,13 @@ from pathlib import Path
 
 from tools.errors import BuildError
 from tools.fetch import jars
+from tools.junit import run_junit
 from tools.kotlin import compile_module, engine_jars
 from tools.layout import ANDROID, BUILD
 from tools.native import GLUE_LIBRARY, ORT_LIBRARY, build_host
 from tools.operators import list_operators
 from tools.processes import join_classpath
 from tools.shim import Machine, build_host_loader, build_shim
-from tools.suites import run_junit
 
 __all__ = ["run_host_tests", "run_native_tests"]
 

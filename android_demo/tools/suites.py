@@ -2,58 +2,19 @@
 
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.assets import list_assets
 from tools.fetch import jars, locked_files
+from tools.junit import run_junit
 from tools.kotlin import compile_module, engine_jars
 from tools.layout import ANDROID, BUILD, PACKAGE, SHARED_DATA
-from tools.processes import java_command, join_classpath, run, say
+from tools.processes import join_classpath, say
 from tools.resources import link_resources
 from tools.steps import list_files, run_step
 
-__all__ = ["run_app_tests", "run_core_tests", "run_desktop_tests", "run_junit"]
-
-
-def run_junit(
-    name: str,
-    classpath: str,
-    scan: Path,
-    *,
-    properties: Mapping[str, str],
-    selected: Sequence[str] = (),
-    heap: str = "1g",
-    options: Sequence[str] = (),
-    env: Mapping[str, str] | None = None,
-) -> None:
-    """Run the tests of a folder of classes under JUnit's console launcher.
-
-    Args:
-        name: Of the suite; its XML reports are in build/reports/NAME.
-        classpath: What the tests see, themselves included.
-        scan: Folder that is searched for tests.
-        properties: System properties that the tests read.
-        selected: Names of test classes; none means all.
-        heap: As -Xmx takes it.
-        options: More options of the virtual machine.
-        env: Variables for it, added to ours.
-
-    Raises:
-        BuildError: A test failed, or there is none.
-    """
-    defines = [f"-D{key}={value}" for key, value in properties.items()]
-    launcher = java_command(
-        join_classpath(jars("junit")) + ":" + classpath,
-        "org.junit.platform.console.ConsoleLauncher",
-        heap=heap,
-        options=[*options, *defines],
-    )
-    chosen = [f"--select-class={one}" for one in selected] or [f"--scan-classpath={scan}"]
-    include = ["--include-classname=.*"] if selected else []
-    report = ["--reports-dir", str(BUILD / "reports" / name), "--details=tree", "--disable-banner"]
-    command = [*launcher, "execute", *chosen, *include, "--fail-if-no-tests", *report]
-    run(command, what=f"the tests of {name}", cwd=ANDROID, env=env, show=True)
+__all__ = ["run_app_tests", "run_core_tests", "run_desktop_tests"]
 
 
 def run_core_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> None:
