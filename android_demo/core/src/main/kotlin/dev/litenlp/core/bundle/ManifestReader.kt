@@ -139,6 +139,7 @@ private fun readPackedMember(fields: Fields) = PackedMember(
     entry = readFileEntry(fields),
     residual = fields.string("residual"),
     parts = fields.sections("parts").map { part ->
+        if (part.has("tensor")) part.refuse("sinusoid", "nothing beside a tensor")
         val offset = part.long("offset")
         if (part.has("tensor")) {
             Part.OfTensor(offset, part.string("tensor"), part.has("transposed") && part.boolean("transposed"))
@@ -186,6 +187,11 @@ private class Fields(private val content: JSONObject, private val path: String) 
     val keys: List<String> get() = content.keys().asSequence().toList()
 
     fun has(key: String): Boolean = content.has(key)
+
+    /** Throws if the key is there. */
+    fun refuse(key: String, expected: String) {
+        if (has(key)) fail(key, expected, content.opt(key))
+    }
 
     fun string(key: String): String = content.opt(key) as? String ?: fail(key, "a string", content.opt(key))
 

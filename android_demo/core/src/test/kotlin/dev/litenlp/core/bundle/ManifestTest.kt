@@ -172,6 +172,9 @@ class ManifestTest {
             member(it).getJSONArray("parts").getJSONObject(0).put("transposed", 1)
         }
         compactRefused("parts.1.sinusoid: expected an object") { member(it).getJSONArray("parts").getJSONObject(1).remove("sinusoid") }
+        compactRefused("parts.1.sinusoid: expected nothing beside a tensor") {
+            member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding")
+        }
         compactRefused("parts.1.sinusoid.columns: expected an integer of at least 2") {
             member(it).getJSONArray("parts").getJSONObject(1).getJSONObject("sinusoid").put("columns", 1)
         }
