@@ -16,6 +16,8 @@ from tools.steps import list_files, run_step
 
 __all__ = ["run_app_tests", "run_core_tests", "run_desktop_tests"]
 
+_TEST_CORES = 4
+
 
 def run_core_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> None:
     """Tests of core: all corpora too, where a checkout has them beside it.
@@ -66,7 +68,9 @@ def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> N
         "user.timezone": "UTC",
     }
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.io")]
-    run_junit("app", classpath, tests, properties=properties, selected=selected, heap="2g", options=opened)
+    # The screens offer threads by the cores there are: the same on every machine.
+    cores = f"-XX:ActiveProcessorCount={_TEST_CORES}"
+    run_junit("app", classpath, tests, properties=properties, selected=selected, heap="2g", options=[*opened, cores])
 
 
 def _describe(bundle: Path | None) -> dict[str, str]:

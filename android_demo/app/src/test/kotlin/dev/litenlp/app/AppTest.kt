@@ -94,7 +94,7 @@ abstract class AppTest {
     }
 
     protected companion object {
-        const val PATIENCE_NANOS = 60_000_000_000L
+        const val PATIENCE_NANOS = 300_000_000_000L
         const val STEP_MS = 5L
 
         /** What the fake engines know: translations by the shipped model. */
