@@ -20,6 +20,8 @@ __all__ = ["run_arm64_tests"]
 _QEMU = "qemu-user-static"
 # What the Java virtual machine loads when it draws nothing, and the headers of the C library.
 _ARM64 = ["openjdk-17-jre-headless", "libc6", "libc6-dev", "linux-libc-dev", "libgcc-s1", "libstdc++6", "zlib1g"]
+# The processor that the product is made for: an instruction that it lacks ends the process.
+_PROCESSOR = "cortex-a72"
 _JAVA = "usr/lib/jvm/java-17-openjdk-arm64/bin/java"
 # Emulated, a decoder step takes a second or so: every so many of the golden lines, none of them the long ones.
 _EVERY_LINE = 37
@@ -42,7 +44,8 @@ def run_arm64_tests(libraries: Path | Sequence[Path], bundle: Path, *, selected:
     run_step(root, [Path(__file__)], {"packages": [_QEMU, *_ARM64]}, _unpack)
     launcher = root / "bin" / "java"
     launcher.parent.mkdir(exist_ok=True)
-    launcher.write_text(f'#!/bin/sh\nexec "{root}/usr/bin/qemu-aarch64-static" -L "{root}" "{root}/{_JAVA}" "$@"\n')
+    emulator = f'"{root}/usr/bin/qemu-aarch64-static" -cpu {_PROCESSOR} -L "{root}"'
+    launcher.write_text(f'#!/bin/sh\nexec {emulator} "{root}/{_JAVA}" "$@"\n')
     launcher.chmod(0o755)
     machine = Machine("arm64-v8a", ("clang", "--target=aarch64-linux-gnu", f"--sysroot={root}"))
     run_native_tests(

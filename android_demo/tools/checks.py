@@ -5,6 +5,7 @@ import zipfile
 from pathlib import Path
 
 from tools.api_levels import find_api_problems, find_reflection, read_allowed, read_reflecting
+from tools.atomics import find_unguarded
 from tools.class_files import read_jar
 from tools.elf import find_library_problems
 from tools.errors import BuildError
@@ -16,7 +17,14 @@ from tools.native import GLUE_LIBRARY
 from tools.processes import run
 from tools.serialized import read_signature
 
-__all__ = ["EXPECTED_PERMISSIONS", "check_package", "check_program", "find_manifest_problems", "find_packing_problems"]
+__all__ = [
+    "EXPECTED_PERMISSIONS",
+    "check_package",
+    "check_program",
+    "find_manifest_problems",
+    "find_packing_problems",
+    "find_processor_problems",
+]
 
 # All that the app asks for. Without INTERNET no text can leave the device by it.
 EXPECTED_PERMISSIONS: frozenset[str] = frozenset()
@@ -62,12 +70,29 @@ def check_package(package: Path, abi: str) -> None:
         problems += [f"{name}: expected libraries of {abi} only" for name in strangers]
         packaged = {Path(name).name for name in names}
         for name in sorted(names):
-            problems += find_library_problems(Path(name), archive.read(name), abi, packaged)
+            library = archive.read(name)
+            problems += find_library_problems(Path(name), library, abi, packaged)
+            if abi == "arm64-v8a":
+                problems += find_processor_problems(Path(name), library)
     files = [*packaged, *(path.name for path in [*engine_jars(), *jars("stdlib")])]
     unlicensed = find_unlicensed(files, {GLUE_LIBRARY}, read_components())
     problems += [f"{name}: expected a component of licenses/components.toml, found none" for name in unlicensed]
     if problems:
         raise BuildError(f"{package.name}: expected a package without such faults, found\n  " + "\n  ".join(problems))
+
+
+def find_processor_problems(path: Path, content: bytes) -> list[str]:
+    """What keeps a library for arm64 from running on the oldest processors that Android has: a line, or none.
+
+    Args:
+        path: Its path in the package.
+        content: The file.
+    """
+    found = find_unguarded(content)
+    if not found:
+        return []
+    what = f"{len(found)} atomic instructions of ARMv8.1, the first at {found[0].address:#x}"
+    return [f"{path}: expected code that runs on ARMv8.0 too, found {what}"]
 
 
 def find_manifest_problems(badging: str, tree: str) -> list[str]:

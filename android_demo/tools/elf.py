@@ -7,7 +7,14 @@ from pathlib import Path
 
 from tools.errors import BuildError
 
-__all__ = ["PLATFORM_LIBRARIES", "Library", "find_library_problems", "read_library"]
+__all__ = [
+    "PLATFORM_LIBRARIES",
+    "Library",
+    "code_sections",
+    "find_library_problems",
+    "find_symbol",
+    "read_library",
+]
 
 # The stable libraries of Android that an app may link to, as far as the app's libraries do: all others are hidden.
 PLATFORM_LIBRARIES = frozenset({"libandroid.so", "libc.so", "libdl.so", "liblog.so", "libm.so"})
@@ -16,6 +23,7 @@ _PAGE = 16384
 _MACHINES = {"arm64-v8a": 183, "x86_64": 62}
 _LOAD, _DYNAMIC, _STACK, _RELRO = 1, 2, 0x6474E551, 0x6474E552
 _EXECUTABLE = 1
+_PROGRAM, _SYMBOLS, _SECTION_EXECUTABLE = 1, 11, 4
 _NEEDED, _STRINGS, _TEXT_RELOCATIONS, _FLAGS = 1, 5, 22, 30
 _VERSIONS, _VERSION_COUNT = 0x6FFFFFFE, 0x6FFFFFFF
 _FLAG_TEXT_RELOCATIONS = 4
@@ -111,6 +119,50 @@ def _read(content: bytes) -> Library:
         needed=tuple(text(value) for tag, value in entries if tag == _NEEDED),
         versions=tuple(sorted(set(versions))),
     )
+
+
+def code_sections(content: bytes) -> list[tuple[int, int, int]]:
+    """Offset in the file, address and size in bytes of each section of code.
+
+    Args:
+        content: A library with its table of sections, which stripping leaves.
+    """
+    sections = [
+        (section[4], section[3], section[5])
+        for section in _sections(content)
+        if section[1] == _PROGRAM and section[2] & _SECTION_EXECUTABLE
+    ]
+    return sorted(sections)
+
+
+def find_symbol(content: bytes, name: str, symbol: str) -> tuple[int, int]:
+    """Address and size in bytes of what a library exports.
+
+    Args:
+        content: The library.
+        name: Of it, for errors.
+        symbol: As it is linked to.
+
+    Raises:
+        BuildError: There is no such symbol.
+    """
+    sections = _sections(content)
+    for _, kind, _, _, offset, size, link, _, _, entry_size in sections:
+        if kind != _SYMBOLS:
+            continue
+        strings = content[sections[link][4] : sections[link][4] + sections[link][5]]
+        for place in range(offset, offset + size, entry_size):
+            text, _, _, _, address, length = struct.unpack_from("<IBBHQQ", content, place)
+            if strings[text : strings.index(b"\0", text)] == symbol.encode() and length:
+                return address, length
+    raise BuildError(f"{name}: expected the symbol {symbol}, found none")
+
+
+def _sections(content: bytes) -> list[tuple[int, ...]]:
+    """Name, type, flags, address, offset, size, link, information, alignment and size of an entry of each section."""
+    (table,) = struct.unpack_from("<Q", content, 40)
+    entry_size, count = struct.unpack_from("<HH", content, 58)
+    return [struct.unpack_from("<IIQQQQIIQQ", content, table + entry_size * index) for index in range(count)]
 
 
 def find_library_problems(path: Path, content: bytes, abi: str, packaged: Collection[str]) -> list[str]:
