@@ -139,9 +139,9 @@ private fun readPackedMember(fields: Fields) = PackedMember(
     entry = readFileEntry(fields),
     residual = fields.string("residual"),
     parts = fields.sections("parts").map { part ->
-        if (part.has("tensor")) part.refuse("sinusoid", "nothing beside a tensor")
         val offset = part.long("offset")
         if (part.has("tensor")) {
+            part.refuse("sinusoid", "nothing beside a tensor")
             Part.OfTensor(offset, part.string("tensor"), part.has("transposed") && part.boolean("transposed"))
         } else {
             val table = part.section("sinusoid")
