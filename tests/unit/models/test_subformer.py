@@ -123,6 +123,18 @@ def test_safe_has_no_residual_around_a_feed_forward_that_widens() -> None:
     torch.testing.assert_close(out, layer.ffn_norm(layer.down_proj.bias).expand(2, 7, 96))
 
 
+@pytest.mark.parametrize(("embed_dim", "drops"), [(96, False), (64, True)])
+def test_safe_drops_from_its_output_only_beside_a_residual(embed_dim: int, drops: bool) -> None:
+    layer = _safe(64, embed_dim).train()
+    with torch.no_grad():
+        layer.down_proj.weight.zero_()
+        # With a residual connection, this is what is left to see.
+        layer.attention_norm.weight.zero_()
+    out = layer(torch.randn(2, 7, 64), torch.randn(7, 64), torch.ones(1, 1, 7, 7, dtype=torch.bool))
+    kept = layer.down_proj.bias + (layer.attention_norm.bias if layer.has_residual else 0)
+    assert torch.allclose(out, layer.ffn_norm(kept).expand_as(out)) is not drops
+
+
 @pytest.mark.parametrize("embedding", ["linear", "two-layer-linear", "safe"])
 def test_sources_are_scaled_by_the_tables_width_and_targets_by_the_models(embedding: str) -> None:
     model = randomized(small_config(family="subformer", embedding=embedding, embedding_dim=4))
