@@ -3,6 +3,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,23 +31,14 @@ EVERYDAY = Path(__file__).parents[2] / "lite_nlp" / "assets" / "everyday.en-de.t
 SENTENCES = [line.split("\t")[0] for line in EVERYDAY.read_text(encoding="utf-8").splitlines()]
 LINES = [*SENTENCES[:6], "", "A", "これは何ですか", "The old man is waiting for the bus. " * 20]
 MAX_SOURCE = 96
+# What a phone does not have: torch and what needs it.
+TORCH = ["torch", "onnx", "executorch", "datasets", "accelerate"]
 
 
-def _run(*words: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own."""
-    code = "from lite_nlp.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-
-
-def _run_without_torch(*words: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process that finds neither torch nor what needs it."""
-    code = (
-        "import sys\n"
-        "for name in ('torch', 'onnx', 'executorch', 'datasets', 'accelerate'):\n"
-        "    sys.modules[name] = None\n"
-        "from lite_nlp.cli.main import main\n"
-        "main()\n"
-    )
+def _run(*words: str, missing: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which does not find the packages that are missing."""
+    hide = f"import sys; sys.modules.update(dict.fromkeys({list(missing)})); "
+    code = f"{hide}from lite_nlp.cli.main import main; main()"
     return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
 
 
@@ -189,13 +181,13 @@ def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = ["translate", str(exported[0]), "--runtime", "onnx", "--input", str(source)]
-    blocked = _run_without_torch(*words)
+    blocked = _run(*words, missing=TORCH)
     assert blocked.returncode == 0, blocked.stderr
     assert blocked.stdout == _run(*words).stdout
     assert blocked.stdout.count("\n") == len(LINES)
 
     words[words.index("onnx")] = "executorch"
-    refused = _run_without_torch(*words)
+    refused = _run(*words, missing=TORCH)
     assert refused.returncode == 1
     assert "--runtime executorch needs the executorch package and torch" in refused.stderr
 
@@ -341,7 +333,7 @@ def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_comma
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = ["translate", str(path), "--input", str(source)]
-    blocked = _run_without_torch(*words)
+    blocked = _run(*words, missing=TORCH)
     assert blocked.returncode == 0, blocked.stderr
     assert blocked.stdout == lite_nlp("translate", exported[0], "--input", source).out
     assert lite_nlp("translate", path, "--input", source, "--runtime", "executorch").out == blocked.stdout
