@@ -65,15 +65,18 @@ def read_failures(reports: Path) -> list[str]:
         reports: Folder of JUnit's XML reports; without any, as after a crash, nothing is known to have failed.
 
     Returns:
-        "Class.test: type: message", in the order of the reports.
+        "Class.test: type: message", in the order of the reports; or "file: expected ..." of one that a crash cut off.
     """
     found: list[str] = []
     for file in sorted(reports.glob("*.xml")):
-        suite = ElementTree.parse(file)  # noqa: S314 - our own file
+        try:
+            suite = ElementTree.parse(file)  # noqa: S314 - our own file
+        except ElementTree.ParseError as error:
+            found.append(f"{file.name}: expected a whole report, found {error}")
+            continue
         for case in suite.iter("testcase"):
-            failures = [*case.iter("failure"), *case.iter("error")]
             place = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"
-            for failure in failures:
+            for failure in (*case.iter("failure"), *case.iter("error")):
                 said = (failure.get("type"), failure.get("message"))
                 found.append(": ".join([place, *filter(None, said)]))
     return found

@@ -42,6 +42,14 @@ def test_failures_and_errors_are_read(tmp_path: Path) -> None:
     assert read_failures(tmp_path / "missing") == []
 
 
+def test_a_report_that_a_crash_cut_off_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "TEST-half.xml").write_text(REPORT[:300])
+    (tmp_path / "TEST-one.xml").write_text(REPORT)
+    half, *whole = read_failures(tmp_path)
+    assert half.startswith("TEST-half.xml: expected a whole report, found ")
+    assert whole == FAILED
+
+
 def test_a_suite_that_fails_names_its_tests(build: Path) -> None:
     (build / "report.xml").write_text(REPORT)
     with pytest.raises(BuildError) as failure:
