@@ -10,7 +10,7 @@ from tools.debian import ensure_programs
 from tools.errors import BuildError
 from tools.fetch import fetch, read_downloads
 from tools.kotlin import MODULES, compile_module
-from tools.layout import ABIS, BUILD
+from tools.layout import ABIS, BUILD, PHONE_ABI
 from tools.model import existing_model, export_model
 from tools.native_tests import run_native_tests
 from tools.package import build_package
@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     compiling.add_argument("modules", nargs="*", metavar="MODULE", help=f"one of {', '.join(MODULES)}")
     building = commands.add_parser("apk", help="build, sign and check the package")
     abis = "instruction set (default: %(default)s)"
-    building.add_argument("--abi", choices=list(ABIS), default="arm64-v8a", help=abis)
+    building.add_argument("--abi", choices=list(ABIS), default=PHONE_ABI, help=abis)
     building.add_argument("--bundle", type=Path, help="a bundle to ship instead of the model's compact one")
     again = "build it in two other folders instead, and compare"
     building.add_argument("--check-reproducible", action="store_true", help=again)

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tools.arm64 import run_arm64_tests
 from tools.errors import BuildError
+from tools.layout import EMULATOR_ABI, PHONE_ABI
 from tools.model import export_model
 from tools.native_tests import run_host_tests, run_native_tests
 from tools.package import build_package, package_path
@@ -13,8 +14,6 @@ from tools.processes import say
 from tools.suites import run_app_tests, run_core_tests, run_desktop_tests
 
 __all__ = ["run_all_tests", "run_chains", "run_emulated_tests"]
-
-_PHONE, _EMULATOR = "arm64-v8a", "x86_64"
 
 
 def run_all_tests() -> None:
@@ -28,9 +27,9 @@ def run_all_tests() -> None:
     run_chains(
         {"app": lambda: run_app_tests(bundle)},
         {
-            "package for emulators": lambda: _build(_EMULATOR),
-            "native libraries": lambda: run_native_tests(package_path(_EMULATOR), bundle),
-            "package for phones": lambda: _build(_PHONE),
+            "package for emulators": lambda: _build(EMULATOR_ABI),
+            "native libraries": lambda: run_native_tests(package_path(EMULATOR_ABI), bundle),
+            "package for phones": lambda: _build(PHONE_ABI),
         },
         {"core": lambda: run_core_tests(bundle)},
         {"desktop": lambda: run_desktop_tests(bundle)},
@@ -44,7 +43,7 @@ def run_emulated_tests() -> None:
     Raises:
         BuildError: A test failed.
     """
-    run_arm64_tests(build_package(_PHONE), export_model())
+    run_arm64_tests(build_package(PHONE_ABI), export_model())
 
 
 def run_chains(*chains: dict[str, Callable[[], object]], at_once: int = 2) -> None:

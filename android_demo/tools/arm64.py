@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.layout import BUILD
+from tools.layout import BUILD, PHONE_ABI
 from tools.native_tests import run_native_tests
 from tools.processes import run, say
 from tools.shim import Machine
@@ -49,7 +49,7 @@ def run_arm64_tests(libraries: Path | Sequence[Path], bundle: Path, *, selected:
     emulator = f'"{root}/usr/bin/qemu-aarch64-static" -cpu {_PROCESSOR} -L "{root}"'
     launcher.write_text(f'#!/bin/sh\nexec {emulator} "{root}/{_JAVA}" "$@"\n')
     launcher.chmod(0o755)
-    machine = Machine("arm64-v8a", ("clang", "--target=aarch64-linux-gnu", f"--sysroot={root}"))
+    machine = Machine(PHONE_ABI, ("clang", "--target=aarch64-linux-gnu", f"--sysroot={root}"))
     run_native_tests(
         libraries,
         bundle,

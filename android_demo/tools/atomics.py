@@ -37,17 +37,21 @@ class Atomic:
     word: int
 
 
-def find_unguarded(content: bytes) -> list[Atomic]:
+def find_unguarded(content: bytes, name: str) -> list[Atomic]:
     """Atomic instructions of ARMv8.1 that run without the processor having been asked.
 
     Those of the compiler's own functions, which test a byte and go around them, are left out.
 
     Args:
         content: A library for arm64.
+        name: Of it, for errors.
+
+    Raises:
+        BuildError: The library is cut off or has no section of code.
     """
     found: list[Atomic] = []
-    for offset, address, size in code_sections(content):
-        words = np.frombuffer(content, "<u4", size // 4, offset)
+    for section in code_sections(content, name):
+        words = np.frombuffer(content, "<u4", section.size // 4, section.offset)
         # LDADD, LDCLR, LDEOR, LDSET, LDSMAX, LDSMIN, LDUMAX, LDUMIN and SWP; CAS; CASP.
         atomic = (words & 0x3F200C00) == 0x38200000
         atomic |= (words & 0x3FA07C00) == 0x08A07C00
@@ -56,7 +60,7 @@ def find_unguarded(content: bytes) -> list[Atomic]:
             before, after = words[max(place - 1, 0)], words[min(place + 1, len(words) - 1)]
             # cbz w16, over it; it; ret
             if before & 0xFF00001F != 0x34000010 or after != _RETURN:
-                found.append(Atomic(offset + 4 * place, address + 4 * place, int(words[place])))
+                found.append(Atomic(section.offset + 4 * place, section.address + 4 * place, int(words[place])))
     return found
 
 
@@ -69,24 +73,23 @@ def replace_unguarded(content: bytes, name: str, room: str) -> bytes:
         room: A function that nothing calls; the loops are written over it.
 
     Raises:
-        BuildError: There is no such function, it is too small, or an instruction is none of the LDADD.
+        BuildError: There is no such function, it is too small, an instruction is none of the LDADD, or the library is
+            cut off.
     """
-    start, size = find_symbol(content, name, room)
-    (place,) = (
-        offset + start - address for offset, address, length in code_sections(content) if 0 <= start - address < length
-    )
-    atomics = [one for one in find_unguarded(content) if not start <= one.address < start + size]
+    span = find_symbol(content, name, room)
     code: list[int] = []
     patched = bytearray(content)
-    for one in atomics:
-        here = start + 4 * len(code)
+    for one in find_unguarded(content, name):
+        if span.address <= one.address < span.address + span.size:
+            continue
+        here = span.address + 4 * len(code)
         struct.pack_into("<I", patched, one.offset, _branch(one.address, here))
         loop = _loop(one, name)
         code += [*loop, _branch(here + 4 * len(loop), one.address + 4)]
-    if 4 * len(code) > size:
-        raise BuildError(f"{name}: expected {room} to have room for {4 * len(code)} bytes, found {size}")
+    if 4 * len(code) > span.size:
+        raise BuildError(f"{name}: expected {room} to have room for {4 * len(code)} bytes, found {span.size}")
     # Zeros, which no processor executes, to the end of the function.
-    patched[place : place + size] = struct.pack(f"<{len(code)}I", *code).ljust(size, b"\0")
+    patched[span.offset : span.offset + span.size] = struct.pack(f"<{len(code)}I", *code).ljust(span.size, b"\0")
     return bytes(patched)
 
 

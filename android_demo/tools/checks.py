@@ -11,7 +11,7 @@ from tools.elf import find_library_problems
 from tools.errors import BuildError
 from tools.fetch import jars
 from tools.kotlin import engine_jars
-from tools.layout import DEPS, MIN_SDK, PACKAGE, TARGET_SDK
+from tools.layout import DEPS, MIN_SDK, PACKAGE, PHONE_ABI, TARGET_SDK
 from tools.licenses import find_unlicensed, read_components
 from tools.native import GLUE_LIBRARY
 from tools.processes import run
@@ -72,7 +72,7 @@ def check_package(package: Path, abi: str) -> None:
         for name in sorted(names):
             library = archive.read(name)
             problems += find_library_problems(Path(name), library, abi, packaged)
-            if abi == "arm64-v8a":
+            if abi == PHONE_ABI:
                 problems += find_processor_problems(Path(name), library)
     files = [*packaged, *(path.name for path in [*engine_jars(), *jars("stdlib")])]
     unlicensed = find_unlicensed(files, {GLUE_LIBRARY}, read_components())
@@ -88,7 +88,7 @@ def find_processor_problems(path: Path, content: bytes) -> list[str]:
         path: Its path in the package.
         content: The file.
     """
-    found = find_unguarded(content)
+    found = find_unguarded(content, path.name)
     if not found:
         return []
     what = f"{len(found)} atomic instructions of ARMv8.1, the first at {found[0].address:#x}"

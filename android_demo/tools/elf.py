@@ -10,6 +10,7 @@ from tools.errors import BuildError
 __all__ = [
     "PLATFORM_LIBRARIES",
     "Library",
+    "Span",
     "code_sections",
     "find_library_problems",
     "find_symbol",
@@ -121,22 +122,43 @@ def _read(content: bytes) -> Library:
     )
 
 
-def code_sections(content: bytes) -> list[tuple[int, int, int]]:
-    """Offset in the file, address and size in bytes of each section of code.
+@dataclasses.dataclass(frozen=True)
+class Span:
+    """A part of a library.
+
+    Attributes:
+        offset: Of its first byte in the file.
+        address: In memory, from where the library is loaded.
+        size: In bytes.
+    """
+
+    offset: int
+    address: int
+    size: int
+
+
+def code_sections(content: bytes, name: str) -> list[Span]:
+    """The sections of code, in the order of the file.
 
     Args:
         content: A library with its table of sections, which stripping leaves.
+        name: Of it, for errors.
+
+    Raises:
+        BuildError: The library is cut off or has no such section.
     """
-    sections = [
-        (section[4], section[3], section[5])
-        for section in _sections(content)
-        if section[1] == _PROGRAM and section[2] & _SECTION_EXECUTABLE
+    found = [
+        Span(offset, address, size)
+        for _, kind, flags, address, offset, size, *_ in _sections(content, name)
+        if kind == _PROGRAM and flags & _SECTION_EXECUTABLE
     ]
-    return sorted(sections)
+    if not found:
+        raise BuildError(f"{name}: expected sections of code, found none")
+    return sorted(found, key=lambda span: span.offset)
 
 
-def find_symbol(content: bytes, name: str, symbol: str) -> tuple[int, int]:
-    """Address and size in bytes of what a library exports.
+def find_symbol(content: bytes, name: str, symbol: str) -> Span:
+    """What a library exports under a name.
 
     Args:
         content: The library.
@@ -144,25 +166,28 @@ def find_symbol(content: bytes, name: str, symbol: str) -> tuple[int, int]:
         symbol: As it is linked to.
 
     Raises:
-        BuildError: There is no such symbol.
+        BuildError: There is no such symbol, or the library is cut off.
     """
-    sections = _sections(content)
+    sections = _sections(content, name)
     for _, kind, _, _, offset, size, link, _, _, entry_size in sections:
         if kind != _SYMBOLS:
             continue
         strings = content[sections[link][4] : sections[link][4] + sections[link][5]]
         for place in range(offset, offset + size, entry_size):
-            text, _, _, _, address, length = struct.unpack_from("<IBBHQQ", content, place)
+            text, _, _, section, address, length = struct.unpack_from("<IBBHQQ", content, place)
             if strings[text : strings.index(b"\0", text)] == symbol.encode() and length:
-                return address, length
+                return Span(sections[section][4] + address - sections[section][3], address, length)
     raise BuildError(f"{name}: expected the symbol {symbol}, found none")
 
 
-def _sections(content: bytes) -> list[tuple[int, ...]]:
+def _sections(content: bytes, name: str) -> list[tuple[int, ...]]:
     """Name, type, flags, address, offset, size, link, information, alignment and size of an entry of each section."""
-    (table,) = struct.unpack_from("<Q", content, 40)
-    entry_size, count = struct.unpack_from("<HH", content, 58)
-    return [struct.unpack_from("<IIQQQQIIQQ", content, table + entry_size * index) for index in range(count)]
+    try:
+        (table,) = struct.unpack_from("<Q", content, 40)
+        entry_size, count = struct.unpack_from("<HH", content, 58)
+        return [struct.unpack_from("<IIQQQQIIQQ", content, table + entry_size * index) for index in range(count)]
+    except struct.error as error:
+        raise BuildError(f"{name}: expected a whole ELF file, found one cut off ({error})") from error
 
 
 def find_library_problems(path: Path, content: bytes, abi: str, packaged: Collection[str]) -> list[str]:

@@ -7,9 +7,11 @@ __all__ = [
     "ANDROID",
     "BUILD",
     "DEPS",
+    "EMULATOR_ABI",
     "MAX_APK_BYTES",
     "MIN_SDK",
     "PACKAGE",
+    "PHONE_ABI",
     "ROOT",
     "SHARED_DATA",
     "TARGET_SDK",
@@ -31,5 +33,6 @@ MIN_SDK = 26
 TARGET_SDK = 35
 # Bytes (1000-based megabytes) that the signed APK may have.
 MAX_APK_BYTES = 20_000_000
+PHONE_ABI, EMULATOR_ABI = "arm64-v8a", "x86_64"
 # Android's name of an instruction set = clang's target.
-ABIS = {"arm64-v8a": "aarch64-linux-android26", "x86_64": "x86_64-linux-android26"}
+ABIS = {PHONE_ABI: "aarch64-linux-android26", EMULATOR_ABI: "x86_64-linux-android26"}

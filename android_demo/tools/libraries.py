@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tools.atomics import replace_unguarded
 from tools.fetch import locked_files
-from tools.layout import ABIS, ANDROID, BUILD, DEPS, TOOLS
+from tools.layout import ABIS, ANDROID, BUILD, DEPS, PHONE_ABI, TOOLS
 from tools.native import GLUE_LIBRARY, build_android
 from tools.processes import say
 from tools.steps import list_files, run_step
@@ -12,8 +12,7 @@ from tools.steps import list_files, run_step
 __all__ = ["collect_libraries"]
 
 _UNPACKED = DEPS / "unpacked"
-_ARM64 = "arm64-v8a"
-# The largest function of the ExecuTorch library that nothing in the app calls: speech recognition.
+# A large function of the ExecuTorch library that nothing in the app calls: speech recognition.
 _UNUSED = "Java_org_pytorch_executorch_extension_asr_AsrModule_nativeTranscribe"
 
 
@@ -37,7 +36,7 @@ def collect_libraries(abi: str) -> list[Path]:
     onnx_runtime = _UNPACKED / "siteed-sherpa-onnx.rn" / "android/src/main/jniLibs" / abi / "libonnxruntime.so"
     executorch = _UNPACKED / "react-native-executorch/third-party/android/libs/executorch" / abi / "libexecutorch.so"
     fbjni = _UNPACKED / "fbjni" / "jni" / abi
-    libraries = [onnx_runtime, _make_portable(executorch) if abi == _ARM64 else executorch, output / GLUE_LIBRARY]
+    libraries = [onnx_runtime, _make_portable(executorch) if abi == PHONE_ABI else executorch, output / GLUE_LIBRARY]
     libraries += [fbjni / "libfbjni.so", fbjni / "libc++_shared.so"]
     return sorted(libraries, key=lambda path: path.name)
 
@@ -49,5 +48,5 @@ def _make_portable(library: Path) -> Path:
     def make(file: Path) -> None:
         file.write_bytes(replace_unguarded(library.read_bytes(), library.name, _UNUSED))
 
-    run_step(output, [library, TOOLS / "atomics.py"], {"room": _UNUSED}, make)
+    run_step(output, [library, TOOLS / "atomics.py", TOOLS / "elf.py"], {"room": _UNUSED}, make)
     return output

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.elf import find_library_problems
 from tools.errors import BuildError
-from tools.layout import ABIS, ANDROID, DEPS
+from tools.layout import ABIS, ANDROID, DEPS, PHONE_ABI
 from tools.processes import run
 
 __all__ = ["GLUE_LIBRARY", "NATIVE", "build_android", "build_host", "java_headers"]
@@ -62,7 +62,7 @@ def build_android(abi: str, out_dir: Path) -> Path:
     """
     target = f"--target={ABIS[abi]}"
     freestanding = ["-ffreestanding", "-nostdlibinc", f"-I{NATIVE / 'include'}"]
-    if abi == "arm64-v8a":
+    if abi == PHONE_ABI:
         # The out-of-line versions are in a library of the compiler's that is not linked.
         freestanding.append("-mno-outline-atomics")
     library = out_dir / GLUE_LIBRARY

@@ -7,7 +7,7 @@ from pathlib import Path
 from tools.archive import Entry, write_zip
 from tools.assets import list_assets
 from tools.checks import check_package, check_program
-from tools.layout import BUILD, MAX_APK_BYTES
+from tools.layout import BUILD, MAX_APK_BYTES, PHONE_ABI
 from tools.libraries import collect_libraries
 from tools.model import export_model
 from tools.processes import say
@@ -19,15 +19,13 @@ from tools.steps import digest_file
 
 __all__ = ["build_package", "package_path"]
 
-_DEFAULT_ABI = "arm64-v8a"
-
 
 def package_path(abi: str, folder: Path = BUILD) -> Path:
     """Where the package for an instruction set is written; that for phones has the plain name."""
-    return folder / ("lite-nlp-demo.apk" if abi == _DEFAULT_ABI else f"lite-nlp-demo-{abi}.apk")
+    return folder / ("lite-nlp-demo.apk" if abi == PHONE_ABI else f"lite-nlp-demo-{abi}.apk")
 
 
-def build_package(abi: str = _DEFAULT_ABI, bundle: Path | None = None) -> Path:
+def build_package(abi: str = PHONE_ABI, bundle: Path | None = None) -> Path:
     """Build, sign and check the package.
 
     Args:
@@ -55,7 +53,7 @@ def build_package(abi: str = _DEFAULT_ABI, bundle: Path | None = None) -> Path:
         plain = {entry.name: len(entry.content) for entry in entries}
         parts = list_parts(packed, plain, signed.stat().st_size)
         check_package(signed, abi)
-        if abi == _DEFAULT_ABI:
+        if abi == PHONE_ABI:
             check_size(parts, MAX_APK_BYTES)
         signed.rename(target)
     digest = digest_file(target)

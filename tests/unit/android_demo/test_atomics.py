@@ -159,7 +159,7 @@ def test_each_has_a_loop_of_its_own_and_nothing_else_changes() -> None:
     assert struct.unpack_from("<I", patched, TEXT + 4)[0] == NOTHING
     # What is left of the function cannot be executed.
     assert patched[TEXT + 4 * (len(code) + 20) : TEXT + 4 * (len(code) + ROOM)] == bytes(4 * (ROOM - 20))
-    assert find_unguarded(patched) == []
+    assert find_unguarded(patched, "libx.so") == []
 
 
 GUARD = 0x34000050  # cbz w16, over the next two
@@ -183,7 +183,7 @@ GUARD = 0x34000050  # cbz w16, over the next two
 )
 def test_what_only_newer_processors_run_is_found(code: Sequence[int], count: int) -> None:
     content = library(code)
-    assert len(find_unguarded(content)) == count
+    assert len(find_unguarded(content, "libx.so")) == count
     problems = find_processor_problems(Path("lib/arm64-v8a/libx.so"), content)
     assert len(problems) == min(count, 1)
 
@@ -217,5 +217,18 @@ def test_instructions_in_the_unused_function_need_no_loop() -> None:
     content = bytearray(library([RETURN]))
     struct.pack_into("<I", content, TEXT + 8, ldadd(9, 8, 8))
     patched = replace_unguarded(bytes(content), "libx.so", "unused")
-    assert find_unguarded(patched) == []
+    assert find_unguarded(patched, "libx.so") == []
     assert struct.unpack_from("<I", patched, TEXT)[0] == RETURN
+
+
+@pytest.mark.parametrize("keep", [30, 61, -1])
+def test_a_library_that_is_cut_off_is_refused(keep: int) -> None:
+    with pytest.raises(BuildError, match=r"libx\.so: expected a whole ELF file, found one cut off"):
+        find_unguarded(library([RETURN])[:keep], "libx.so")
+
+
+def test_a_library_without_sections_is_not_taken_for_a_good_one() -> None:
+    content = bytearray(library([ldadd(0, 0, 1), RETURN]))
+    struct.pack_into("<H", content, 60, 0)
+    with pytest.raises(BuildError, match=r"libx\.so: expected sections of code, found none"):
+        find_processor_problems(Path("lib/arm64-v8a/libx.so"), bytes(content))
