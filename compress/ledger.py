@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from compress.container import read_container, write_container
-from compress.encoding import EncodedTensor
-from compress.stages import model_tensors
+from lite_nlp.compress.lnlp.container import read_container, write_container
+from lite_nlp.compress.lnlp.encodings import EncodedTensor
+from lite_nlp.compress.stages import model_tensors
 
 __all__ = ["Ledger", "Metric", "StageRow", "Task"]
 

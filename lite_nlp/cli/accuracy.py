@@ -10,18 +10,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from lite_nlp.cli.console import out, print_json, progress_bar
-from lite_nlp.errors import DataError, RuntimeUnavailableError
-from lite_nlp.files import check_output, write_text
+from lite_nlp.core.errors import DataError, RuntimeUnavailableError
+from lite_nlp.core.files import check_output, write_text
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from torch import nn
 
-    from lite_nlp.cli.model_source import LoadedModel
-    from lite_nlp.data.labelled import LabelledDirectory, LabelledSplit
-    from lite_nlp.evaluation.accuracy import AccuracyScores
-    from lite_nlp.models.config import Config
+    from lite_nlp.artifacts.models import LoadedModel
+    from lite_nlp.config.preset import Config
+    from lite_nlp.data.labelled.directory import LabelledDirectory, LabelledSplit
+    from lite_nlp.tasks.classification.scores import AccuracyScores
 
 __all__ = ["check_fit", "evaluate_classifier", "score_classifier"]
 
@@ -65,8 +65,8 @@ def evaluate_classifier(
         ) from error
     import numpy as np
 
-    from lite_nlp.cli.model_source import load_model
-    from lite_nlp.data.labelled import open_labelled
+    from lite_nlp.artifacts.models import load_model
+    from lite_nlp.data.labelled.directory import open_labelled
     from lite_nlp.models.build import as_classifier
 
     if output is not None:
@@ -153,8 +153,8 @@ def score_classifier(
     """
     import numpy as np
 
-    from lite_nlp.evaluation.accuracy import score_classifications
-    from lite_nlp.evaluation.classification import predict_labels
+    from lite_nlp.tasks.classification.predict import predict_labels
+    from lite_nlp.tasks.classification.scores import score_classifications
 
     predicted = predict_labels(
         model, examples, batch_tokens=_BATCH_TOKENS, max_tokens=_longest(config), on_progress=on_progress

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lite_nlp.artifacts.models import list_shipped, read_config, resolve_source
 from lite_nlp.cli.console import err, out, print_json
 from lite_nlp.cli.gate import (
     MAX_MACS,
@@ -26,16 +27,15 @@ from lite_nlp.cli.gate import (
     TgtLenOption,
     read_limits,
 )
-from lite_nlp.cli.model_source import list_shipped, read_config, resolve_source
 from lite_nlp.configs import list_presets
-from lite_nlp.errors import BundleError, ConfigError
-from lite_nlp.files import check_output, write_text
+from lite_nlp.core.errors import BundleError, ConfigError
+from lite_nlp.core.files import check_output, write_text
 
 if TYPE_CHECKING:
-    from lite_nlp.budget.columns import GraphColumns
-    from lite_nlp.budget.papers import ParameterCount
-    from lite_nlp.budget.report import BudgetReport
-    from lite_nlp.models.config import Config
+    from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.budget.reporting.papers import ParameterCount
+    from lite_nlp.budget.reporting.report import BudgetReport
+    from lite_nlp.config.preset import Config
 
 __all__ = ["budget"]
 
@@ -93,11 +93,11 @@ def budget(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count parameters and Mult-Adds per part and hold them against the mobile budget."""
-    from lite_nlp.budget.advice import advise, describe_excess
-    from lite_nlp.budget.formulas import count_model
-    from lite_nlp.budget.limits import check_budget
-    from lite_nlp.budget.papers import conformance
-    from lite_nlp.budget.report import BudgetReport
+    from lite_nlp.budget.closed_form.formulas import count_model
+    from lite_nlp.budget.gate.advice import advise, describe_excess
+    from lite_nlp.budget.gate.limits import check_budget
+    from lite_nlp.budget.reporting.papers import conformance
+    from lite_nlp.budget.reporting.report import BudgetReport
 
     if papers:
         if target is not None or html is not None or check:
@@ -147,14 +147,14 @@ def budget(
 
 def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
     if html is not None:
-        from lite_nlp.budget.html import render_page
+        from lite_nlp.budget.reporting.html import render_page
 
         write_text(html, render_page(report))
         err.print(f"wrote {html}", markup=False, soft_wrap=True)
     if as_json:
         print_json(report.to_json())
     else:
-        from lite_nlp.budget.tables import budget_tables
+        from lite_nlp.budget.reporting.tables import budget_tables
 
         out.print(budget_tables(report))
 
@@ -163,9 +163,9 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
     """The work of a bundle's graphs, counted again as far as the installed packages allow; None if nothing is known."""
     if counted.bundle is None:
         return None
-    from export.bundle_graphs import read_graphs
-    from lite_nlp.budget.columns import GraphColumns
-    from lite_nlp.cli.bundle_source import open_any_bundle
+    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.export.counting.bundle import read_graphs
 
     model = None
     if importlib.util.find_spec("torch") is not None:
@@ -183,7 +183,7 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
 
 def _paper_counts(config: "Config") -> "ParameterCount":
     """How the paper counts parameters whose row the config reproduces; like Lite Transformer if it reproduces none."""
-    from lite_nlp.budget.papers import read_published
+    from lite_nlp.budget.reporting.papers import read_published
 
     published = read_published()
     titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
@@ -194,14 +194,14 @@ def _paper_counts(config: "Config") -> "ParameterCount":
 
 
 def _show_papers(*, as_json: bool) -> None:
-    from lite_nlp.budget.papers import conformance
+    from lite_nlp.budget.reporting.papers import conformance
 
     cells = conformance()
     if as_json:
         verdicts = Counter(cell.verdict for cell in cells)
         print_json({"verdicts": dict(verdicts), "cells": [cell.to_json() for cell in cells]})
     else:
-        from lite_nlp.budget.tables import papers_tables
+        from lite_nlp.budget.reporting.tables import papers_tables
 
         out.print(papers_tables(cells))
 
@@ -223,7 +223,7 @@ def _read_target(target: str | None, overrides: Sequence[str]) -> _Target:
         ConfigError: If it names nothing, or an override is wrong.
         LiteNlpError: If the model it names is damaged.
     """
-    from lite_nlp.models.config import load_config
+    from lite_nlp.config.preset import load_config
 
     if target is not None and (target in list_presets() or Path(target).suffix == ".toml"):
         preset = target if target in list_presets() and not overrides else None

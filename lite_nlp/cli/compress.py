@@ -1,17 +1,15 @@
 """``lite-nlp compress``: sensitivity, pruning, k-means, entropy coding; the ledger."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.progress import Progress, TaskID
 from rich.table import Table
 
-from lite_nlp.cli.console import out, print_json, progress_bar
+from lite_nlp.cli.console import ProgressBars, out, print_json
 from lite_nlp.cli.gate import (
     MAX_MACS,
     MAX_PARAMS,
@@ -29,16 +27,16 @@ from lite_nlp.cli.gate import (
 )
 from lite_nlp.cli.quantities import parse_size
 from lite_nlp.cli.translator_source import ModelArgument, ThreadsOption
-from lite_nlp.files import atomic_directory, check_output
+from lite_nlp.core.files import atomic_directory, check_output
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from compress.ledger import StageRow, Task
-    from compress.pipeline import Finetuning
-    from lite_nlp.cli.guidance import Guidance
-    from lite_nlp.cli.model_source import LoadedModel
+    from lite_nlp.artifacts.models import LoadedModel
+    from lite_nlp.compress.ledger import StageRow, Task
+    from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.models.build import Model
+    from lite_nlp.tasks.calibration import Guidance
 
 __all__ = ["compress"]
 
@@ -119,8 +117,8 @@ def compress(
 
     import torch
 
-    from compress.pipeline import CompressionOptions, compress_model
-    from lite_nlp.cli.model_source import load_model, read_config, resolve_source
+    from lite_nlp.artifacts.models import load_model, read_config, resolve_source
+    from lite_nlp.compress.pipeline import CompressionOptions, compress_model
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -129,7 +127,7 @@ def compress(
     if structured_ffn is None:
         enforce_budget(loaded.config.model, gate, target=named)
     else:
-        from lite_nlp.cli.shrinking import check_shrinkable
+        from lite_nlp.tasks.shrinking import check_shrinkable
 
         check_shrinkable(loaded)
     guidance = _guidance(loaded, data)
@@ -139,7 +137,7 @@ def compress(
         target_ratio=target_ratio,
         max_loss=max_loss,
     )
-    with atomic_directory(out_directory, force=force) as directory, _reporting() as report:
+    with atomic_directory(out_directory, force=force) as directory, ProgressBars() as report:
         rows = compress_model(
             loaded.model,
             out=directory,
@@ -160,35 +158,6 @@ def compress(
         _print_ledger(loaded.name, guidance, out_directory, rows)
 
 
-class _Report:
-    """Shows the task under way as a progress bar; finished ones stay above it."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task: TaskID | None = None
-
-    def start(self, task: str, total: int | None) -> None:
-        self.finish()
-        self._task = self._progress.add_task(task, total=total)
-
-    def advance(self) -> None:
-        if self._task is not None:
-            self._progress.advance(self._task)
-
-    def finish(self) -> None:
-        if self._task is not None:
-            done = self._progress.tasks[self._task].completed
-            self._progress.update(self._task, total=max(done, 1), completed=max(done, 1))
-
-
-@contextmanager
-def _reporting() -> Iterator[_Report]:
-    with progress_bar() as progress:
-        report = _Report(progress)
-        yield report
-        report.finish()
-
-
 def _guidance(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     """What the data, of the kind that the model's architecture is for, has for compression.
 
@@ -198,28 +167,28 @@ def _guidance(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     """
     architecture = loaded.config.model.architecture
     if architecture == "encoder-decoder":
-        from lite_nlp.cli.calibration import guide_by_pairs
+        from lite_nlp.tasks.translation.calibration import guide_by_pairs
 
         return guide_by_pairs(loaded, data)
     if architecture == "language-model":
         if data is None:
             raise typer.BadParameter("a language model is compressed by running text: --data is required")
-        from lite_nlp.cli.calibration_text import guide_by_text
+        from lite_nlp.tasks.language_modelling.calibration import guide_by_text
 
         return guide_by_text(loaded, data)
     if data is None:
         raise typer.BadParameter("a classifier is compressed by labelled examples: --data is required")
-    from lite_nlp.cli.calibration_labels import guide_by_labels
+    from lite_nlp.tasks.classification.calibration import guide_by_labels
 
     return guide_by_labels(loaded, data)
 
 
-def _task(loaded: "LoadedModel", guidance: "Guidance", report: _Report, gate: Gate) -> "Task":
+def _task(loaded: "LoadedModel", guidance: "Guidance", report: ProgressBars, gate: Gate) -> "Task":
     """The callbacks by which compression, which knows no task, reaches this one."""
-    from compress.ledger import Task
-    from lite_nlp.budget.formulas import count_model
-    from lite_nlp.cli.guidance import divergence_from
-    from lite_nlp.cli.model_source import load_model
+    from lite_nlp.artifacts.models import load_model
+    from lite_nlp.budget.closed_form.formulas import count_model
+    from lite_nlp.compress.ledger import Task
+    from lite_nlp.tasks.calibration import divergence_from
 
     def count_macs(model: Any) -> int:
         src_len, tgt_len = gate.lengths(model.config)
@@ -237,7 +206,7 @@ def _task(loaded: "LoadedModel", guidance: "Guidance", report: _Report, gate: Ga
 
 
 def _embedded_files(loaded: "LoadedModel", model: Any) -> dict[str, bytes]:
-    from lite_nlp.models.config import dump_config
+    from lite_nlp.config.preset import dump_config
 
     config = loaded.config.model_copy(update={"model": model.config})
     # Scores that came with the model are those from before compression, and must not pass for the file's own.
@@ -255,9 +224,9 @@ def _embedded_files(loaded: "LoadedModel", model: Any) -> dict[str, bytes]:
 def _finetuning(loaded: "LoadedModel", guidance: "Guidance", steps: int | None) -> "Finetuning":
     import copy
 
-    from compress.finetune import FinetuneOptions
-    from compress.pipeline import Finetuning
-    from lite_nlp.cli.guidance import distillation_loss
+    from lite_nlp.compress.finetune import FinetuneOptions
+    from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.tasks.calibration import distillation_loss
 
     steps = steps or guidance.tuning_steps
     return Finetuning(
@@ -270,7 +239,7 @@ def _finetuning(loaded: "LoadedModel", guidance: "Guidance", steps: int | None) 
 
 def _shrinking(loaded: "LoadedModel", fraction: float, gate: Gate, named: str) -> "Callable[[nn.Module], Model]":
     """Structured pruning, with the smaller model held against the budget in place of the original."""
-    from lite_nlp.cli.shrinking import shrink_feed_forward
+    from lite_nlp.tasks.shrinking import shrink_feed_forward
 
     def shrink(model: "nn.Module") -> "Model":
         smaller = shrink_feed_forward(loaded, model, fraction)

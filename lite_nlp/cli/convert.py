@@ -8,12 +8,12 @@ import typer
 
 from lite_nlp.cli.console import out, print_json
 from lite_nlp.cli.translator_source import ModelArgument
-from lite_nlp.files import atomic_directory, check_output
+from lite_nlp.core.files import atomic_directory, check_output
 
 if TYPE_CHECKING:
-    from lite_nlp.cli.model_source import LoadedModel
+    from lite_nlp.artifacts.models import LoadedModel
+    from lite_nlp.config.preset import Config
     from lite_nlp.models.build import Model
-    from lite_nlp.models.config import Config
     from lite_nlp.models.conversion import Conversion
 
 __all__ = ["app"]
@@ -77,9 +77,9 @@ def t2r(
                 )
     check_output(out_directory, force=force)
 
-    from lite_nlp.cli.model_source import load_model
+    from lite_nlp.artifacts.directory import save_model_directory
+    from lite_nlp.artifacts.models import load_model
     from lite_nlp.models.conversion import Conversion, convert_config, convert_model
-    from lite_nlp.models.directory import save_model_directory
 
     loaded = load_model(model)
     default = 0 if feature_map is FeatureMapName.ELU else feature_size or _FEATURE_SIZE

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 from rich.table import Table
 
+from lite_nlp.artifacts.models import read_config, resolve_source
 from lite_nlp.cli.accuracy import evaluate_classifier
 from lite_nlp.cli.console import out, print_json, progress_bar
-from lite_nlp.cli.model_source import read_config, resolve_source
 from lite_nlp.cli.perplexity import evaluate_language_model
 from lite_nlp.cli.translator_source import (
     BatchOption,
@@ -31,12 +31,12 @@ from lite_nlp.cli.translator_source import (
     ThreadsOption,
     open_translator,
 )
-from lite_nlp.errors import DataError, RuntimeUnavailableError
-from lite_nlp.files import check_output, write_text
+from lite_nlp.core.errors import DataError, RuntimeUnavailableError
+from lite_nlp.core.files import check_output, write_text
 
 if TYPE_CHECKING:
-    from lite_nlp.evaluation.rouge import RougeScores
-    from lite_nlp.evaluation.translation import Scores
+    from lite_nlp.tasks.translation.bleu import Scores
+    from lite_nlp.tasks.translation.rouge import RougeScores
 
 __all__ = ["Metric", "evaluate"]
 
@@ -181,10 +181,10 @@ def _scorer(metric: Metric, *, lowercase: bool) -> "Callable[[list[str], list[st
         raise typer.BadParameter("--lowercase does not go with ROUGE, which never regards case.")
     try:
         if metric is Metric.ROUGE:
-            from lite_nlp.evaluation.rouge import score_summaries
+            from lite_nlp.tasks.translation.rouge import score_summaries
 
             return score_summaries
-        from lite_nlp.evaluation.translation import score_translations
+        from lite_nlp.tasks.translation.bleu import score_translations
     except ModuleNotFoundError as error:
         raise RuntimeUnavailableError(
             f"evaluate: needs {error.name}, which is not installed; expected the extra lite-nlp[train]"
@@ -197,7 +197,7 @@ def _read_test_set(
 ) -> _TestSet:
     """The texts that the options name, which must be either those of a data directory or those of two files."""
     if data is not None and source is None and reference is None:
-        from lite_nlp.data.corpus import open_data
+        from lite_nlp.data.pairs.directory import open_data
 
         name = split or "test"
         directory = open_data(data)

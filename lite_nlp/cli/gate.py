@@ -12,8 +12,8 @@ from lite_nlp.cli.console import err
 from lite_nlp.cli.quantities import parse_count, parse_size
 
 if TYPE_CHECKING:
-    from lite_nlp.budget.limits import CountParams, Limits
-    from lite_nlp.models.config import ModelConfig
+    from lite_nlp.budget.gate.limits import CountParams, Limits
+    from lite_nlp.config.preset import ModelConfig
 
 __all__ = [
     "MAX_MACS",
@@ -124,7 +124,7 @@ def read_limits(
     Raises:
         typer.BadParameter: If one is no count, no size or no convention.
     """
-    from lite_nlp.budget.limits import Limits
+    from lite_nlp.budget.gate.limits import Limits
 
     return Limits(
         max_macs=parse_count(max_macs),
@@ -175,9 +175,9 @@ def _enforce(
     bundle: bool = False,
     quiet: bool = False,
 ) -> None:
-    from lite_nlp.budget.advice import advise, describe_excess
-    from lite_nlp.budget.formulas import count_model
-    from lite_nlp.budget.limits import check_budget
+    from lite_nlp.budget.closed_form.formulas import count_model
+    from lite_nlp.budget.gate.advice import advise, describe_excess
+    from lite_nlp.budget.gate.limits import check_budget
 
     src_len, tgt_len = gate.lengths(model)
     count = count_model(model, src_len=src_len, tgt_len=tgt_len)

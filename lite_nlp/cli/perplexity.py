@@ -9,14 +9,14 @@ import typer
 from rich.table import Table
 
 from lite_nlp.cli.console import out, print_json, progress_bar
-from lite_nlp.errors import DataError, RuntimeUnavailableError
+from lite_nlp.core.errors import DataError, RuntimeUnavailableError
 
 if TYPE_CHECKING:
-    from lite_nlp.cli.model_source import LoadedModel
-    from lite_nlp.data.running_text import TextDirectory, TextSplitInfo, TokenStream
-    from lite_nlp.evaluation.perplexity import TextScores
-    from lite_nlp.models.config import Config
+    from lite_nlp.artifacts.models import LoadedModel
+    from lite_nlp.config.preset import Config
+    from lite_nlp.data.text.directory import TextDirectory, TextSplitInfo, TokenStream
     from lite_nlp.models.language_model import LanguageModel
+    from lite_nlp.tasks.language_modelling.scores import TextScores
 
 __all__ = ["check_vocabulary", "evaluate_language_model", "score_language_model"]
 
@@ -53,8 +53,8 @@ def evaluate_language_model(
         raise RuntimeUnavailableError(
             "evaluate: a language model needs torch, which is not installed; expected the extra lite-nlp[train]"
         ) from error
-    from lite_nlp.cli.model_source import load_model
-    from lite_nlp.data.running_text import open_running_text
+    from lite_nlp.artifacts.models import load_model
+    from lite_nlp.data.text.directory import open_running_text
     from lite_nlp.models.build import as_language_model
 
     directory, name = open_running_text(data), split or "test"
@@ -117,7 +117,7 @@ def score_language_model(
     Raises:
         DataError: If the window is longer than the model reads, or the context leaves nothing to score.
     """
-    from lite_nlp.evaluation.perplexity import score_text
+    from lite_nlp.tasks.language_modelling.scores import score_text
 
     positions = config.model.max_positions
     window = min(config.training.block_tokens, positions) if window is None else window

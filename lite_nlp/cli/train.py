@@ -20,12 +20,12 @@ from lite_nlp.cli.gate import (
     enforce_budget,
     read_limits,
 )
-from lite_nlp.cli.tasks import TrainingData, fit_vocabulary, open_training_data
-from lite_nlp.errors import TrainingError
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.tasks.registry import TrainingData, fit_vocabulary, open_training_data
 
 if TYPE_CHECKING:
+    from lite_nlp.config.preset import Config
     from lite_nlp.models.build import Model
-    from lite_nlp.models.config import Config
 
 __all__ = ["train"]
 
@@ -65,7 +65,7 @@ def train(
         raise typer.BadParameter("--vectors and --init-from both say what the embeddings are: expected one of them")
     limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params)
     gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
-    from lite_nlp.models.config import load_config
+    from lite_nlp.config.preset import load_config
 
     loaded = load_config(config, overrides or ())
     opened = open_training_data(data, loaded, vectors=vectors)
@@ -128,7 +128,7 @@ def _train(
 
 def _initial_weights(source: str, config: "Config", data: TrainingData) -> dict[str, Any]:
     """The weights of ``source``, if it is the same model but for dropout and reads the same tokens as the data."""
-    from lite_nlp.cli.model_source import load_model
+    from lite_nlp.artifacts.models import load_model
 
     loaded = load_model(source)
     if loaded.tokenizer.to_json() != data.tokenizer.to_json():

@@ -24,7 +24,7 @@ from lite_nlp.cli.translator_source import (
     ThreadsOption,
     open_translator,
 )
-from lite_nlp.files import atomic_file, check_output
+from lite_nlp.core.files import atomic_file, check_output
 
 __all__ = ["translate"]
 

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from lite_nlp.cli.console import err
-from lite_nlp.cli.model_source import Source, load_model, resolve_source
-from lite_nlp.errors import RuntimeUnavailableError
-from lite_nlp.evaluation.latency_device import usable_cores
+from lite_nlp.artifacts.models import Source, load_model, resolve_source
+from lite_nlp.cli.console import warn
+from lite_nlp.core.errors import RuntimeUnavailableError
+from lite_nlp.export.runtime.device import usable_cores
 
 if TYPE_CHECKING:
+    from lite_nlp.config.preset import Config, DecodingConfig
     from lite_nlp.decoding.search import SearchOptions, StepModel
     from lite_nlp.decoding.translate import TextCodec, Translator
-    from lite_nlp.models.config import Config, DecodingConfig
 
 __all__ = [
     "BatchOption",
@@ -33,7 +33,6 @@ __all__ = [
     "ThreadsOption",
     "longest_input",
     "open_translator",
-    "warn",
 ]
 
 #: Longest source in tokens given to a model at once; models are trained on sentences, not on pages.
@@ -174,8 +173,8 @@ def open_translator(
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         LiteNlpError: If the model is missing or damaged.
     """
+    from lite_nlp.config.preset import DecodingConfig
     from lite_nlp.decoding.translate import Translator
-    from lite_nlp.models.config import DecodingConfig
 
     resolved = resolve_source(source)
     chosen = runtime or (Runtime.ONNX if resolved.kind == "bundle" else Runtime.TORCH)
@@ -212,11 +211,6 @@ def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "S
     )
 
 
-def warn(message: str) -> None:
-    """Print a warning to stderr."""
-    err.print(f"warning: {message}", markup=False, soft_wrap=True)
-
-
 def _open_torch(source: str | None, resolved: Source, threads: int) -> _Engine:
     if resolved.kind == "bundle":
         raise RuntimeUnavailableError(
@@ -245,10 +239,10 @@ def _open_bundle(resolved: Source, runtime: Runtime, threads: int) -> _Engine:
             f"{resolved.path}: --runtime {runtime} needs a bundle .zip made by `lite-nlp export`, found a model "
             f"{resolved.kind}"
         )
-    from export.runtime.engines import create_engine
-    from lite_nlp.cli.bundle_source import open_any_bundle
+    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.config.preset import parse_config
     from lite_nlp.data.tokenizer import Tokenizer
-    from lite_nlp.models.config import parse_config
+    from lite_nlp.export.runtime.engine import create_engine
 
     bundle = open_any_bundle(resolved.path)
     engine = create_engine(bundle, runtime=str(runtime), threads=threads)

@@ -11,9 +11,9 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams
-from lite_nlp.errors import ConfigError
 
 __all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search"]
 

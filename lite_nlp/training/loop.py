@@ -12,9 +12,9 @@ from accelerate import Accelerator
 from rich.console import Console
 from torch import nn
 
-from lite_nlp.errors import TrainingError
-from lite_nlp.files import sha256_bytes
-from lite_nlp.models.config import Config
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.core.files import sha256_bytes
 from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
 from lite_nlp.training.interruption import StopSignal

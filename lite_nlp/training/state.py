@@ -5,8 +5,8 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lite_nlp.errors import TrainingError
-from lite_nlp.models.config import Config, TrainingConfig
+from lite_nlp.config.preset import Config, TrainingConfig
+from lite_nlp.core.errors import TrainingError
 
 __all__ = ["CHANGEABLE_KEYS", "RunIdentity", "RunState", "Validation"]
 

@@ -8,8 +8,8 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from lite_nlp.errors import TrainingError
-from lite_nlp.models.config import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig
+from lite_nlp.core.errors import TrainingError
 from lite_nlp.training.batching import Work
 from lite_nlp.training.device import seed_for
 from lite_nlp.training.optimizer import build_optimizer, scale_gradients

@@ -6,14 +6,14 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.data.batches import Batch
-from lite_nlp.errors import TrainingError
-from lite_nlp.models.config import Config
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, Work, short_rows
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import label_smoothed_loss
-from lite_nlp.training.truncation import TruncatedRows
 
 __all__ = ["Batches", "SplitChoice", "Task", "TranslationTask"]
 

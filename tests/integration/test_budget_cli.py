@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.budget.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
-from lite_nlp.models.config import load_config
 from tests.integration.conftest import LiteNlp
 
 PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
@@ -143,7 +143,7 @@ def test_a_model_directory(lite_nlp: LiteNlp, tmp_path: Path) -> None:
 
 
 def test_a_compressed_model_has_a_size_to_check(lite_nlp: LiteNlp, tmp_path: Path) -> None:
-    from compress.container import write_container
+    from lite_nlp.compress.lnlp.container import write_container
 
     path = tmp_path / "small.lnlp"
     write_container(path, tensors={}, files={"config.toml": preset_path(PRESET).read_bytes()}, metadata={})

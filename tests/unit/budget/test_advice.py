@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from lite_nlp.budget.advice import Advice, Compression, advise, describe_excess
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.limits import Limits, Verdict, check_budget
-from lite_nlp.budget.resizing import Resize
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.gate.advice import Advice, Compression, advise, describe_excess
+from lite_nlp.budget.gate.limits import Limits, Verdict, check_budget
+from lite_nlp.budget.gate.resizing import Resize
+from lite_nlp.config.preset import ModelConfig, load_config
 from lite_nlp.configs import list_presets
+from lite_nlp.core.errors import ConfigError
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE
-from lite_nlp.errors import ConfigError
-from lite_nlp.models.config import ModelConfig, load_config
 
 ENOUGH = 10**12
 

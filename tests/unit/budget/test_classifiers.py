@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.budget.counter import count_work
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.lengths import growth
-from lite_nlp.budget.state import count_state
-from lite_nlp.errors import ConfigError
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.lengths import growth
+from lite_nlp.budget.closed_form.state import count_state
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig, load_config
 
 SINGLE: dict[str, dict[str, Any]] = {
     "transformer": {"family": "transformer"},

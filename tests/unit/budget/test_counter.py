@@ -7,12 +7,12 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.budget.counter import count_parameters, count_stepped_model, count_work
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.work import Entry, WorkCount
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.traced.counter import count_parameters, count_stepped_model, count_work
+from lite_nlp.budget.traced.work import Entry, WorkCount
+from lite_nlp.config.preset import ModelConfig, load_config
 from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig, load_config
 from lite_nlp.models.transformer import EncoderDecoder
 
 FAMILIES = ("transformer", "lite-transformer", "lightconv")

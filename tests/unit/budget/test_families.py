@@ -2,12 +2,12 @@
 
 import pytest
 
-from lite_nlp.budget.blocks import AttentionBlock, Rows, linear
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.lengths import growth
-from lite_nlp.budget.state import count_state
-from lite_nlp.models.config import ModelConfig, load_config
-from lite_nlp.models.specs import LinearSpec
+from lite_nlp.budget.closed_form.blocks import AttentionBlock, Rows, linear
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.lengths import growth
+from lite_nlp.budget.closed_form.state import count_state
+from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.preset import ModelConfig, load_config
 
 ONCE = Rows(paper=1, executed=1)
 

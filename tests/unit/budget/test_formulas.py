@@ -2,9 +2,9 @@
 
 import pytest
 
-from lite_nlp.budget.formulas import ModelCount, count_model
-from lite_nlp.errors import ConfigError
-from lite_nlp.models.config import load_config, parse_config
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
+from lite_nlp.config.preset import load_config, parse_config
+from lite_nlp.core.errors import ConfigError
 
 #: Preset, parameters without the input tables, Mult-Adds of the paper's convention at 30 -> 30 tokens; and both as
 #: the paper prints them.

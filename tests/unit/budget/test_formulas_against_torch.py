@@ -5,12 +5,12 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.budget.formulas import ModelCount, count_model
-from lite_nlp.budget.state import count_state
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
+from lite_nlp.budget.closed_form.state import count_state
+from lite_nlp.config.layers import LayerSpec, decoder_specs, encoder_specs
+from lite_nlp.config.preset import ModelConfig, load_config
 from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig, load_config
-from lite_nlp.models.specs import LayerSpec, decoder_specs, encoder_specs
 
 SRC_LEN, TGT_LEN = 7, 5
 

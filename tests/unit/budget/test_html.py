@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.html import render_page
-from lite_nlp.budget.limits import Limits, check_budget
-from lite_nlp.budget.papers import conformance
-from lite_nlp.budget.report import BudgetReport
-from lite_nlp.models.config import ModelConfig, load_config
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.reporting.html import render_page
+from lite_nlp.budget.reporting.papers import conformance
+from lite_nlp.budget.reporting.report import BudgetReport
+from lite_nlp.config.preset import ModelConfig, load_config
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}</title></style>'&"
 

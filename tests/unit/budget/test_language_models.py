@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.budget.advice import advise, describe_excess
-from lite_nlp.budget.counter import count_parameters, count_work
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.lengths import growth
-from lite_nlp.budget.limits import Limits, check_budget
-from lite_nlp.budget.overhead import count_overhead
-from lite_nlp.budget.resizing import Resize
-from lite_nlp.budget.state import count_state
-from lite_nlp.errors import ConfigError
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.lengths import growth
+from lite_nlp.budget.closed_form.overhead import count_overhead
+from lite_nlp.budget.closed_form.state import count_state
+from lite_nlp.budget.gate.advice import advise, describe_excess
+from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.gate.resizing import Resize
+from lite_nlp.budget.traced.counter import count_parameters, count_work
+from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import as_language_model, build_model
-from lite_nlp.models.config import ModelConfig, load_config
 from lite_nlp.models.language_model import LanguageModel
 
 ADAPTIVE: dict[str, Any] = {"embedding": "adaptive", "adaptive_cutoffs": (10, 40), "adaptive_factor": 2}

@@ -1,6 +1,6 @@
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.limits import Limits, check_budget
-from lite_nlp.models.config import load_config
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.config.preset import load_config
 
 
 def _verdicts(preset: str, limits: Limits, size_bytes: int | None = None) -> dict[str, bool]:

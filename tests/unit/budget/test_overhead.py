@@ -3,11 +3,11 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.budget.counter import count_stepped_model
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.overhead import count_overhead
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.overhead import count_overhead
+from lite_nlp.budget.traced.counter import count_stepped_model
+from lite_nlp.config.preset import ModelConfig, load_config
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig, load_config
 
 BASE: dict[str, Any] = {
     "src_vocab_size": 40,

@@ -4,13 +4,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lite_nlp.budget.advice import advise
-from lite_nlp.budget.formulas import count_model
-from lite_nlp.budget.limits import Limits, check_budget
-from lite_nlp.budget.papers import conformance
-from lite_nlp.budget.report import BudgetReport
-from lite_nlp.budget.tables import budget_tables, papers_tables
-from lite_nlp.models.config import load_config
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.gate.advice import advise
+from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.reporting.papers import conformance
+from lite_nlp.budget.reporting.report import BudgetReport
+from lite_nlp.budget.reporting.tables import budget_tables, papers_tables
+from lite_nlp.config.preset import load_config
 
 
 def _report(preset: str, limits: Limits | None = None, size_bytes: int | None = None, **more: Any) -> BudgetReport:

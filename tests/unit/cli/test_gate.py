@@ -3,10 +3,10 @@
 import pytest
 import typer
 
-from lite_nlp.budget.limits import Limits
+from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.cli.gate import Gate, enforce_budget, enforce_size, read_limits
-from lite_nlp.errors import ConfigError
-from lite_nlp.models.config import ModelConfig
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.core.errors import ConfigError
 
 MODEL = ModelConfig(
     family="transformer",

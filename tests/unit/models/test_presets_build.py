@@ -5,10 +5,10 @@ import re
 import pytest
 import torch
 
-from lite_nlp.budget.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import load_config
 from lite_nlp.models.transformer import EncoderDecoder
 
 PUBLISHED = {

@@ -8,12 +8,12 @@ import torch
 from accelerate import Accelerator
 from rich.console import Console
 
-from lite_nlp.data.labelled import LabelledSplit
-from lite_nlp.errors import TrainingError
+from lite_nlp.artifacts.directory import load_model_directory
+from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.data.labelled.directory import LabelledSplit
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, TrainingConfig
-from lite_nlp.models.directory import load_model_directory
-from lite_nlp.training.classification import ClassificationTask
+from lite_nlp.tasks.classification.training import ClassificationTask
 from lite_nlp.training.loop import TrainingJob, train
 
 from .tiny_task import MemorySplit

@@ -12,11 +12,11 @@ from accelerate import Accelerator
 from rich.console import Console
 from safetensors.torch import load
 
-from lite_nlp.data.running_text import TokenStream, cut_blocks
-from lite_nlp.errors import TrainingError
+from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.data.text.directory import TokenStream, cut_blocks
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, TrainingConfig
-from lite_nlp.training.language_modelling import BlockBatches, LanguageModellingTask
+from lite_nlp.tasks.language_modelling.training import BlockBatches, LanguageModellingTask
 from lite_nlp.training.loop import TrainingJob, train
 
 VOCAB = 40

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from lite_nlp.errors import TrainingError
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.training.tasks import TranslationTask
-from lite_nlp.training.truncation import TruncatedRows
 from tests.unit.training.tiny_task import MemorySplit, make_config
 
 

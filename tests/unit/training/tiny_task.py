@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 from rich.console import Console
 
-from lite_nlp.data.batches import Batch
+from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, TrainingConfig
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training.loop import TrainingJob
 from lite_nlp.training.tasks import TranslationTask
