@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.cli.accuracy import check_fit, score_classifier
-from lite_nlp.compress.ledger import Metric
+from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
+from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit, open_labelled

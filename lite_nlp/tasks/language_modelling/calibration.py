@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.cli.perplexity import check_vocabulary, score_language_model
-from lite_nlp.compress.ledger import Metric
+from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
+from lite_nlp.compress.metric import Metric
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
