@@ -9,22 +9,19 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from lite_nlp.cli.console import ProgressBars, out, print_json
-from lite_nlp.cli.gate import (
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
     AllowOption,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     MaxSizeOption,
     SrcLenOption,
     TgtLenOption,
-    enforce_budget,
-    enforce_size,
-    read_limits,
+    read_gate,
 )
+from lite_nlp.cli.console import ProgressBars, out, print_json
 from lite_nlp.cli.quantities import parse_size
 from lite_nlp.cli.translator_source import ModelArgument, ThreadsOption
 from lite_nlp.core.files import atomic_directory, check_output
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lite_nlp.artifacts.models import LoadedModel
+    from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import StageRow, Task
     from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.models.build import Model
@@ -108,10 +106,13 @@ def compress(
         raise typer.BadParameter(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
     if no_finetune and finetune_steps is not None:
         raise typer.BadParameter("--no-finetune and --finetune-steps: expected one of them")
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
-    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
+        tgt_len=tgt_len, allow=allow_over_budget,
+    )  # fmt: skip
     target_bytes = None if target_size is None else parse_size(target_size)
-    if target_bytes is not None and limits.max_size_bytes is not None and target_bytes > limits.max_size_bytes:
+    most = gate.limits.max_size_bytes
+    if target_bytes is not None and most is not None and target_bytes > most:
         raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")
     check_output(out_directory, force=force)
 
@@ -125,7 +126,7 @@ def compress(
     loaded = load_model(model)
     named = model or loaded.name
     if structured_ffn is None:
-        enforce_budget(loaded.config.model, gate, target=named)
+        gate.check_model(loaded.config.model, target=named)
     else:
         from lite_nlp.tasks.shrinking import check_shrinkable
 
@@ -150,7 +151,7 @@ def compress(
         # Before the directory is put in place: what is too large is not left behind.
         file = directory / rows[-1].file
         config = read_config(resolve_source(str(file)))
-        enforce_size(config.model, gate, target=named, size_bytes=file.stat().st_size)
+        gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
     if as_json:
         stages = [row.as_dict() for row in rows]
         print_json({"model": loaded.name, "text": guidance.name, "metric": guidance.metric.name, "stages": stages})
@@ -183,16 +184,16 @@ def _guidance(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     return guide_by_labels(loaded, data)
 
 
-def _task(loaded: "LoadedModel", guidance: "Guidance", report: ProgressBars, gate: Gate) -> "Task":
+def _task(loaded: "LoadedModel", guidance: "Guidance", report: ProgressBars, gate: "BudgetGate") -> "Task":
     """The callbacks by which compression, which knows no task, reaches this one."""
     from lite_nlp.artifacts.models import load_model
-    from lite_nlp.budget.closed_form.formulas import count_model
+    from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.compress.ledger import Task
     from lite_nlp.tasks.calibration import divergence_from
 
     def count_macs(model: Any) -> int:
         src_len, tgt_len = gate.lengths(model.config)
-        return count_model(model.config, src_len=src_len, tgt_len=tgt_len).macs_paper
+        return count_config(model.config, src_len=src_len, tgt_len=tgt_len).macs_paper
 
     return Task(
         name=loaded.name,
@@ -237,13 +238,15 @@ def _finetuning(loaded: "LoadedModel", guidance: "Guidance", steps: int | None) 
     )
 
 
-def _shrinking(loaded: "LoadedModel", fraction: float, gate: Gate, named: str) -> "Callable[[nn.Module], Model]":
+def _shrinking(
+    loaded: "LoadedModel", fraction: float, gate: "BudgetGate", named: str
+) -> "Callable[[nn.Module], Model]":
     """Structured pruning, with the smaller model held against the budget in place of the original."""
     from lite_nlp.tasks.shrinking import shrink_feed_forward
 
     def shrink(model: "nn.Module") -> "Model":
         smaller = shrink_feed_forward(loaded, model, fraction)
-        enforce_budget(smaller.config, gate, target=named)
+        gate.check_model(smaller.config, target=named)
         return smaller
 
     return shrink

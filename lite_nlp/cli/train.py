@@ -1,26 +1,25 @@
 """``lite-nlp train``: a preset or config file, trained on a data directory."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lite_nlp.cli.console import err, out
-from lite_nlp.cli.gate import (
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
     AllowOption,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     SrcLenOption,
     TgtLenOption,
-    enforce_budget,
-    read_limits,
+    read_gate,
 )
-from lite_nlp.core.errors import TrainingError
+from lite_nlp.cli.console import err, out
+from lite_nlp.core.errors import OverBudgetError, TrainingError
 from lite_nlp.tasks.registry import TrainingData, fit_vocabulary, open_training_data
 
 if TYPE_CHECKING:
@@ -63,15 +62,23 @@ def train(
         raise typer.BadParameter("--resume goes on with a run, --force throws it away: expected one of them")
     if vectors is not None and init_from is not None:
         raise typer.BadParameter("--vectors and --init-from both say what the embeddings are: expected one of them")
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params)
-    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, src_len=src_len, tgt_len=tgt_len,
+        allow=allow_over_budget,
+    )  # fmt: skip
     from lite_nlp.config.preset import load_config
 
     loaded = load_config(config, overrides or ())
     opened = open_training_data(data, loaded, vectors=vectors)
     fitted = fit_vocabulary(loaded, opened)
     # Launchers number the processes; the first speaks for all, and all stop.
-    enforce_budget(fitted.model, gate, target=config, quiet=os.environ.get("RANK", "0") != "0")
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        (gate if first else replace(gate, warn=lambda _: None)).check_model(fitted.model, target=config)
+    except OverBudgetError:
+        if first:
+            raise
+        raise typer.Exit(3) from None
     metrics = _train(
         fitted, opened, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
         vectors=vectors, announce_vocabulary=fitted != loaded,
