@@ -151,9 +151,7 @@ def compress_model(
             file = directory / rows[-1].file
             config = read_config(resolve_source(file))
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
-    return CompressedModel(
-        name=loaded.name, out=out, text=guidance.name, metric=guidance.metric, stages=tuple(rows)
-    )
+    return CompressedModel(name=loaded.name, out=out, text=guidance.name, metric=guidance.metric, stages=tuple(rows))
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
@@ -165,11 +163,9 @@ def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
     return task.room.guide(loaded, data)
 
 
-def _subject(
-    loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None"
-) -> "Task":
+def _subject(loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None") -> "Task":
     """The callbacks by which compression, which knows no task, reaches this one."""
-    from lite_nlp.budget.closed_form.formulas import count_model
+    from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import Task
     from lite_nlp.tasks.calibration import divergence_from
@@ -179,7 +175,7 @@ def _subject(
     def count_macs(model: "nn.Module") -> int:
         config = cast("Model", model).config
         src_len, tgt_len = lengths(config)
-        return count_model(config, src_len=src_len, tgt_len=tgt_len).macs_paper
+        return count_config(config, src_len=src_len, tgt_len=tgt_len).macs_paper
 
     return Task(
         name=loaded.name,

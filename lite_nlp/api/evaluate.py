@@ -93,9 +93,7 @@ def evaluate_model(
     }  # fmt: skip
     for option, value in given.items():
         if value is not None and option not in task.options:
-            raise UsageError(
-                f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}."
-            )
+            raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
     if output is not None:
         check_output(Path(output), force=force)
     found = task.room.evaluate(

@@ -1,6 +1,5 @@
 """Training of a preset or config on a data directory: what ``lite-nlp train`` calls. Needs torch when it runs."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,9 +81,7 @@ def train_model(
     opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = _fit_data(loaded, opened)
     if gate is not None:
-        # Launchers number the processes; the first speaks for all, and all stop.
-        first = os.environ.get("RANK", "0") == "0"
-        gate.check_model(fitted.model, target=str(config) if not isinstance(config, Config) else fitted.name, quiet=not first)
+        gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
     return _train(
         fitted,
         opened,
@@ -196,9 +193,7 @@ def _initial_weights(source: str | Path | LoadedModel, config: Config, data: Tra
     return dict(loaded.model.state_dict())
 
 
-def _fix_vectors(
-    model: "Model", path: Path, config: Config, data: TrainingData, say: Callable[[str], None]
-) -> None:
+def _fix_vectors(model: "Model", path: Path, config: Config, data: TrainingData, say: Callable[[str], None]) -> None:
     """Fix a classifier's embeddings to the word vectors in a file."""
     import torch
 

@@ -1,5 +1,7 @@
 """``lite-nlp train``: a preset or config file, trained on a data directory."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +20,7 @@ from lite_nlp.cli.budget_options import (
     read_gate,
 )
 from lite_nlp.cli.console import err, out
+from lite_nlp.core.errors import OverBudgetError
 
 __all__ = ["train"]
 
@@ -55,18 +58,25 @@ def train(
         max_macs=max_macs, max_params=max_params, count_params=count_params, src_len=src_len, tgt_len=tgt_len,
         allow=allow_over_budget,
     )  # fmt: skip
-    trained = train_model(
-        config,
-        data=data,
-        out=out_directory,
-        overrides=overrides or (),
-        resume=resume,
-        force=force,
-        init_from=init_from,
-        vectors=vectors,
-        gate=gate,
-        console=err,
-    )
+    # Launchers number the processes; the first speaks for all, and all stop.
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        trained = train_model(
+            config,
+            data=data,
+            out=out_directory,
+            overrides=overrides or (),
+            resume=resume,
+            force=force,
+            init_from=init_from,
+            vectors=vectors,
+            gate=gate if first else replace(gate, warn=lambda _: None),
+            console=err,
+        )
+    except OverBudgetError as error:
+        if first:
+            raise
+        raise typer.Exit(3) from error
     if trained is not None:
         _print_metrics(trained)
 

@@ -63,9 +63,7 @@ class Task:
         if architecture in self.architectures:
             return
         wanted = task_of_architecture(architecture)
-        raise DataError(
-            f"{path}: model.architecture = {architecture!r} learns from {wanted.data}, found {self.data}"
-        )
+        raise DataError(f"{path}: model.architecture = {architecture!r} learns from {wanted.data}, found {self.data}")
 
 
 def missing_package(work: str, error: ModuleNotFoundError) -> RuntimeUnavailableError:
@@ -80,8 +78,10 @@ def _room(name: str) -> Callable[[], Room]:
 
 
 _SEARCH: Final = frozenset(
-    ("input", "reference", "output", "runtime", "beam", "batch", "metric", "lowercase", "length_penalty")
-    + ("no_repeat_ngram", "min_length", "max_length", "long_input")
+    (
+        *("input", "reference", "output", "runtime", "beam", "batch", "metric", "lowercase"),
+        *("length_penalty", "no_repeat_ngram", "min_length", "max_length", "long_input"),
+    )
 )
 
 _PAIRS: Final = partial(

@@ -19,13 +19,13 @@ from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
 from lite_nlp.training.interruption import StopSignal
 from lite_nlp.training.journal import Journal
+from lite_nlp.training.objective import Batches, Objective, SplitChoice
 from lite_nlp.training.optimizer import load_optimizer_state, optimizer_state
 from lite_nlp.training.processes import share_weights, sum_over_processes
 from lite_nlp.training.progress import TrainingProgress
 from lite_nlp.training.run_directory import RunDirectory
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 from lite_nlp.training.stepper import Stepper
-from lite_nlp.training.objective import Batches, SplitChoice, Objective
 from lite_nlp.training.validation import validation_loss
 
 __all__ = ["TrainingJob", "train"]
@@ -102,7 +102,11 @@ class _Trainer(Generic[B]):
         self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)
         self.model = job.model.to(accelerator.device).train()
         self.stepper = Stepper(
-            self.model, objective=self.objective, config=self.config, accelerator=accelerator, total_steps=self.total_steps
+            self.model,
+            objective=self.objective,
+            config=self.config,
+            accelerator=accelerator,
+            total_steps=self.total_steps,
         )
         self.state = RunState()
         self.journal: Journal | None = None

@@ -32,7 +32,7 @@ class Batches(Protocol[B_co]):
 
 
 class Objective(Protocol[B]):
-    """Batches, loss and validation scores of one task. Every process holds an equal one, which draws no random numbers."""
+    """Batches, loss and validation scores of a task; equal in every process, and without random numbers of its own."""
 
     @property
     def measures(self) -> Mapping[str, str]:

@@ -12,10 +12,10 @@ from lite_nlp.config.preset import TrainingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.training.batching import Work
 from lite_nlp.training.device import seed_for
+from lite_nlp.training.objective import Objective
 from lite_nlp.training.optimizer import build_optimizer, scale_gradients
 from lite_nlp.training.processes import sum_gradients
 from lite_nlp.training.schedule import learning_rate
-from lite_nlp.training.objective import Objective
 
 __all__ = ["StepFigures", "Stepper"]
 

@@ -7,8 +7,8 @@ from accelerate import Accelerator
 from torch import nn
 
 from lite_nlp.training.batching import deal, load_ahead
-from lite_nlp.training.processes import sum_over_processes
 from lite_nlp.training.objective import Batches, Objective
+from lite_nlp.training.processes import sum_over_processes
 
 __all__ = ["validation_loss"]
 

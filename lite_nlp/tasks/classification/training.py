@@ -101,11 +101,11 @@ class ClassificationObjective:
 
     @property
     def measures(self) -> Mapping[str, str]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         return {"accuracy": "accuracy"}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> LabelledBatches:
-        """See :class:`lite_nlp.training.objective.Objective`; sentences that are too long lose their end."""
+        """See ``Objective``; sentences that are too long lose their end."""
         training, learning = self._config.training, split == "train"
         examples, max_tokens = self._splits[split], self._max_tokens(split)
         long = (examples.first_lengths > max_tokens) | (examples.second_lengths > max_tokens)
@@ -122,7 +122,7 @@ class ClassificationObjective:
         )
 
     def batch_sums(self, model: nn.Module, batch: LabelledBatch, device: torch.device) -> Tensor:
-        """See :class:`lite_nlp.training.objective.Objective`: the label-smoothed cross entropy; an example is one target."""
+        """See ``Objective``: the label-smoothed cross entropy; an example is one target."""
         training = self._config.training
         labels = torch.from_numpy(batch.labels).to(device)
         with autocast(device, training.precision):
@@ -134,7 +134,7 @@ class ClassificationObjective:
         return torch.stack([loss.detach(), nll, *torch.tensor([batch.num_tokens, len(batch)], device=device)])
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         split = self._splits["valid"]
         predicted = predict_labels(
             model, split, batch_tokens=self._config.training.batch_tokens, max_tokens=self._max_tokens("valid")
@@ -142,7 +142,7 @@ class ClassificationObjective:
         return {"accuracy": score_classifications(predicted, split.labels, labels=self._labels).accuracy}
 
     def fingerprint(self) -> dict[str, Any]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         figures: dict[str, Any] = {"labels": list(self._labels), "vectors_sha256": self._vectors}
         for name, split in self._splits.items():
             figures[f"{name}_examples"] = len(split)
@@ -151,7 +151,7 @@ class ClassificationObjective:
         return figures
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         return {"labels": list(self._labels), "train_examples": len(self._splits["train"])}
 
     def _max_tokens(self, split: SplitChoice) -> int:

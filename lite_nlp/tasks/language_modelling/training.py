@@ -97,7 +97,7 @@ class LanguageModellingObjective:
         return {}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> BlockBatches:
-        """See :class:`~lite_nlp.training.objective.Objective`; no token is left out."""
+        """See ``Objective``; no token is left out."""
         del say
         training, stream = self._config.training, self._streams[split]
         if not len(stream):
@@ -112,7 +112,7 @@ class LanguageModellingObjective:
         )
 
     def batch_sums(self, model: nn.Module, batch: TextBlocks, device: torch.device) -> Tensor:
-        """See :class:`~lite_nlp.training.objective.Objective`: the cross entropy of all tokens; the text before is no context.
+        """See ``Objective``: the cross entropy of all tokens; the text before is no context.
 
         The label-smoothed one where the output layer is plain; an adaptive one never has all types' logits.
         """
@@ -135,11 +135,11 @@ class LanguageModellingObjective:
         return {}
 
     def fingerprint(self) -> dict[str, Any]:
-        """See :class:`~lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         return {f"{name}_tokens": len(stream) for name, stream in self._streams.items()}
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`~lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         return {"train_tokens": len(self._streams["train"]), "block_tokens": self._config.training.block_tokens}
 
 

@@ -97,11 +97,11 @@ class TranslationObjective:
 
     @property
     def measures(self) -> Mapping[str, str]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         return {name: self._labels.get(name, name) for name in self._evaluate}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> EpochBatches:
-        """See :class:`lite_nlp.training.objective.Objective`; pairs with a side that is too long are left out, or cut off where the config says so."""
+        """See ``Objective``; pairs with a side that is too long are left out, or cut off where the config says so."""
         training, learning = self._config.training, split == "train"
         name = "training" if learning else "validation"
         pairs, rows, max_tokens = self._splits[split], self._rows(split), self._max_tokens(split)
@@ -128,7 +128,7 @@ class TranslationObjective:
         )
 
     def batch_sums(self, model: nn.Module, batch: Batch, device: torch.device) -> Tensor:
-        """See :class:`lite_nlp.training.objective.Objective`: the label-smoothed cross entropy of the target tokens."""
+        """See ``Objective``: the label-smoothed cross entropy of the target tokens."""
         training = self._config.training
         src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
         with autocast(device, training.precision):
@@ -140,11 +140,11 @@ class TranslationObjective:
         return torch.stack([sums.loss, sums.nll, *counts])
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         return {name: evaluate(cast(EncoderDecoder, model)) for name, evaluate in self._evaluate.items()}
 
     def fingerprint(self) -> dict[str, Any]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         figures: dict[str, Any] = {}
         for name, split in self._splits.items():
             figures[f"{name}_pairs"] = len(split)
@@ -153,7 +153,7 @@ class TranslationObjective:
         return figures
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`lite_nlp.training.objective.Objective`."""
+        """See ``Objective``."""
         facts: dict[str, Any] = {"languages": self._languages, "train_pairs": len(self._rows("train"))}
         train = self._splits["train"]
         if isinstance(train, TruncatedRows):

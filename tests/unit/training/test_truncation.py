@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import TrainingError
-from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.translation.training import TranslationObjective
+from lite_nlp.tasks.translation.truncation import TruncatedRows
 from tests.unit.training.tiny_task import MemorySplit, make_config
 
 
@@ -64,4 +64,7 @@ def test_metrics_count_what_is_cut():
 
 
 def test_a_run_is_not_resumed_with_another_bound():
-    assert make_objective(max_tokens=5, truncate=True).fingerprint() != make_objective(max_tokens=6, truncate=True).fingerprint()
+    assert (
+        make_objective(max_tokens=5, truncate=True).fingerprint()
+        != make_objective(max_tokens=6, truncate=True).fingerprint()
+    )

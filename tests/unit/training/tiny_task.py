@@ -14,8 +14,8 @@ from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.training.loop import TrainingJob
 from lite_nlp.tasks.translation.training import TranslationObjective
+from lite_nlp.training.loop import TrainingJob
 
 
 @dataclass
