@@ -1,9 +1,16 @@
-"""Reads the headers of 64-bit ELF libraries and says what would keep one from loading on some Android device."""
+"""Headers of 64-bit ELF libraries, and the faults that keep one from loading on some Android device."""
 
+import contextlib
 import dataclasses
-import struct
-from collections.abc import Collection
+import io
+from collections.abc import Collection, Iterator
 from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.dynamic import DynamicSegment
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.sections import SymbolTableSection
 
 from tools.base.errors import BuildError
 
@@ -21,12 +28,8 @@ __all__ = [
 PLATFORM_LIBRARIES = frozenset({"libandroid.so", "libc.so", "libdl.so", "liblog.so", "libm.so"})
 # Devices have pages of 4 or 16 KB; a segment that is aligned to less than a page cannot be mapped.
 _PAGE = 16384
-_MACHINES = {"arm64-v8a": 183, "x86_64": 62}
-_LOAD, _DYNAMIC, _STACK, _RELRO = 1, 2, 0x6474E551, 0x6474E552
-_EXECUTABLE = 1
-_PROGRAM, _SYMBOLS, _SECTION_EXECUTABLE = 1, 11, 4
-_NEEDED, _STRINGS, _TEXT_RELOCATIONS, _FLAGS = 1, 5, 22, 30
-_VERSIONS, _VERSION_COUNT = 0x6FFFFFFE, 0x6FFFFFFF
+_MACHINES = {"arm64-v8a": "EM_AARCH64", "x86_64": "EM_X86_64"}
+_EXECUTABLE_SEGMENT, _EXECUTABLE_SECTION = 1, 4
 _FLAG_TEXT_RELOCATIONS = 4
 # Versions of symbols that the oldest supported system has: N came with API 24, O with 26.
 _VERSIONS_OF_ANDROID = frozenset({"LIBC", "LIBC_N", "LIBC_O"})
@@ -34,10 +37,10 @@ _VERSIONS_OF_ANDROID = frozenset({"LIBC", "LIBC_N", "LIBC_O"})
 
 @dataclasses.dataclass(frozen=True)
 class Library:
-    """What a library's headers say.
+    """Properties of a library that decide where it can be loaded.
 
     Attributes:
-        machine: Number of the instruction set.
+        machine: Instruction set, by its name in the ELF specification.
         alignments: Alignment of each loaded segment, in bytes.
         congruent: Whether each loaded segment lies in the file as in memory, within a page of 16 KB.
         text_relocations: Whether code must be patched when it is loaded.
@@ -47,7 +50,7 @@ class Library:
         versions: Symbol versions that it asks of them, such as LIBC.
     """
 
-    machine: int
+    machine: str
     alignments: tuple[int, ...]
     congruent: bool
     text_relocations: bool
@@ -67,64 +70,54 @@ def read_library(content: bytes, name: str) -> Library:
     Raises:
         BuildError: It is no 64-bit little-endian ELF file, or is cut off.
     """
+    with _opened(content, name) as elf:
+        segments = [segment.header for segment in elf.iter_segments()]
+        loads = [header for header in segments if header.p_type == "PT_LOAD"]
+        dynamics = [segment for segment in elf.iter_segments() if isinstance(segment, DynamicSegment)]
+        tags = [tag for dynamic in dynamics for tag in dynamic.iter_tags()]
+        kinds = {tag.entry.d_tag for tag in tags}
+        flags = [tag.entry.d_val for tag in tags if tag.entry.d_tag == "DT_FLAGS"]
+        tables = [section for section in elf.iter_sections() if isinstance(section, GNUVerNeedSection)]
+        if "DT_VERNEED" in kinds and not tables:
+            raise BuildError(f"{name}: expected a section of the symbol versions that it needs, found none")
+        return Library(
+            machine=str(elf.header.e_machine),
+            alignments=tuple(header.p_align for header in loads),
+            congruent=all(header.p_offset % _PAGE == header.p_vaddr % _PAGE for header in loads),
+            text_relocations="DT_TEXTREL" in kinds or any(flag & _FLAG_TEXT_RELOCATIONS for flag in flags),
+            executable_stack=all(
+                header.p_type != "PT_GNU_STACK" or bool(header.p_flags & _EXECUTABLE_SEGMENT) for header in segments
+            ),
+            read_only_relocations=any(header.p_type == "PT_GNU_RELRO" for header in segments),
+            needed=tuple(vars(tag)["needed"] for tag in tags if tag.entry.d_tag == "DT_NEEDED"),
+            versions=tuple(
+                sorted({one.name for table in tables for _, names in table.iter_versions() for one in names})
+            ),
+        )
+
+
+@contextlib.contextmanager
+def _opened(content: bytes, name: str) -> Iterator[ELFFile]:
+    """Open a library.
+
+    Raises:
+        BuildError: It is no 64-bit little-endian ELF file, or is cut off.
+    """
     if content[:6] != b"\x7fELF\x02\x01":
         raise BuildError(f"{name}: expected a 64-bit little-endian ELF file, found {content[:6].hex()}")
     try:
-        return _read(content)
-    except (struct.error, ValueError) as error:
+        elf = ELFFile(io.BytesIO(content))
+        ends = [segment["p_offset"] + segment["p_filesz"] for segment in elf.iter_segments()]
+        if max(ends, default=0) > len(content):
+            raise ELFError(f"segments to byte {max(ends)} of {len(content)}")
+        yield elf
+    except ELFError as error:
         raise BuildError(f"{name}: expected a whole ELF file, found one cut off ({error})") from error
-
-
-def _read(content: bytes) -> Library:
-    (machine,) = struct.unpack_from("<H", content, 18)
-    (table,) = struct.unpack_from("<Q", content, 32)
-    entry_size, count = struct.unpack_from("<HH", content, 54)
-    # type, flags, offset, address, physical address, size in file, size in memory, alignment
-    headers = [struct.unpack_from("<IIQQQQQQ", content, table + entry_size * index) for index in range(count)]
-    loads = [header for header in headers if header[0] == _LOAD]
-
-    def at(address: int) -> int:
-        """Where in the file an address of memory is."""
-        for _, _, offset, start, _, size, _, _ in loads:
-            if start <= address < start + size:
-                return int(offset + address - start)
-        raise ValueError(f"no segment has the address {address:#x}")
-
-    entries: list[tuple[int, int]] = []
-    for kind, _, offset, _, _, size, _, _ in headers:
-        if kind == _DYNAMIC:
-            entries += [struct.unpack_from("<QQ", content, offset + place) for place in range(0, size, 16)]
-    values = dict(reversed(entries))
-
-    def text(offset: int) -> str:
-        start = at(values[_STRINGS]) + offset
-        return content[start : content.index(b"\0", start)].decode()
-
-    versions = []
-    position = at(values[_VERSIONS]) if _VERSIONS in values else 0
-    for _ in range(values.get(_VERSION_COUNT, 0)):
-        _, auxiliary_count, _, auxiliary, following = struct.unpack_from("<HHIII", content, position)
-        place = position + auxiliary
-        for _ in range(auxiliary_count):
-            _, _, _, version, next_place = struct.unpack_from("<IHHII", content, place)
-            versions.append(text(version))
-            place += next_place
-        position += following
-    return Library(
-        machine=machine,
-        alignments=tuple(header[7] for header in loads),
-        congruent=all(header[2] % _PAGE == header[3] % _PAGE for header in loads),
-        text_relocations=_TEXT_RELOCATIONS in values or bool(values.get(_FLAGS, 0) & _FLAG_TEXT_RELOCATIONS),
-        executable_stack=all(header[0] != _STACK or bool(header[1] & _EXECUTABLE) for header in headers),
-        read_only_relocations=any(header[0] == _RELRO for header in headers),
-        needed=tuple(text(value) for tag, value in entries if tag == _NEEDED),
-        versions=tuple(sorted(set(versions))),
-    )
 
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-    """A part of a library.
+    """A contiguous part of a library.
 
     Attributes:
         offset: Of its first byte in the file.
@@ -147,10 +140,12 @@ def code_sections(content: bytes, name: str) -> list[Span]:
     Raises:
         BuildError: The library is cut off or has no such section.
     """
+    with _opened(content, name) as elf:
+        headers = [section.header for section in elf.iter_sections("SHT_PROGBITS")]
     found = [
-        Span(offset, address, size)
-        for _, kind, flags, address, offset, size, *_ in _sections(content, name)
-        if kind == _PROGRAM and flags & _SECTION_EXECUTABLE
+        Span(header.sh_offset, header.sh_addr, header.sh_size)
+        for header in headers
+        if header.sh_flags & _EXECUTABLE_SECTION
     ]
     if not found:
         raise BuildError(f"{name}: expected sections of code, found none")
@@ -168,26 +163,13 @@ def find_symbol(content: bytes, name: str, symbol: str) -> Span:
     Raises:
         BuildError: There is no such symbol, or the library is cut off.
     """
-    sections = _sections(content, name)
-    for _, kind, _, _, offset, size, link, _, _, entry_size in sections:
-        if kind != _SYMBOLS:
-            continue
-        strings = content[sections[link][4] : sections[link][4] + sections[link][5]]
-        for place in range(offset, offset + size, entry_size):
-            text, _, _, section, address, length = struct.unpack_from("<IBBHQQ", content, place)
-            if strings[text : strings.index(b"\0", text)] == symbol.encode() and length:
-                return Span(sections[section][4] + address - sections[section][3], address, length)
+    with _opened(content, name) as elf:
+        for table in elf.iter_sections("SHT_DYNSYM"):
+            for found in table.get_symbol_by_name(symbol) or [] if isinstance(table, SymbolTableSection) else []:
+                if found["st_size"]:
+                    section, address = elf.get_section(found["st_shndx"]), found["st_value"]
+                    return Span(section["sh_offset"] + address - section["sh_addr"], address, found["st_size"])
     raise BuildError(f"{name}: expected the symbol {symbol}, found none")
-
-
-def _sections(content: bytes, name: str) -> list[tuple[int, ...]]:
-    """Name, type, flags, address, offset, size, link, information, alignment and size of an entry of each section."""
-    try:
-        (table,) = struct.unpack_from("<Q", content, 40)
-        entry_size, count = struct.unpack_from("<HH", content, 58)
-        return [struct.unpack_from("<IIQQQQIIQQ", content, table + entry_size * index) for index in range(count)]
-    except struct.error as error:
-        raise BuildError(f"{name}: expected a whole ELF file, found one cut off ({error})") from error
 
 
 def find_library_problems(path: Path, content: bytes, abi: str, packaged: Collection[str]) -> list[str]:

@@ -25,7 +25,7 @@ def library(
     versions: Sequence[str] = ("LIBC",),
     tags: Sequence[tuple[int, int]] = (),
 ) -> bytes:
-    """A library of headers, a dynamic table, its strings and its versions; nothing else."""
+    """A library of headers, a dynamic table, its strings and its versions, and the sections of these two."""
     strings = b"\0"
     places = {}
     for name in [*needed, *versions]:
@@ -51,9 +51,15 @@ def library(
         headers.append((STACK, stack, 0, 0, 0, 0, 0, 0))
     if relro:
         headers.append((RELRO, READ, 0, 0, 0, 0, 0, 1))
-    head = b"\x7fELF\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHH", 3, machine, 1, 0, 64, 0, 0, 64, 56, count)
-    head += bytes(64 - len(head))
-    return head + b"".join(struct.pack("<IIQQQQQQ", *header) for header in headers) + strings + needs + dynamic
+    sections = [(0, 0, 0, 0, 0), (3, string_at, len(strings), 0, 0), (0x6FFFFFFE, version_at, len(needs), 1, 1)]
+    head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack("<HHIQQQI", 3, machine, 1, 0, 64, size, 0)
+    head += struct.pack("<HHHHHH", 64, 56, count, 64, len(sections), 1)
+    head += b"".join(struct.pack("<IIQQQQQQ", *header) for header in headers)
+    table = b"".join(
+        struct.pack("<IIQQQQIIQQ", 0, kind, 2, place, place, length, link, info, 1, 0)
+        for kind, place, length, link, info in sections
+    )
+    return head + strings + needs + dynamic + table
 
 
 def problems(content: bytes, abi: str = "arm64-v8a") -> list[str]:
@@ -74,7 +80,7 @@ def test_a_good_library_is_read() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (library(machine=62), "expected machine 183 of arm64-v8a, found 62"),
+        (library(machine=62), "expected machine EM_AARCH64 of arm64-v8a, found EM_X86_64"),
         (library(alignment=0x1000), "expected segments aligned to 16384, found [4096]"),
         (library(address=0x1000), "expected segments to lie in the file as in memory"),
         (library(tags=[(22, 0)]), "expected no text relocations"),
@@ -108,7 +114,18 @@ def test_other_files_are_refused(content: bytes) -> None:
         read_library(content, "libx.so")
 
 
-@pytest.mark.parametrize("keep", [20, 100, 300])
-def test_a_library_that_is_cut_off_is_refused(keep: int) -> None:
-    with pytest.raises(BuildError, match=r"libx\.so: expected a whole ELF file"):
-        read_library(library()[:keep], "libx.so")
+def test_a_library_that_is_cut_off_anywhere_is_refused() -> None:
+    whole = library()
+    for keep in range(6, len(whole)):
+        with pytest.raises(BuildError, match=r"libx\.so: expected a whole ELF file"):
+            read_library(whole[:keep], "libx.so")
+
+
+def test_versions_without_their_section_are_refused() -> None:
+    content = bytearray(library())
+    struct.pack_into("<QHH", content, 40, 0, 0, 0)
+    struct.pack_into("<HHH", content, 58, 0, 0, 0)
+    with pytest.raises(
+        BuildError, match=r"libx\.so: expected a section of the symbol versions that it needs, found none"
+    ):
+        read_library(bytes(content), "libx.so")
