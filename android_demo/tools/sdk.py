@@ -1,4 +1,4 @@
-"""The build in place of an Android SDK and its Gradle plugin: what the command line and suites import.
+"""Entry to the build that replaces an Android SDK and its Gradle plugin, for the command line and the suites.
 
 Behind it, `tools.package` has the steps from sources to a signed package and `tools.checks` the checks of the result.
 """

@@ -1,1 +1,1 @@
-"""Ground of the build: paths, programs, downloads, and steps that are skipped while their inputs are the same."""
+"""Foundation of the build: paths, processes, downloads, Debian packages, and cached steps."""

@@ -1,4 +1,4 @@
-"""The programs the build starts, installed from Debian where they are missing. apt verifies what it downloads."""
+"""Programs that the build runs, installed from Debian where missing. apt verifies its downloads."""
 
 import os
 import shutil

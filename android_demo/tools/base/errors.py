@@ -1,7 +1,7 @@
-"""The one error of the build."""
+"""The build's error type."""
 
 __all__ = ["BuildError"]
 
 
 class BuildError(Exception):
-    """The build cannot go on: the message names the thing, what was expected and what was found."""
+    """A failure that ends the build: the message names the subject, what was expected and what was found."""

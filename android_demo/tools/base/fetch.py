@@ -1,7 +1,7 @@
-"""Downloads of the build: Maven and npm as they are set up on the machine, every file verified by lock.json.
+"""Downloads of the build by the machine's Maven and npm, every file verified against lock.json.
 
-Nothing is used that is not in the lock: a file that is missing, altered or more than was locked ends the build, and
-the unpacked folder appears only when all of it was verified.
+A file that is missing, altered or not in the lock ends the build; the unpacked folder appears only when all files are
+verified.
 """
 
 import json
@@ -29,12 +29,12 @@ _NAMES = "<groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
 
 
 def read_downloads() -> dict[str, Any]:
-    """What is to be downloaded: the table of downloads.toml."""
+    """Read the table of downloads, downloads.toml."""
     return tomllib.loads(_DOWNLOADS_FILE.read_text())
 
 
 def read_lock() -> dict[str, str]:
-    """SHA-256 of each downloaded file by its path in the downloads' folder, such as `maven/json/json-1.jar`.
+    """Read the lock: SHA-256 by path in the downloads' folder, such as `maven/json/json-1.jar`.
 
     Raises:
         BuildError: There is no lock.
@@ -46,12 +46,12 @@ def read_lock() -> dict[str, str]:
 
 
 def locked_files() -> list[Path]:
-    """The files that decide which downloads the build uses: inputs of every step that uses one."""
+    """Files that determine the downloads: inputs of every step that uses one."""
     return [_DOWNLOADS_FILE, LOCK_FILE]
 
 
 def jars(*purposes: str) -> list[Path]:
-    """The jars of some purposes of downloads.toml, each sorted by name; an .aar counts by its classes.
+    """Jars of the given purposes of downloads.toml, each sorted by name; an .aar counts by its classes.
 
     Raises:
         BuildError: A purpose has none.
@@ -67,7 +67,7 @@ def jars(*purposes: str) -> list[Path]:
 
 
 def compare_with_lock(found: dict[str, str], locked: dict[str, str]) -> list[str]:
-    """What differs between downloaded files and the lock, a line for each; empty where nothing does."""
+    """Differences between downloaded files and the lock, a line for each."""
     problems = [f"{name}: expected sha256 {locked[name]}, found no file" for name in sorted(locked.keys() - found)]
     problems += [f"{name}: expected no such file, found sha256 {found[name]}" for name in sorted(found.keys() - locked)]
     problems += [
@@ -121,7 +121,7 @@ def fetch(*, write_lock: bool = False) -> None:
 
 
 def _fetch_maven(purposes: dict[str, list[str]], folder: Path) -> None:
-    """Copy what each purpose needs to run to `folder/maven/PURPOSE`: one Maven project of a module for each."""
+    """Copy the run-time dependencies of each purpose to `folder/maven/PURPOSE`: one Maven module for each."""
     project = folder / "project"
     for purpose, artifacts in purposes.items():
         dependencies = ""
@@ -143,7 +143,7 @@ def _fetch_maven(purposes: dict[str, list[str]], folder: Path) -> None:
 
 
 def _fetch_npm(packages: dict[str, dict[str, Any]], folder: Path) -> None:
-    """Put the packages' archives into `folder/npm`; no code of theirs is run."""
+    """Download the packages' archives to `folder/npm`, without running their code."""
     (folder / "npm").mkdir()
     for name, package in packages.items():
         what = f"{name}@{package['version']}"
@@ -151,7 +151,7 @@ def _fetch_npm(packages: dict[str, dict[str, Any]], folder: Path) -> None:
 
 
 def _unpack(packages: dict[str, dict[str, Any]], folder: Path) -> None:
-    """Unpack what is used: of npm's archives the files named, of Android's .aar files the classes and libraries."""
+    """Unpack the named files of npm's archives, and the classes and libraries of Android's .aar files."""
     for name, package in packages.items():
         flat = name.lstrip("@").replace("/", "-")
         archive = folder / "npm" / f"{flat}-{package['version']}.tgz"

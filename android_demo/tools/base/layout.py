@@ -1,4 +1,4 @@
-"""Where everything lies, and the figures that name the app."""
+"""Paths of the build, and the app's identity: package name, versions, API levels, instruction sets."""
 
 from pathlib import Path
 

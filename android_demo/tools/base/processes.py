@@ -1,4 +1,4 @@
-"""Running other programs: their output is shown when they fail, or where it is the result."""
+"""Running other programs, with their output shown on failure."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def say(message: str) -> None:
 
 
 def join_classpath(*entries: Path | Sequence[Path]) -> str:
-    """The entries in order, as Java wants them."""
+    """Join entries to a Java class path."""
     flat: list[str] = []
     for entry in entries:
         flat += [str(entry)] if isinstance(entry, Path) else [str(path) for path in entry]
@@ -28,7 +28,7 @@ def join_classpath(*entries: Path | Sequence[Path]) -> str:
 
 
 def java_command(classpath: str, main: str, *, heap: str = "1g", options: Sequence[str] = ()) -> list[str]:
-    """The start of a command line for a Java program that shares a small machine with others.
+    """Beginning of a command line for a Java program, with settings for a small machine.
 
     Args:
         classpath: As of `join_classpath`.
@@ -47,7 +47,7 @@ def run(
     env: Mapping[str, str] | None = None,
     show: bool = False,
 ) -> str:
-    """Run a program to its end.
+    """Run a program and wait for its end.
 
     Args:
         command: Program and arguments.

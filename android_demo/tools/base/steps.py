@@ -1,4 +1,4 @@
-"""Steps that are skipped while nothing they read has changed, and that two builds at once do not do twice."""
+"""Build steps: skipped while their inputs are unchanged, locked against parallel builds."""
 
 import contextlib
 import fcntl

@@ -1,4 +1,4 @@
-"""Finds uses of Android that the oldest system the app runs on does not have, or that are not public.
+"""Uses of Android APIs that the oldest supported system lacks, or that are not public.
 
 The platform's jar that the app is compiled against has hidden and newer members too, so the compiler says nothing. What
 is not in the public API of the oldest system must be listed in api_uses.toml with the class that asks for the system's
@@ -23,7 +23,7 @@ _VERSION = Reference("android/os/Build$VERSION", "SDK_INT", "I")
 
 @dataclasses.dataclass(frozen=True)
 class Allowed:
-    """Uses that a class may make after asking for the version.
+    """Newer APIs that a class may use after checking the system's version.
 
     Attributes:
         user: Internal name of the class; classes nested in it may make them too.
@@ -37,7 +37,7 @@ class Allowed:
 
 
 def read_allowed(path: Path = _ALLOWED_FILE) -> list[Allowed]:
-    """The list of allowed uses.
+    """Read the list of allowed uses.
 
     Raises:
         BuildError: An entry is not of the expected form.
@@ -50,12 +50,12 @@ def read_allowed(path: Path = _ALLOWED_FILE) -> list[Allowed]:
 
 
 def read_reflecting(path: Path = _ALLOWED_FILE) -> set[str]:
-    """The classes that may open members by reflection."""
+    """Read the classes that may open members by reflection."""
     return {str(one["class"]) for one in tomllib.loads(path.read_text()).get("reflection", [])}
 
 
 def find_reflection(classes: Mapping[str, ClassFile], allowed: set[str]) -> list[str]:
-    """Classes of our own that open members by reflection and may not, or may and do not, a line for each."""
+    """Differences between the classes of ours that open members by reflection and those allowed to, a line for each."""
     found = {
         one.name
         for one in classes.values()
@@ -71,7 +71,7 @@ def find_reflection(classes: Mapping[str, ClassFile], allowed: set[str]) -> list
 def find_newer_uses(
     classes: Mapping[str, ClassFile], api: Mapping[str, ApiClass]
 ) -> Iterator[tuple[ClassFile, str, str]]:
-    """Uses of what an API does not have.
+    """Find uses of classes and members that an API lacks.
 
     Args:
         classes: The program.
@@ -117,7 +117,7 @@ def find_api_problems(
     newest_level: int,
     allowed: list[Allowed],
 ) -> list[str]:
-    """What is wrong with the program's uses of Android, a line for each.
+    """Find faults in the program's uses of Android, a line for each.
 
     Args:
         classes: The program as it ships.

@@ -1,4 +1,4 @@
-"""Checks of the finished package: what would fail only when it is installed, or when some device runs it."""
+"""Checks of the finished package for faults that would show only at installation or on some devices."""
 
 import re
 import zipfile
@@ -26,7 +26,7 @@ __all__ = [
     "find_processor_problems",
 ]
 
-# All that the app asks for. Without INTERNET no text can leave the device by it.
+# Without INTERNET no text can leave the device by the app.
 EXPECTED_PERMISSIONS: frozenset[str] = frozenset()
 _NEWEST_SIGNATURE = 33
 
@@ -82,7 +82,7 @@ def check_package(package: Path, abi: str) -> None:
 
 
 def find_processor_problems(path: Path, content: bytes) -> list[str]:
-    """What keeps a library for arm64 from running on the oldest processors that Android has: a line, or none.
+    """Find instructions of an arm64 library that the oldest supported processors lack: a line, or none.
 
     Args:
         path: Its path in the package.
@@ -96,7 +96,7 @@ def find_processor_problems(path: Path, content: bytes) -> list[str]:
 
 
 def find_manifest_problems(badging: str, tree: str) -> list[str]:
-    """What is wrong with the manifest, a line for each.
+    """Find faults of the manifest, a line for each.
 
     Args:
         badging: What `aapt2 dump badging` prints.
@@ -121,7 +121,7 @@ def find_manifest_problems(badging: str, tree: str) -> list[str]:
 
 
 def find_packing_problems(archive: zipfile.ZipFile, tree: str) -> list[str]:
-    """What is wrong with how entries are packed: a mismatch to the manifest fails at install, not before.
+    """Find entries packed against the manifest, which would fail only at installation; a line for each.
 
     Args:
         archive: The package.

@@ -1,4 +1,4 @@
-"""What an ExecuTorch program asks of the library that runs it: its operators and backends, method by method.
+"""Operators and backends that an ExecuTorch program needs, method by method.
 
     PYTHONPATH=android_demo .venv/bin/python -m tools.checks.operators model.pte > operators.json
 
@@ -17,7 +17,7 @@ __all__ = ["list_operators"]
 
 
 def list_operators(program: bytes) -> dict[str, Any]:
-    """Operators and backends of a ``.pte`` file.
+    """List operators and backends of a ``.pte`` file.
 
     Args:
         program: The file's content.

@@ -1,6 +1,6 @@
-"""Builds the package twice from one copy of the sources in two folders, and compares the two byte by byte.
+"""Reproducibility: two builds from one copy of the sources in two folders, compared byte by byte.
 
-The folders are in such whose names have other lengths, so that a path that gets into a file changes it. The downloads
+The folders' paths differ in length, so that a path that gets into a file changes it. The downloads
 are those of the first build, since the lock says what they are.
 """
 
@@ -53,7 +53,7 @@ def check_reproducible(abi: str) -> None:
 
 
 def describe_difference(one: Path, other: Path) -> list[str]:
-    """Which entries of two packages differ, a line for each."""
+    """Entries that differ between two packages, a line for each."""
     with zipfile.ZipFile(one) as first, zipfile.ZipFile(other) as second:
         names, others = first.namelist(), second.namelist()
         lines = [f"{name}: only in one of them" for name in sorted(set(names) ^ set(others))]

@@ -1,4 +1,4 @@
-"""Where the package's bytes are, part by part."""
+"""Sizes of the package, part by part."""
 
 import dataclasses
 import json
@@ -22,7 +22,7 @@ class Part:
 
 
 def list_parts(packed: Mapping[str, int], plain: Mapping[str, int], total_bytes: int) -> list[Part]:
-    """The parts of a package, the largest first; they add up to its size.
+    """Parts of a package, the largest first; they add up to its size.
 
     Args:
         packed: Bytes that each entry takes in the zip, by name.
@@ -50,7 +50,7 @@ def _group(name: str) -> str:
 
 
 def render_parts(parts: list[Part]) -> str:
-    """A table for people."""
+    """Render the table as text."""
     rows = [(part.name, f"{part.packed_bytes:,}", f"{part.plain_bytes:,}") for part in parts]
     rows.append(("the package", f"{sum(p.packed_bytes for p in parts):,}", f"{sum(p.plain_bytes for p in parts):,}"))
     head = ("part", "in the package", "unpacked")
@@ -72,10 +72,10 @@ def write_parts(path: Path, parts: list[Part], *, abi: str, sha256: str, limit_b
 
 
 def check_size(parts: list[Part], limit_bytes: int) -> None:
-    """Fail where the package is larger than it may be.
+    """Check the package against its size limit.
 
     Raises:
-        BuildError: It is; the table is in the message.
+        BuildError: It is larger; the table is in the message.
     """
     total = sum(part.packed_bytes for part in parts)
     if total > limit_bytes:

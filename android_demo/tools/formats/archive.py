@@ -1,7 +1,7 @@
-"""Writes the package's zip: entries in one order, with one time, deflated by libdeflate, stored ones aligned.
+"""The package's zip archive: fixed order and time, deflated by libdeflate, stored entries aligned.
 
-Zip tools of the platform or of Python put in times, owners or their own deflate's result. Here the same entries give
-the same bytes on every machine with the same libdeflate.
+Other zip tools write times, owners or the output of their own deflate. Here the same entries give the same bytes on
+every machine with the same libdeflate.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Entry:
 
 
 def deflate(content: bytes) -> bytes:
-    """The content as a raw deflate stream, as small as libdeflate makes it (level 12).
+    """Compress content to a raw deflate stream by libdeflate at level 12.
 
     What was deflated before is kept in the build folder, since the native libraries take seconds.
 

@@ -1,4 +1,4 @@
-"""Rewrites a compiled resource table so that an aapt2 of 2019 can link against a platform of 2024.
+"""Compiled resource tables, rewritten so that an aapt2 of 2019 can link against a platform of 2024.
 
 Android's newer tables hold entries in three forms that the older aapt2 does not know: types with 16-bit offsets, sparse
 types, and compact values. All say the same as the classic form (ResourceTypes.h: ResTable_type, ResTable_entry), only
@@ -21,7 +21,7 @@ _CHUNK, _VALUE_ENTRY, _MAP_ENTRY, _MAP_ITEM = 8, 16, 16, 12
 
 
 def rewrite_table(table: bytes) -> bytes:
-    """The same table in classic form.
+    """Convert a table to classic form.
 
     Args:
         table: A whole resources.arsc.
@@ -47,7 +47,7 @@ def _read_chunk(table: bytes, start: int, end: int) -> tuple[int, int, int]:
 
 
 def _rewrite_chunks(table: bytes, start: int, header_size: int, end: int) -> bytes:
-    """The chunk at `start` with the chunks inside it rewritten and its size put right."""
+    """Rewrite the chunks inside the chunk at `start`, and update its size."""
     header = bytearray(table[start : start + header_size])
     parts: list[bytes] = []
     position = start + header_size

@@ -1,7 +1,7 @@
-"""Rewrites code for arm64 that only runs on ARMv8.1 and newer, so that it runs on ARMv8.0 too.
+"""Atomic instructions of ARMv8.1, found in arm64 libraries and replaced by equivalents that ARMv8.0 has.
 
-ARMv8.1 brought atomic instructions of its own (Arm Architecture Reference Manual, FEAT_LSE). Processors without them,
-the Cortex-A53, A57, A72 and A73 among them, end a process that comes to one. Compilers therefore choose at run time, by
+ARMv8.1 added atomic instructions (Arm Architecture Reference Manual, FEAT_LSE). Processors without them,
+the Cortex-A53, A57, A72 and A73 among them, end a process that executes one. Compilers therefore choose at run time, by
 small functions that ask what the processor has; some of the ExecuTorch library was compiled without that choice. Each
 such instruction becomes a branch to a loop of load and store exclusive, which does the same on all.
 """
@@ -38,7 +38,7 @@ class Atomic:
 
 
 def find_unguarded(content: bytes, name: str) -> list[Atomic]:
-    """Atomic instructions of ARMv8.1 that run without the processor having been asked.
+    """Find atomic instructions of ARMv8.1 that are not guarded by a test for the processor's features.
 
     Those of the compiler's own functions, which test a byte and go around them, are left out.
 
@@ -65,7 +65,7 @@ def find_unguarded(content: bytes, name: str) -> list[Atomic]:
 
 
 def replace_unguarded(content: bytes, name: str, room: str) -> bytes:
-    """Put loops in the place of all atomic instructions of `find_unguarded`.
+    """Replace all atomic instructions of `find_unguarded` by loops.
 
     Args:
         content: A library for arm64.
@@ -94,7 +94,7 @@ def replace_unguarded(content: bytes, name: str, room: str) -> bytes:
 
 
 def _loop(one: Atomic, name: str) -> list[int]:
-    """LDADD as ARMv8.0 does it, with what ordering it had: `result = *at; *at += added`."""
+    """LDADD as a loop of ARMv8.0 with the same memory ordering: `result = *at; *at += added`."""
     word = one.word
     is_add = word & 0xBF20FC00 == 0xB8200000
     added, at, result = word >> 16 & 31, word >> 5 & 31, word & 31

@@ -1,4 +1,4 @@
-"""Reads Java class files as far as the checks of the shrunk program need them (JVM specification, chapter 4)."""
+"""Java class files, read as far as the checks of the shrunk program need (JVM specification, chapter 4)."""
 
 import dataclasses
 import struct
@@ -46,7 +46,7 @@ class Reference:
 
 @dataclasses.dataclass(frozen=True)
 class ClassFile:
-    """What a class is, has and uses.
+    """A class: its names, members and references.
 
     Attributes:
         name: Internal name.
@@ -140,7 +140,7 @@ def _parse(content: bytes) -> ClassFile:
 
 
 def _element(name: str) -> str:
-    """The class an array is of; empty for numbers."""
+    """Element class of an array; empty for primitive types."""
     element = name.lstrip("[")
     if element == name:
         return name
@@ -148,14 +148,14 @@ def _element(name: str) -> str:
 
 
 def read_jar(path: Path) -> dict[str, ClassFile]:
-    """All classes of a jar by their names."""
+    """Read all classes of a jar, by name."""
     with zipfile.ZipFile(path) as jar:
         parsed = (parse_class(jar.read(name)) for name in jar.namelist() if name.endswith(".class"))
         return {one.name: one for one in parsed}
 
 
 def ancestors(classes: dict[str, ClassFile], name: str) -> Iterator[str]:
-    """A class and all it inherits from, nearest first, as far as `classes` knows; unknown ones are named too."""
+    """A class and its ancestors, nearest first; those missing from `classes` are named, not followed."""
     waiting, seen = [name], set()
     while waiting:
         current = waiting.pop(0)
@@ -169,7 +169,7 @@ def ancestors(classes: dict[str, ClassFile], name: str) -> Iterator[str]:
 
 
 def resolve(classes: dict[str, ClassFile], reference: Reference) -> ClassFile | None:
-    """The class of `classes` that has the member referred to, or None where it is inherited from elsewhere."""
+    """Find the class of `classes` that declares a member; None where it is inherited from elsewhere."""
     for name in ancestors(classes, reference.owner):
         known = classes.get(name)
         if known and (reference.name, reference.descriptor) in known.members:
@@ -178,7 +178,7 @@ def resolve(classes: dict[str, ClassFile], reference: Reference) -> ClassFile | 
 
 
 def find_private_access(classes: dict[str, ClassFile]) -> list[str]:
-    """Uses of another class's private members, a line for each: Java 11 allows some, Android's runtime none."""
+    """Find uses of another class's private members, a line for each: Java 11 allows some, Android's runtime none."""
     problems = []
     for one in classes.values():
         for reference in sorted(one.references):

@@ -131,7 +131,7 @@ class Span:
 
 
 def code_sections(content: bytes, name: str) -> list[Span]:
-    """The sections of code, in the order of the file.
+    """Locate the sections of code, in the order of the file.
 
     Args:
         content: A library with its table of sections, which stripping leaves.
@@ -153,7 +153,7 @@ def code_sections(content: bytes, name: str) -> list[Span]:
 
 
 def find_symbol(content: bytes, name: str, symbol: str) -> Span:
-    """What a library exports under a name.
+    """Locate an exported symbol.
 
     Args:
         content: The library.
@@ -173,7 +173,7 @@ def find_symbol(content: bytes, name: str, symbol: str) -> Span:
 
 
 def find_library_problems(path: Path, content: bytes, abi: str, packaged: Collection[str]) -> list[str]:
-    """What is wrong with a library of the package, a line for each.
+    """Find faults of a library of the package, a line for each.
 
     Args:
         path: Its path in the package.

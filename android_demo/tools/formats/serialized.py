@@ -18,7 +18,7 @@ __all__ = ["ApiClass", "read_signature"]
 
 @dataclasses.dataclass(frozen=True)
 class ApiClass:
-    """A class of an API: names of what it is and inherits, and its members (`name` and `(descriptor)`, or `#type`)."""
+    """A class of an API: names of it, its superclass and interfaces; members as `name(descriptor)` or `name#type`."""
 
     name: str
     super_name: str
@@ -27,7 +27,7 @@ class ApiClass:
 
 
 def read_signature(path: Path) -> dict[str, ApiClass]:
-    """All classes of a signature file by internal name.
+    """Read all classes of a signature file, by internal name.
 
     Raises:
         BuildError: It is not such a file.

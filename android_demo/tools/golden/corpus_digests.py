@@ -1,4 +1,4 @@
-"""Says which token ids the Python tokenizer gives to every line of a folder of text files.
+"""Digests of the token ids that the Python tokenizer gives to every line of a folder of text files.
 
 ``CorpusTest`` of the Kotlin core compares its own ids with these digests. Run from the repository:
 ``PYTHONPATH=android_demo python -m tools.golden.corpus_digests FOLDER [--out FILE]``.

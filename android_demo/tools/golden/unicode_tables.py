@@ -1,8 +1,8 @@
-"""Writes the Unicode tables of the Kotlin tokenizer, by asking the Python tokenizer about every character.
+"""Unicode tables of the Kotlin tokenizer, probed from the Python tokenizer character by character.
 
 ``tokenizers`` holds three Unicode versions: that of its regular expressions, of Rust's ``to_lowercase`` and of its
 normalization. Android has yet another, different from phone to phone. So the Kotlin tokenizer has its own tables, and
-they say what the library does rather than what a standard says.
+they follow the library rather than a standard.
 
 Run from the repository: ``PYTHONPATH=android_demo python -m tools.golden.unicode_tables [--check]``.
 """
@@ -50,7 +50,7 @@ internal object UnicodeData {{
 
 
 def render() -> str:
-    """The Kotlin file, made from the installed library."""
+    """Content of the Kotlin file for the installed library."""
     letters = [code for code in _CHARACTERS if _is_joined("a", code)]
     numbers = [code for code in _CHARACTERS if _is_joined("1", code)]
     others = {code for code in _CHARACTERS if _is_joined("!", code)}
@@ -86,7 +86,7 @@ def render() -> str:
 
 
 def main() -> None:
-    """Write the tables, or with ``--check`` fail if they are not what would be written."""
+    """Write the tables; with ``--check`` compare them with the committed ones instead."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     content = render()
@@ -121,7 +121,7 @@ def _normalized_characters() -> set[int]:
 
 
 def _moves(character: str) -> bool:
-    """Whether normalization puts combining marks in order around this one, or this one around them."""
+    """Whether normalization reorders this character and the combining marks beside it."""
     pairs = ("a" + character + _LOWEST_MARK, "a" + _HIGHEST_MARK + character)
     return any(_DECOMPOSE.normalize_str(pair) != pair for pair in pairs)
 

@@ -1,4 +1,4 @@
-"""The files that the app reads from its package: the model, and the licences."""
+"""The package's assets: the model and the licences."""
 
 import shutil
 from pathlib import Path
@@ -10,7 +10,7 @@ __all__ = ["list_assets", "write_assets"]
 
 
 def list_assets(bundle: Path | None) -> dict[str, bytes]:
-    """The assets by their paths.
+    """Content of the assets, by path.
 
     Args:
         bundle: The shipped model; None for a package without one.
@@ -22,7 +22,7 @@ def list_assets(bundle: Path | None) -> dict[str, bytes]:
 
 
 def write_assets(folder: Path, bundle: Path | None) -> None:
-    """Write the assets to a folder of their own, which is emptied first."""
+    """Write the assets to a folder, which is emptied first."""
     shutil.rmtree(folder, ignore_errors=True)
     for name, content in list_assets(bundle).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Compiles the demo's Kotlin, module by module, with the command-line compiler."""
+"""The demo's Kotlin modules and their compilation by the command-line compiler."""
 
 import dataclasses
 from pathlib import Path
@@ -28,7 +28,7 @@ _OPTIONS = [
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """One run of the compiler.
+    """A Kotlin module: one run of the compiler.
 
     Attributes:
         sources: Folders of Kotlin, relative to android_demo.
@@ -72,17 +72,17 @@ MODULES = {
 
 
 def classes(module: str) -> Path:
-    """Where a module's classes are."""
+    """Folder of a module's classes."""
     return BUILD / "classes" / module
 
 
 def engine_jars() -> list[Path]:
-    """Java classes of ExecuTorch and of the two libraries it loads itself by."""
+    """Jars of ExecuTorch's Java API and of the two libraries that load its native code."""
     return [DEPS / "unpacked" / "react-native-executorch" / "android" / "libs" / "classes.jar", *jars("engines")]
 
 
 def compile_module(name: str) -> Path:
-    """Compile a module and what it needs, as far as their sources have changed.
+    """Compile a module and its dependencies, unless their sources are unchanged.
 
     Args:
         name: A key of `MODULES`.

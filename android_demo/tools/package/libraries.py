@@ -1,4 +1,4 @@
-"""The native libraries of the package: two runtimes, what they need, and our glue."""
+"""The native libraries of the package: two runtimes, their dependencies, and our glue."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ _UNUSED = "Java_org_pytorch_executorch_extension_asr_AsrModule_nativeTranscribe"
 
 
 def collect_libraries(abi: str) -> list[Path]:
-    """The libraries for one instruction set, sorted by name; the glue is built.
+    """Collect the libraries for one instruction set, sorted by name; the glue is built.
 
     Args:
         abi: A key of `ABIS`.
@@ -42,7 +42,7 @@ def collect_libraries(abi: str) -> list[Path]:
 
 
 def _make_portable(library: Path) -> Path:
-    """A library for arm64 that older processors run too."""
+    """Patch an arm64 library for processors without the atomic instructions of ARMv8.1."""
     output = BUILD / "portable" / library.name
 
     def make(file: Path) -> None:

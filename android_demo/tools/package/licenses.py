@@ -1,4 +1,4 @@
-"""Collects the licences and notices of all that ships into one text, which the app shows.
+"""Licences and notices of all components that ship, as one text that the app shows.
 
 The text is made of sections; each begins with a line of `=`, its title, and another such line.
 """
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclasses.dataclass(frozen=True)
 class Component:
-    """A work of others that ships in the app.
+    """A third-party component that ships in the app.
 
     Attributes:
         name: What people call it.
@@ -44,7 +44,7 @@ class Component:
 
 
 def read_components() -> list[Component]:
-    """The list of components.toml.
+    """Read the list of components.toml.
 
     Raises:
         BuildError: An entry lacks something, or its text is missing.
@@ -63,13 +63,13 @@ def read_components() -> list[Component]:
 
 
 def find_unlicensed(files: Iterable[str], own: Iterable[str], components: Iterable[Component]) -> list[str]:
-    """The names of shipped files that no component covers and that are not our own."""
+    """Names of shipped files that no component covers and that are not our own."""
     covered = tuple(start for component in components for start in component.ships)
     return sorted(name for name in files if not name.startswith(covered) and name not in set(own))
 
 
 def collect_licenses() -> str:
-    """The whole text: what is in the app, each component's licence, ONNX Runtime's notices, the data's."""
+    """The whole text: list of components, their licences, ONNX Runtime's notices, the data's licences."""
     components = read_components()
     apache = (ROOT / "LICENSE").read_text().strip()
     lines = ["Lite NLP: Apache-2.0", "Model tatoeba-en-de: trained on Tatoeba (CC BY 2.0 FR) and Multi30k"]
@@ -87,7 +87,7 @@ def collect_licenses() -> str:
 
 
 def refer_to_terms(notices: str, apache: str) -> str:
-    """The notices with the Apache License's terms left out wherever they are word for word those of its own section.
+    """Replace copies of the Apache License's terms in the notices by a reference to its own section.
 
     Args:
         notices: Many licences in one text, which repeats those terms for each work under them.

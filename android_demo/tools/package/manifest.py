@@ -1,4 +1,4 @@
-"""The app's manifest with what the build decides: package, versions, levels, and how native libraries are packed."""
+"""The app's manifest, completed by the build: package, versions, API levels, extraction of native libraries."""
 
 import copy
 import xml.etree.ElementTree as ET
@@ -14,7 +14,7 @@ _ANDROID = "http://schemas.android.com/apk/res/android"
 
 
 def complete_manifest(source: Path) -> bytes:
-    """The manifest to link, with all that is left out of the source; what the source says must be the same.
+    """Complete the manifest for linking; values that the source has already must be the same.
 
     Libraries are deflated in the package, so the installer must extract them.
 

@@ -1,4 +1,4 @@
-"""The shipped model as a compact bundle: what the app comes with, and what its tests run."""
+"""The shipped model as a compact bundle, for the package and the tests."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ _BUNDLE = BUILD / f"{MODEL}.zip"
 
 
 def existing_model() -> Path:
-    """The bundle that was exported last, whatever has changed since; exported where there is none.
+    """Path of the last exported bundle, however old; exported where there is none.
 
     Raises:
         BuildError: The export failed.

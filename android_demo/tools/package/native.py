@@ -1,7 +1,7 @@
-"""Builds the glue between the app and ONNX Runtime's C API: one C source for Android, without an NDK, and this machine.
+"""The glue between the app and ONNX Runtime's C API, built for Android without an NDK and for this machine.
 
-Clang compiles for Android with three headers of our own and the Java development kit's. The linker gets stand-ins for
-Android's libraries that hold nothing but names: the real ones are on the device.
+Clang compiles for Android with three headers of our own and the Java development kit's. The linker gets stub
+libraries with the symbols of Android's: the real ones are on the device.
 """
 
 import shutil
@@ -22,7 +22,7 @@ NATIVE = ANDROID / "native"
 ORT_HEADERS = DEPS / "unpacked" / "siteed-sherpa-onnx.rn" / "prebuilt" / "include" / "onnxruntime"
 
 _SOURCES = ["ort_library.c", "ort_session.c", "ort_tensor.c"]
-# All that the glue may import of Android's C library; the stack protector's function is the compiler's wish.
+# All imports of the glue from Android's C library; the compiler adds that of the stack protector.
 _LIBC = ["__stack_chk_fail", "calloc", "free", "malloc", "memcpy", "memset", "strlen"]
 _WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 _COMPILE = ["-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-fstack-protector-strong", *_WARNINGS]
@@ -70,7 +70,7 @@ def build_android(abi: str, out_dir: Path) -> Path:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _link_stub(target, folder, "libc.so", _LIBC, version="LIBC")
-        # Without a version, else the glue would take no other release of ONNX Runtime than the stand-in's.
+        # Without a version, else the glue would take no other release of ONNX Runtime than the stub's.
         _link_stub(target, folder, ORT_LIBRARY, ["OrtGetApiBase"])
         objects = _compile(["clang", target, *freestanding], folder)
         stubs = [folder / ORT_LIBRARY, folder / "libc.so"]
@@ -117,7 +117,7 @@ def _compile(compiler: Sequence[str], folder: Path) -> list[Path]:
 
 
 def _link_stub(target: str, folder: Path, name: str, symbols: Sequence[str], *, version: str = "") -> None:
-    """Make a library that has names and nothing else."""
+    """Link a stub library: symbols without code."""
     source, script = folder / f"{name}.c", folder / f"{name}.map"
     source.write_text("".join(f"void {symbol}(void) {{}}\n" for symbol in symbols))
     options = [option for option in (target, "-ffreestanding", "-fno-builtin", "-w") if option]
@@ -125,4 +125,4 @@ def _link_stub(target: str, folder: Path, name: str, symbols: Sequence[str], *, 
     if version:
         script.write_text(f"{version} {{ global: *; }};\n")
         link.append(f"-Wl,--version-script={script}")
-    run(["clang", *options, *link, source, "-o", folder / name], what=f"linking a stand-in for {name}")
+    run(["clang", *options, *link, source, "-o", folder / name], what=f"linking a stub of {name}")

@@ -1,4 +1,4 @@
-"""Compiles and links the app's resources with aapt2, against the platform's table in a form that it reads."""
+"""The app's resources, compiled and linked by aapt2 against the platform's table in a form that it reads."""
 
 import re
 import tempfile
@@ -17,7 +17,7 @@ __all__ = ["EXPECTED_WARNINGS", "link_resources", "shorten_names", "unexpected_w
 
 MANIFEST = ANDROID / "app/src/main/AndroidManifest.xml"
 _RESOURCES = ANDROID / "app/src/main/res"
-# What aapt2 may say: patterns of whole lines. It is older than the elements it warns of.
+# Patterns of whole lines. aapt2 is older than the elements that it warns of.
 EXPECTED_WARNINGS = (r".*warn: unknown element <(queries|property)> found\.",)
 
 
@@ -43,7 +43,7 @@ def link_resources() -> Path:
 
 
 def shorten_names(linked: Path, output: Path) -> None:
-    """Write linked resources without the names that only people use: of resources, and the paths of their files.
+    """Shorten the names of linked resources and the paths of their files.
 
     Code and layouts name resources by number; nothing in the app looks one up by its name.
 
@@ -55,13 +55,13 @@ def shorten_names(linked: Path, output: Path) -> None:
 
 
 def unexpected_warnings(output: str) -> list[str]:
-    """The lines of aapt2's output that are not among those expected."""
+    """Lines of aapt2's output that are not among those expected."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     return [line for line in lines if not any(re.fullmatch(pattern, line) for pattern in EXPECTED_WARNINGS)]
 
 
 def _framework() -> Path:
-    """The platform's resources as a package that this aapt2 reads; made once."""
+    """Make the platform's resources a package that this aapt2 reads; once."""
     output = BUILD / "framework.apk"
 
     def make(path: Path) -> None:

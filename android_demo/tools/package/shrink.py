@@ -1,4 +1,4 @@
-"""From classes to Android's classes.dex: shrunk by ProGuard, translated by dx."""
+"""The program: classes shrunk by ProGuard and translated to Android's classes.dex by dx."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ _FILTER = "(!META-INF/**,!**.kotlin_builtins,!**.kotlin_module,!**module-info.cl
 
 
 def shrink_program() -> Path:
-    """The app's program as one jar without what it does not use.
+    """Shrink the app and its libraries to one jar of the classes and members in use.
 
     Raises:
         BuildError: A step fails, or classes use each other's private members.
@@ -65,7 +65,7 @@ def _shrink(path: Path, parts: Sequence[Path], rules: Sequence[Path]) -> None:
 
 
 def _java_base() -> Path:
-    """Classes of Java itself, which Android's jar leaves out."""
+    """Path of the classes of java.base, which Android's jar leaves out."""
     compiler = shutil.which("javac")
     home = Path(os.path.realpath(compiler)).parent.parent if compiler else Path()
     module = home / "jmods" / "java.base.jmod"
@@ -75,7 +75,7 @@ def _java_base() -> Path:
 
 
 def make_dex(program: Path) -> Path:
-    """The program as Android runs it.
+    """Translate the program to dex.
 
     Args:
         program: The shrunk jar.
@@ -84,7 +84,7 @@ def make_dex(program: Path) -> Path:
         The file classes.dex.
 
     Raises:
-        BuildError: A step fails, or the code has calls that are linked while it runs, which old systems do badly.
+        BuildError: A step fails, or the code has calls that are linked at run time, which old systems lack.
     """
     output = BUILD / "dex"
 
@@ -98,12 +98,12 @@ def make_dex(program: Path) -> Path:
             raise BuildError(f"dx: expected one file, found {sorted(path.name for path in folder.iterdir())}")
         linked = find_linked_calls(run(["dexdump", "-d", dex], what="dexdump"))
         if linked:
-            raise BuildError("dx: expected no calls that are linked while they run, found\n  " + "\n  ".join(linked))
+            raise BuildError("dx: expected no calls that are linked at run time, found\n  " + "\n  ".join(linked))
 
     run_step(output, [program, *locked_files(), Path(__file__)], {}, make)
     return output / "classes.dex"
 
 
 def find_linked_calls(disassembly: str) -> list[str]:
-    """The lines of dexdump's output with calls that are linked while they run (Java's invokedynamic)."""
+    """Lines of dexdump's output with calls that are linked at run time (invokedynamic)."""
     return [line.strip() for line in disassembly.splitlines() if "invoke-custom" in line]

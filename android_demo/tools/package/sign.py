@@ -1,7 +1,7 @@
-"""Signs the package: with a key of one's own by environment variables, else with the debug key of the repository.
+"""Package signing: by the key that environment variables name, else by the debug key of the repository.
 
-The debug key is public, so a package signed with it says nothing of who built it; it makes two builds of one source
-the same bytes, which RSA signatures of PKCS #1 v1.5 are.
+The debug key is public: its signature does not tell who built a package. RSA signatures of PKCS #1 v1.5 are
+deterministic, so that two builds of one source are the same bytes.
 """
 
 import dataclasses
@@ -34,7 +34,7 @@ class Key:
 
 
 def find_key(environment: "os._Environ[str] | dict[str, str]" = os.environ) -> Key:
-    """The key to sign with.
+    """Choose the signing key.
 
     Raises:
         BuildError: Only some of the variables are set, or the store is missing.
@@ -50,7 +50,7 @@ def find_key(environment: "os._Environ[str] | dict[str, str]" = os.environ) -> K
 
 
 def sign_package(unsigned: Path, signed: Path, key: Key) -> None:
-    """Sign by the schemes 1 to 3 and verify the result.
+    """Sign by schemes 1 to 3, and verify the result.
 
     Raises:
         BuildError: It cannot be signed, or a signature does not verify.

@@ -1,4 +1,4 @@
-"""Runs every suite, and says at the end which of them failed."""
+"""All test suites in one run, with the failures named at the end."""
 
 import time
 from collections.abc import Callable
@@ -16,7 +16,7 @@ __all__ = ["run_all_tests", "run_chains", "run_emulated_tests"]
 
 
 def run_all_tests() -> None:
-    """Core, desktop, app, both packages with their checks, and the libraries that ship.
+    """Run core, desktop and app tests, build and check both packages, and test the libraries that ship.
 
     Raises:
         BuildError: Something failed; all that did is named.
@@ -37,7 +37,7 @@ def run_all_tests() -> None:
 
 
 def run_emulated_tests() -> None:
-    """The libraries for phones, in an emulated processor.
+    """Test the libraries for phones in an emulated processor.
 
     Raises:
         BuildError: A test failed.
@@ -63,7 +63,7 @@ def run_chains(*chains: dict[str, Callable[[], object]], at_once: int = 2) -> No
 
 
 def _run_chain(chain: dict[str, Callable[[], object]]) -> list[str]:
-    """Run steps one after another; the failures."""
+    """Run steps one after another, and return the failures."""
     failures: list[str] = []
     for name, step in chain.items():
         say(f"{name}: begins")

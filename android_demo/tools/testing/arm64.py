@@ -1,4 +1,4 @@
-"""Runs the native tests with the arm64 libraries, which phones use, on a machine that has none: under qemu.
+"""Native tests of the arm64 libraries, which phones use, under qemu.
 
 qemu, an arm64 Java and the C library are taken from Debian into a folder of the build; nothing is installed. apt
 verifies what it downloads by Debian's signatures.
@@ -32,7 +32,7 @@ _CLASSES = ["EnginesTest", "ProgramTest", "TranslationsTest", "RefusalsTest"]
 
 
 def run_arm64_tests(libraries: Path | Sequence[Path], bundle: Path, *, selected: Sequence[str] = ()) -> None:
-    """Run the tests of native-tests that need one thread and a few minutes there, on a sample of the golden lines.
+    """Run the single-threaded tests of native-tests under qemu, on a sample of the golden lines.
 
     Args:
         libraries: The APK for arm64-v8a, or its libraries: a folder or the files.
@@ -61,7 +61,7 @@ def run_arm64_tests(libraries: Path | Sequence[Path], bundle: Path, *, selected:
 
 
 def _unpack(root: Path) -> None:
-    """Fill a folder with the packages' files, by lists of packages of our own: the machine's know nothing of arm64."""
+    """Unpack the packages to a folder, by package lists of its own: the machine's lack arm64."""
     root.mkdir()
     state = root / "apt"
     (state / "lists" / "partial").mkdir(parents=True)

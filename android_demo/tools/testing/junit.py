@@ -1,4 +1,4 @@
-"""Runs tests on the Java virtual machine, and reads what failed of them."""
+"""JUnit runs on the Java virtual machine, and their failures."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def run_junit(
 
 
 def read_failures(reports: Path) -> list[str]:
-    """What failed: of a long log the end alone may be at hand.
+    """Read the failures from JUnit's reports.
 
     Args:
         reports: Folder of JUnit's XML reports; without any, as after a crash, nothing is known to have failed.

@@ -1,4 +1,4 @@
-"""Runs the very libraries of the package on a Java virtual machine of Linux, with the classes of the app's engines."""
+"""Tests of the package's own native libraries and engine classes on a Java virtual machine of Linux."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ __all__ = ["run_host_tests", "run_native_tests"]
 
 _GOLDEN = ANDROID / "native-tests" / "golden"
 _PACKAGE = "dev.litenlp.nativetests"
-# What each system without a runtime lacks, by the name of the runtime.
+# Libraries that a system without a runtime lacks, by the name of the runtime.
 _MISSING = {"onnx": [ORT_LIBRARY], "executorch": ["libexecutorch.so"]}
 # A heap that is all there from the start, so that what grows is native; calls of the glue are checked. What is to be
 # compiled is compiled at once, while a test warms up: a busy machine would put it off until memory is measured.
@@ -35,7 +35,7 @@ def run_native_tests(
     every_line: int = 1,
     env: Mapping[str, str] | None = None,
 ) -> None:
-    """Run the tests of native-tests, and a system that lacks one runtime or both.
+    """Run the tests of native-tests, and those of a system without one runtime or both.
 
     Args:
         libraries: The APK, or its libraries for the machine's ABI: a folder or the files.
@@ -90,7 +90,7 @@ def run_native_tests(
 
 
 def run_host_tests(bundle: Path) -> None:
-    """Run the tests of the glue and of its engine with this machine's own ONNX Runtime, from its Java package.
+    """Run the tests of the glue with this machine's own ONNX Runtime, from its Java package.
 
     Args:
         bundle: As in `run_native_tests`.
@@ -123,14 +123,14 @@ def run_host_tests(bundle: Path) -> None:
 
 
 def _compile() -> tuple[Path, str]:
-    """The classes of the tests, and the classpath that has them and all they need."""
+    """Compile the tests: their classes, and the class path to run them."""
     tests = compile_module("native-tests")
     modules = [compile_module(name) for name in ("engine", "core")]
     return tests, join_classpath(tests, modules, jars("stdlib", "json"), engine_jars())
 
 
 def _collect(source: Path | Sequence[Path], abi: str, folder: Path) -> list[Path]:
-    """Put an ABI's libraries, of an APK or a folder or a list, into a folder of their own."""
+    """Collect an ABI's libraries, from an APK, a folder or a list, in a new folder."""
     folder.mkdir(parents=True)
     if isinstance(source, Path) and source.is_file():
         with zipfile.ZipFile(source) as package:

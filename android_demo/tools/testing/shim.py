@@ -1,4 +1,4 @@
-"""Builds what lets Android's libraries run on a Linux machine: a stand-in for bionic over glibc. For tests only.
+"""A shim of bionic over glibc, on which Android's libraries run on Linux. For tests only.
 
 Every symbol that the libraries import from bionic, by its version there, becomes a jump to glibc's function of that
 name, or to the function `shim_NAME` of native/shim/shim.c where the two differ.
@@ -47,7 +47,7 @@ class Machine:
 
 
 def build_shim(machine: Machine, libraries: Sequence[Path], out_dir: Path) -> Path:
-    """Build the stand-ins for Android's system libraries.
+    """Build the shim's libraries, named as Android's system libraries.
 
     Args:
         machine: To run on.
@@ -101,7 +101,7 @@ def build_host_loader(machine: Machine, out_dir: Path) -> Path:
 
 
 def _system_imports(library: Path) -> dict[str, str]:
-    """Functions that a library imports from Android's system, to their versions (empty for none)."""
+    """Functions that a library imports from Android's system, with their symbol versions (empty for none)."""
     table = run(["readelf", "--dyn-syms", "-W", library], what="readelf")
     imports: dict[str, str] = {}
     for kind, symbol in re.findall(r" (FUNC|NOTYPE|OBJECT) +\w+ +\w+ +UND (\S+)", table):
@@ -120,7 +120,7 @@ def _own_functions(object_file: Path) -> set[str]:
 
 
 def _write_jumps(abi: str, wanted: dict[str, str], own: set[str]) -> str:
-    """Assembly with a function for each import that passes its arguments on as they are."""
+    """Generate assembly with a jump for each import."""
     lines = [".text"]
     for name, version in sorted(wanted.items()):
         target = f"shim_{name}" if name in own else _RENAMED[abi].get(name, name)

@@ -1,4 +1,4 @@
-"""Runs the tests: JUnit 5 for what is pure Kotlin, JUnit 4 on Robolectric for the app."""
+"""The Kotlin suites: JUnit 5 for core and desktop, JUnit 4 on Robolectric for the app."""
 
 import shutil
 import zipfile
@@ -18,7 +18,7 @@ _TEST_CORES = 4
 
 
 def run_core_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> None:
-    """Tests of core: all corpora too, where a checkout has them beside it.
+    """Run the tests of core, with all corpora where a checkout has them beside it.
 
     Args:
         bundle: The shipped model; without it, the tests that need it are skipped.
@@ -35,7 +35,7 @@ def run_core_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> 
 
 
 def run_desktop_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> None:
-    """Tests of the engine on ONNX Runtime's Java API, and of what core makes of it; arguments as above."""
+    """Run the tests of core with an engine on ONNX Runtime's Java API; arguments as above."""
     main, tests = compile_module("desktop"), compile_module("desktop-test")
     resources = ANDROID / "desktop/src/test/resources"
     classpath = join_classpath(tests, resources, main, compile_module("core"), jars("stdlib", "json", "desktop"))
@@ -43,7 +43,7 @@ def run_desktop_tests(bundle: Path | None = None, selected: Sequence[str] = ()) 
 
 
 def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> None:
-    """Tests of the app on Robolectric, with the resources as they ship; arguments as above.
+    """Run the tests of the app on Robolectric with the resources that ship; arguments as above.
 
     The pictures of the screens are in build/screenshots.
     """
@@ -77,7 +77,7 @@ def _describe(bundle: Path | None) -> dict[str, str]:
 
 
 def _gather_systems() -> Path:
-    """One folder with the systems that Robolectric runs tests on; it takes no more than one."""
+    """Gather the systems that Robolectric runs tests on in one folder: it takes no more."""
     systems = jars("sandbox", "sandbox-oldest")
 
     def make(folder: Path) -> None:
@@ -91,7 +91,7 @@ def _gather_systems() -> Path:
 
 
 def _write_test_config(resources: Path, bundle: Path | None) -> Path:
-    """The folder of the file by which Robolectric finds the app's manifest, resources and assets.
+    """Write the file by which Robolectric finds the app's manifest, resources and assets; its folder.
 
     Args:
         resources: As `link_resources` gives them.
