@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lite_nlp.files import write_text
+from lite_nlp.core.files import write_text
 
 #: Name of a test set, and the stem of its two files below the copies.
 TEST_SETS = {"tatoeba test": "tatoeba/test", "multi30k test2016": "multi30k/test2016"}

@@ -18,7 +18,7 @@ from typing import Any
 from experiments import EXPERIMENTS, Place, figures
 from stages import Failed, Measure, Train, UnderWay, run_stage
 
-from lite_nlp.files import write_text
+from lite_nlp.core.files import write_text
 
 MISSING = "not measured yet"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from lite_nlp.files import write_text
+from lite_nlp.core.files import write_text
 
 __all__ = ["Convert", "Failed", "Measure", "Prepare", "Stage", "Train", "UnderWay", "read_json", "run_stage"]
 

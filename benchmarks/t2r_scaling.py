@@ -23,9 +23,9 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from lite_nlp.budget.state import count_state
+from lite_nlp.budget.closed_form.state import count_state
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.attention import SelfAttention, merge_heads, split_heads
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.language_model import LanguageModel
 
 #: Kind of attention in the config, by what the rows call it.

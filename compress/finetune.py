@@ -11,8 +11,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from compress.encoding import ClusteredTensor
-from compress.pruning import apply_masks
+from lite_nlp.compress.lnlp.encodings import ClusteredTensor
+from lite_nlp.compress.prune.magnitude import apply_masks
 
 __all__ = ["FinetuneOptions", "finetune_pruned", "finetune_shared"]
 

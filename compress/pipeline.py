@@ -3,18 +3,24 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from torch import Tensor, nn
 
-from compress.allocation import SensitivityCurve, allocate_sparsity
-from compress.encoding import ClusteredTensor
-from compress.finetune import FinetuneOptions, finetune_pruned, finetune_shared
-from compress.ledger import Ledger, StageRow, Task
-from compress.planning import Plan, plan_for_size
-from compress.pruning import apply_masks, largest_sparsity, magnitude_masks, prunable_parameters, weights_restored
-from compress.sensitivity import DEFAULT_SPARSITIES, scan_sensitivity
-from compress.stages import (
+from lite_nlp.compress.finetune import FinetuneOptions, finetune_pruned, finetune_shared
+from lite_nlp.compress.ledger import Ledger, StageRow, Task
+from lite_nlp.compress.lnlp.encodings import ClusteredTensor
+from lite_nlp.compress.planning import Plan, plan_for_size
+from lite_nlp.compress.prune.allocation import SensitivityCurve, allocate_sparsity
+from lite_nlp.compress.prune.magnitude import (
+    apply_masks,
+    largest_sparsity,
+    magnitude_masks,
+    prunable_parameters,
+    weights_restored,
+)
+from lite_nlp.compress.prune.sensitivity import DEFAULT_SPARSITIES, scan_sensitivity
+from lite_nlp.compress.stages import (
     cluster_parameters,
     clustered_model,
     dense_model,
@@ -24,9 +30,10 @@ from compress.stages import (
     recode_clusters,
     set_clusters,
 )
-from lite_nlp.errors import ModelError
+from lite_nlp.core.errors import ModelError
+from lite_nlp.core.progress import Progress, SilentProgress
 
-__all__ = ["FINAL_FILE", "CompressionOptions", "Finetuning", "ProgressReport", "SilentProgress", "compress_model"]
+__all__ = ["FINAL_FILE", "CompressionOptions", "Finetuning", "compress_model"]
 
 #: The file of the last stage, the one to keep.
 FINAL_FILE: Final = "model.lnlp"
@@ -34,26 +41,6 @@ FINAL_FILE: Final = "model.lnlp"
 _BACKOFF: Final = (0.7, 0.4, 0.0)
 #: How much sparsity is added when fine-tuning has pushed a file over its target, and how often.
 _TARGET_STEP, _TARGET_TRIES = 0.01, 4
-
-
-class ProgressReport(Protocol):
-    """Where the pipeline says what it is doing."""
-
-    def start(self, task: str, total: int | None) -> None:
-        """A task begins; ``total`` steps are expected, if that is known."""
-
-    def advance(self) -> None:
-        """One step of the task is done."""
-
-
-class SilentProgress:
-    """A report that goes nowhere."""
-
-    def start(self, task: str, total: int | None) -> None:
-        """Say nothing."""
-
-    def advance(self) -> None:
-        """Say nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +89,7 @@ def compress_model(
     options: CompressionOptions,
     shrink: Callable[[nn.Module], nn.Module] | None = None,
     finetuning: Finetuning | None = None,
-    progress: ProgressReport | None = None,
+    progress: Progress | None = None,
 ) -> list[StageRow]:
     """Compress a model stage by stage.
 
@@ -145,7 +132,7 @@ class _Run:
         task: Task,
         options: CompressionOptions,
         finetuning: Finetuning | None,
-        progress: ProgressReport,
+        progress: Progress,
     ) -> None:
         self.model = model
         self.task = task

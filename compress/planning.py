@@ -6,12 +6,12 @@ from typing import Final
 
 from torch import nn
 
-from compress.allocation import MAX_SPARSITY, SensitivityCurve, allocate_sparsity
-from compress.container import container_bytes
-from compress.ledger import Ledger, Task
-from compress.pruning import apply_masks, magnitude_masks, weights_restored
-from compress.stages import cluster_parameters, entropy_coded_model, model_tensors, set_clusters
-from lite_nlp.errors import ModelError
+from lite_nlp.compress.ledger import Ledger, Task
+from lite_nlp.compress.lnlp.container import container_bytes
+from lite_nlp.compress.prune.allocation import MAX_SPARSITY, SensitivityCurve, allocate_sparsity
+from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, weights_restored
+from lite_nlp.compress.stages import cluster_parameters, entropy_coded_model, model_tensors, set_clusters
+from lite_nlp.core.errors import ModelError
 
 __all__ = ["CENTROID_LADDER", "Plan", "plan_for_size"]
 

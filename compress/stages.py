@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from compress.encoding import (
+from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
     EncodedTensor,
     encode_fp16,
@@ -18,7 +18,7 @@ from compress.encoding import (
     encode_pruned,
     fp16_codebook,
 )
-from compress.kmeans import assign, fit_codebook
+from lite_nlp.compress.quantize.kmeans import assign, fit_codebook
 
 __all__ = [
     "ModelTensors",

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from export.graph_work import count_program_work
-from export.quiet import quiet_libraries
-from export.runtime.executorch_runner import start_runtime
-from export.tracing import TracedModel
-from lite_nlp.budget.graphs import GraphWork
-from lite_nlp.errors import ModelError
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core.errors import ModelError
+from lite_nlp.export.counting.torch_programs import count_program_work
+from lite_nlp.export.runtime.executorch import start_runtime
+from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["ExecuTorchProgram", "export_executorch", "prepare_program"]
 

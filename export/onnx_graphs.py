@@ -9,9 +9,9 @@ from typing import Any, Final
 import torch
 from torch.export import ExportedProgram
 
-from export.quiet import quiet_libraries
-from export.runtime.manifest import ONNX_WEIGHTS_FILE, StateTensor
-from export.tracing import TracedModel
+from lite_nlp.export.runtime.manifest import ONNX_WEIGHTS_FILE, StateTensor
+from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["NEW_PREFIX", "OPSET", "OnnxFiles", "export_onnx", "graph_tensors", "share_weights"]
 

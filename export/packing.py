@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from export.runtime.recipes import (
+from lite_nlp.core.files import sha256_bytes
+from lite_nlp.export.runtime.recipes import (
     Packed,
     PackedMember,
     Part,
@@ -24,7 +25,6 @@ from export.runtime.recipes import (
     tensor_bytes,
     xor_parts,
 )
-from lite_nlp.files import sha256_bytes
 
 __all__ = ["CONTAINER_FILE", "Packing", "find_parts", "pack_members"]
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions, StepModel, search
-from lite_nlp.errors import BundleError
 
 __all__ = ["Disagreement", "ParityReport", "compare_engines", "require_parity"]
 

@@ -8,17 +8,23 @@ from typing import Any, Final
 
 from torch import nn
 
-from export.bundle import describe_files, write_archive
-from export.bundle_graphs import check_agreement
-from export.executorch_program import export_executorch
-from export.graph_work import count_merged_work, count_model_work
-from export.onnx_graphs import NEW_PREFIX, OPSET, OnnxFiles, export_onnx
-from export.onnx_work import count_onnx_work
-from export.packing import Packing, pack_members
-from export.parity import compare_engines, require_parity
-from export.runtime.bundle import Bundle, open_bundle
-from export.runtime.engines import RUNTIMES, create_engine
-from export.runtime.manifest import (
+from lite_nlp import __version__
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.budget.traced.reconciliation import MERGED
+from lite_nlp.core.errors import ModelError
+from lite_nlp.core.files import atomic_file, check_output
+from lite_nlp.decoding.search import SearchOptions, StepModel
+from lite_nlp.export.bundle_writer import describe_files, write_archive
+from lite_nlp.export.counting.bundle import check_agreement
+from lite_nlp.export.counting.onnx_walk import count_onnx_work
+from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
+from lite_nlp.export.executorch_program import export_executorch
+from lite_nlp.export.onnx_graphs import NEW_PREFIX, OPSET, OnnxFiles, export_onnx
+from lite_nlp.export.packing import Packing, pack_members
+from lite_nlp.export.parity import compare_engines, require_parity
+from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.engine import RUNTIMES, create_engine
+from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     EXECUTORCH_FILE,
     ONNX_DECODE_STEP_FILE,
@@ -33,14 +39,8 @@ from export.runtime.manifest import (
     OnnxEntry,
     Vocabulary,
 )
-from export.runtime.recipes import Packed
-from export.tracing import TracedModel, trace_model
-from lite_nlp import __version__
-from lite_nlp.budget.graphs import GraphWork
-from lite_nlp.budget.reconciliation import MERGED
-from lite_nlp.decoding.search import SearchOptions, StepModel
-from lite_nlp.errors import ModelError
-from lite_nlp.files import atomic_file, check_output
+from lite_nlp.export.runtime.recipes import Packed
+from lite_nlp.export.tracing import TracedModel, trace_model
 
 __all__ = ["ModelCard", "Proof", "export_bundle"]
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from export.quiet import quiet_libraries
-from export.runtime.manifest import Bounds, StateTensor
-from lite_nlp.errors import ModelError
+from lite_nlp.core.errors import ModelError
+from lite_nlp.export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = ["DecodeStep", "Encode", "SteppedModel", "TracedModel", "describe_state", "trace_model"]
 

@@ -1,8 +1,41 @@
 """Small sequence models for the phone: train, count, compress, export and run text-to-text models offline.
 
-Importing this package imports nothing heavy; every part lives in a subpackage that is imported when used.
+Importing this package imports nothing heavy: every name below is imported when it is first used. ``docs/python.md``
+shows each of them at work.
 """
 
-__all__ = ["__version__"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lite_nlp.artifacts.models import load_model
+
+__all__ = [
+    "__version__",
+    "load_model",
+]
 
 __version__ = "0.1.0"
+
+#: Where each name is defined.
+_HOMES = {
+    "load_model": "lite_nlp.artifacts.models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import ``name`` from the module that defines it, once.
+
+    Raises:
+        AttributeError: If the library has no such name.
+    """
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The names offered."""
+    return sorted(__all__)

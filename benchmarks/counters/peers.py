@@ -21,7 +21,7 @@ Peer = Callable[[nn.Module, tuple[Any, ...]], float]
 
 
 def _ours(module: nn.Module, inputs: tuple[Any, ...]) -> float:
-    from lite_nlp.budget.counter import count_work
+    from lite_nlp.budget.traced.counter import count_work
 
     return count_work(module, *inputs).macs
 

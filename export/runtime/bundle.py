@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
-from export.runtime.recipes import Packed, TensorDecoder, make_member
-from lite_nlp.data.vocabulary import SPECIAL_TOKENS
-from lite_nlp.errors import BundleError, ContainerError
+from lite_nlp.core.errors import BundleError, ContainerError
+from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
+from lite_nlp.export.runtime.recipes import Packed, TensorDecoder, make_member
 
 __all__ = ["Bundle", "open_bundle"]
 

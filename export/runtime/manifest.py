@@ -9,10 +9,10 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from export.runtime.recipes import Packed, Section
-from lite_nlp.budget.graphs import GraphWork
-from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from lite_nlp.errors import BundleError
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from lite_nlp.export.runtime.recipes import Packed, Section
 
 __all__ = [
     "CONFIG_FILE",

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from lite_nlp.errors import BundleError
-from lite_nlp.files import sha256_bytes
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.files import sha256_bytes
 
 __all__ = [
     "MAX_MADE_BYTES",

@@ -16,16 +16,16 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from lite_nlp import __version__
+from lite_nlp.artifacts.models import Source, resolve_source
 from lite_nlp.cli.bench_worker import Order, rebuild_error
-from lite_nlp.cli.console import SCHEMA_VERSION, out, print_json, progress_bar
-from lite_nlp.cli.model_source import Source, resolve_source
-from lite_nlp.cli.translator_source import BeamOption, ModelArgument, Runtime, warn
-from lite_nlp.errors import BundleError, DataError, RuntimeUnavailableError
-from lite_nlp.evaluation.latency_device import describe_device, usable_cores
-from lite_nlp.files import check_output, sha256_bytes, write_text
+from lite_nlp.cli.console import SCHEMA_VERSION, out, print_json, progress_bar, warn
+from lite_nlp.cli.options import BeamOption, ModelArgument, Runtime
+from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError
+from lite_nlp.core.files import check_output, sha256_bytes, write_text
+from lite_nlp.export.runtime.device import describe_device, usable_cores
 
 if TYPE_CHECKING:
-    from export.runtime import Bundle
+    from lite_nlp.export.runtime import Bundle
 
 __all__ = ["bench"]
 
@@ -74,7 +74,7 @@ def bench(
     if output is not None:
         check_output(output, force=force)
     source = _bundle_source(resolve_source(model))
-    from lite_nlp.cli.bundle_source import open_any_bundle
+    from lite_nlp.artifacts.bundles import open_any_bundle
 
     bundle = open_any_bundle(source.path)
     sources = _read_sources(bundle, input_path)

@@ -15,10 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from lite_nlp import errors
-from lite_nlp.cli.bundle_source import open_any_bundle
+from lite_nlp.artifacts.bundles import open_any_bundle
+from lite_nlp.core import errors
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.evaluation.latency import LatencyPlan, measure_latency
+from lite_nlp.export.runtime.latency import LatencyPlan, measure_latency
 
 __all__ = ["Order", "main", "rebuild_error"]
 
@@ -72,8 +72,8 @@ def _claim_stdout() -> TextIO:
 
 
 def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
-    from export.runtime.engines import create_engine
-    from lite_nlp.budget.graphs import GraphWork
+    from lite_nlp.budget.traced.graphs import GraphWork
+    from lite_nlp.export.runtime.engine import create_engine
 
     bundle = open_any_bundle(Path(order.bundle))
     manifest = bundle.manifest

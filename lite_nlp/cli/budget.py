@@ -12,30 +12,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lite_nlp.cli.console import err, out, print_json
-from lite_nlp.cli.gate import (
+from lite_nlp.artifacts.models import list_shipped, read_config, resolve_source
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
-    OVER_BUDGET,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     MaxSizeOption,
     SrcLenOption,
     TgtLenOption,
-    read_limits,
+    read_gate,
 )
-from lite_nlp.cli.model_source import list_shipped, read_config, resolve_source
+from lite_nlp.cli.console import err, out, print_json
 from lite_nlp.configs import list_presets
-from lite_nlp.errors import BundleError, ConfigError
-from lite_nlp.files import check_output, write_text
+from lite_nlp.core.errors import BundleError, ConfigError, OverBudgetError
+from lite_nlp.core.files import check_output, write_text
 
 if TYPE_CHECKING:
-    from lite_nlp.budget.columns import GraphColumns
-    from lite_nlp.budget.papers import ParameterCount
-    from lite_nlp.budget.report import BudgetReport
-    from lite_nlp.models.config import Config
+    from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.budget.reporting.papers import ParameterCount
+    from lite_nlp.budget.reporting.report import BudgetReport
+    from lite_nlp.config.preset import Config
 
 __all__ = ["budget"]
 
@@ -93,27 +91,31 @@ def budget(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count parameters and Mult-Adds per part and hold them against the mobile budget."""
-    from lite_nlp.budget.advice import advise, describe_excess
-    from lite_nlp.budget.formulas import count_model
-    from lite_nlp.budget.limits import check_budget
-    from lite_nlp.budget.papers import conformance
-    from lite_nlp.budget.report import BudgetReport
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.advice import advise, describe_excess
+    from lite_nlp.budget.gate.limits import check_limits
+    from lite_nlp.budget.reporting.papers import conformance
+    from lite_nlp.budget.reporting.report import BudgetReport
 
     if papers:
         if target is not None or html is not None or check:
             raise typer.BadParameter("--papers: expected no TARGET, --check or --html beside it, found one")
         _show_papers(as_json=as_json)
         return
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
+        tgt_len=tgt_len,
+    )  # fmt: skip
+    limits = gate.limits
     if html is not None:
         check_output(html, force=force)
     counted = _read_target(target, overrides or ())
     if limits.max_size_bytes is not None and counted.size_bytes is None:
         raise typer.BadParameter(f"--max-size: expected a .lnlp file or a bundle to weigh, found {counted.name}")
     model = counted.config.model
-    source, steps = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len).lengths(model)
-    count = count_model(model, src_len=source, tgt_len=steps, beam=beam)
-    verdicts = check_budget(count, limits, size_bytes=counted.size_bytes)
+    source, steps = gate.lengths(model)
+    count = count_config(model, src_len=source, tgt_len=steps, beam=beam)
+    verdicts = check_limits(count, limits, size_bytes=counted.size_bytes)
     advice = advise(
         model,
         limits,
@@ -141,20 +143,19 @@ def budget(
         differences = "; ".join(str(difference) for difference in report.graphs.reconciliation.unexplained)
         raise BundleError(f"{counted.name}: expected graphs that do the model's work, found differences: {differences}")
     if check and not report.within_budget:
-        err.print(describe_excess(counted.name, count, limits, verdicts, advice), markup=False, soft_wrap=True)
-        raise typer.Exit(OVER_BUDGET)
+        raise OverBudgetError(describe_excess(counted.name, count, limits, verdicts, advice))
 
 
 def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
     if html is not None:
-        from lite_nlp.budget.html import render_page
+        from lite_nlp.budget.reporting.html import render_page
 
         write_text(html, render_page(report))
         err.print(f"wrote {html}", markup=False, soft_wrap=True)
     if as_json:
         print_json(report.to_json())
     else:
-        from lite_nlp.budget.tables import budget_tables
+        from lite_nlp.budget.reporting.tables import budget_tables
 
         out.print(budget_tables(report))
 
@@ -163,9 +164,9 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
     """The work of a bundle's graphs, counted again as far as the installed packages allow; None if nothing is known."""
     if counted.bundle is None:
         return None
-    from export.bundle_graphs import read_graphs
-    from lite_nlp.budget.columns import GraphColumns
-    from lite_nlp.cli.bundle_source import open_any_bundle
+    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.export.counting.bundle import read_graphs
 
     model = None
     if importlib.util.find_spec("torch") is not None:
@@ -183,7 +184,7 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
 
 def _paper_counts(config: "Config") -> "ParameterCount":
     """How the paper counts parameters whose row the config reproduces; like Lite Transformer if it reproduces none."""
-    from lite_nlp.budget.papers import read_published
+    from lite_nlp.budget.reporting.papers import read_published
 
     published = read_published()
     titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
@@ -194,14 +195,14 @@ def _paper_counts(config: "Config") -> "ParameterCount":
 
 
 def _show_papers(*, as_json: bool) -> None:
-    from lite_nlp.budget.papers import conformance
+    from lite_nlp.budget.reporting.papers import conformance
 
     cells = conformance()
     if as_json:
         verdicts = Counter(cell.verdict for cell in cells)
         print_json({"verdicts": dict(verdicts), "cells": [cell.to_json() for cell in cells]})
     else:
-        from lite_nlp.budget.tables import papers_tables
+        from lite_nlp.budget.reporting.tables import papers_tables
 
         out.print(papers_tables(cells))
 
@@ -223,7 +224,7 @@ def _read_target(target: str | None, overrides: Sequence[str]) -> _Target:
         ConfigError: If it names nothing, or an override is wrong.
         LiteNlpError: If the model it names is damaged.
     """
-    from lite_nlp.models.config import load_config
+    from lite_nlp.config.preset import load_config
 
     if target is not None and (target in list_presets() or Path(target).suffix == ".toml"):
         preset = target if target in list_presets() and not overrides else None

@@ -3,12 +3,21 @@
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
-__all__ = ["SCHEMA_VERSION", "err", "out", "print_json", "progress_bar"]
+__all__ = ["SCHEMA_VERSION", "ProgressBars", "err", "out", "print_json", "progress_bar", "warn"]
 
 SCHEMA_VERSION: Final = 1
 
@@ -35,3 +44,42 @@ def progress_bar() -> Progress:
         TimeRemainingColumn(),
         console=err,
     )
+
+
+def warn(message: str) -> None:
+    """Print a warning to stderr."""
+    err.print(f"warning: {message}", markup=False, soft_wrap=True)
+
+
+class ProgressBars:
+    """Progress of the library's work as bars on stderr, one for each piece; finished ones stay above."""
+
+    def __init__(self) -> None:
+        self._bars = progress_bar()
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self._finish()
+        self._bars.stop()
+
+    def start(self, task: str, total: int | None) -> None:
+        """Begin a piece of work; see :class:`lite_nlp.core.progress.Progress`."""
+        self._finish()
+        self._task = self._bars.add_task(task, total=total)
+
+    def advance(self, steps: int = 1) -> None:
+        """Move the bar of the work under way."""
+        if self._task is not None:
+            self._bars.advance(self._task, steps)
+
+    def _finish(self) -> None:
+        if self._task is not None:
+            done = max(self._bars.tasks[self._task].completed, 1)
+            self._bars.update(self._task, total=done, completed=done)

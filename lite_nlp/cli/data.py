@@ -20,10 +20,10 @@ from lite_nlp.cli.data_sources import (
     published_text,
     text_corpus,
 )
-from lite_nlp.files import check_output
+from lite_nlp.core.files import check_output
 
 if TYPE_CHECKING:
-    from lite_nlp.data.corpus import Facts
+    from lite_nlp.data.pairs.directory import Facts
 
 __all__ = ["PUBLISHED", "app"]
 
@@ -182,7 +182,7 @@ def prepare(
     not_of_examples = {option: value for option, value in of_pairs.items() if not option.endswith("-pairs")}
     _check_kind("--labelled", labelled, own=of_examples, without=not_of_examples)
     _check_pairs(files, held_out, corpus=corpus, from_dir=from_dir)
-    from lite_nlp.data.prepare import PrepareOptions, VocabularyOptions, prepare_data
+    from lite_nlp.data.pairs.prepare import PrepareOptions, VocabularyOptions, prepare_data
 
     _check_published(corpus, task, of_pairs)
     check_output(out_dir, force=force)
@@ -193,7 +193,7 @@ def prepare(
         "tokenizer": None if tokenizer is None else Tokenizer.load(tokenizer),
     }
     if labelled or corpus in _PUBLISHED_EXAMPLES:
-        from lite_nlp.data.prepare_labelled import prepare_labelled
+        from lite_nlp.data.labelled.prepare import prepare_labelled
 
         with report_progress() as on_progress:
             if corpus is None:
@@ -207,7 +207,7 @@ def prepare(
         _show(out_dir, found, as_json=json, table=print_examples)
         return
     if text or corpus in _PUBLISHED_TEXTS:
-        from lite_nlp.data.prepare_text import prepare_text
+        from lite_nlp.data.text.prepare import prepare_text
 
         with report_progress() as on_progress:
             if corpus is None:

@@ -11,11 +11,11 @@ from rich.table import Table
 from lite_nlp.cli.console import err, out, progress_bar
 
 if TYPE_CHECKING:
-    from lite_nlp.data.corpus import DataInfo, SplitInfo
     from lite_nlp.data.holdout import SplitName
-    from lite_nlp.data.labelled import LabelledInfo, LabelledSplitInfo
-    from lite_nlp.data.prepare import OnProgress
-    from lite_nlp.data.running_text import TextInfo, TextSplitInfo
+    from lite_nlp.data.labelled.directory import LabelledInfo, LabelledSplitInfo
+    from lite_nlp.data.pairs.directory import DataInfo, SplitInfo
+    from lite_nlp.data.pairs.prepare import OnProgress
+    from lite_nlp.data.text.directory import TextInfo, TextSplitInfo
 
 __all__ = ["print_examples", "print_pairs", "print_text", "report_progress", "warn_skipped"]
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from lite_nlp.cli.console import err
 
 if TYPE_CHECKING:
-    from lite_nlp.data.corpus import PairTask
     from lite_nlp.data.holdout import HoldOut, SplitName
-    from lite_nlp.data.labelled_text import LabelledCorpus
-    from lite_nlp.data.prepare import Corpus, OnProgress
-    from lite_nlp.data.prepare_text import TextCorpus
-    from lite_nlp.data.readers import PairSource
+    from lite_nlp.data.labelled.readers import LabelledCorpus
+    from lite_nlp.data.pairs.directory import PairTask
+    from lite_nlp.data.pairs.prepare import Corpus, OnProgress
+    from lite_nlp.data.pairs.readers import PairSource
+    from lite_nlp.data.text.prepare import TextCorpus
 
 __all__ = [
     "PairFiles",
@@ -34,8 +34,8 @@ def corpus_of_files(
     files: PairFiles, held_out: Mapping[str, int | None], tsv: list[Path], task: "PairTask"
 ) -> "Corpus":
     """Pairs in files, with the splits that are given or asked for; those to summarize may be long and unlike."""
-    from lite_nlp.data.prepare import Corpus
-    from lite_nlp.data.readers import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS, TextFiles, TsvFile
+    from lite_nlp.data.pairs.prepare import Corpus
+    from lite_nlp.data.pairs.readers import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS, TextFiles, TsvFile
 
     long = task == "summarization"
     bound = MAX_DOCUMENT_CHARACTERS if long else MAX_CHARACTERS
@@ -68,9 +68,9 @@ def published_corpus(
     on_progress: "OnProgress",
 ) -> tuple["Corpus", tuple[str, str]]:
     """A published corpus, from a copy or downloaded, and its languages in the direction that is asked for."""
-    from lite_nlp.data.corpora import CORPORA
-    from lite_nlp.data.download import default_cache
-    from lite_nlp.data.named import corpus_languages, download_corpus, local_corpus
+    from lite_nlp.data.published.catalogue import CORPORA
+    from lite_nlp.data.published.corpora import corpus_languages, download_corpus, local_corpus
+    from lite_nlp.data.published.download import default_cache
 
     corpus = CORPORA[name]
     languages = corpus_languages(corpus, *asked)
@@ -82,7 +82,7 @@ def published_corpus(
 
 def text_corpus(train: list[Path], valid: list[Path], test: list[Path]) -> "TextCorpus":
     """Running text; who brings a validation or test text of their own wants none held out."""
-    from lite_nlp.data.prepare_text import TextCorpus
+    from lite_nlp.data.text.prepare import TextCorpus
 
     splits: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
     given = {name: paths for name, paths in splits.items() if paths}
@@ -93,7 +93,7 @@ def labelled_corpus(
     train: list[Path], valid: list[Path], test: list[Path], held_out: Mapping[str, int | None]
 ) -> "LabelledCorpus":
     """Labelled examples, with the splits that are given or asked for."""
-    from lite_nlp.data.labelled_text import LabelledCorpus, LabelledFile
+    from lite_nlp.data.labelled.readers import LabelledCorpus, LabelledFile
 
     files: dict[SplitName, list[Path]] = {"train": train, "valid": valid, "test": test}
     given = {name: [LabelledFile(path) for path in paths] for name, paths in files.items() if paths}
@@ -116,9 +116,9 @@ def published_examples(
     name: str, from_dir: Path | None, cache: Path | None, on_progress: "OnProgress"
 ) -> "LabelledCorpus":
     """Published labelled examples, from a copy or downloaded."""
-    from lite_nlp.data.corpora import EXAMPLES
-    from lite_nlp.data.download import default_cache
-    from lite_nlp.data.named import download_examples, local_examples
+    from lite_nlp.data.published.catalogue import EXAMPLES
+    from lite_nlp.data.published.corpora import download_examples, local_examples
+    from lite_nlp.data.published.download import default_cache
 
     corpus = EXAMPLES[name]
     if from_dir is not None:
@@ -129,9 +129,9 @@ def published_examples(
 
 def published_text(name: str, from_dir: Path | None, cache: Path | None, on_progress: "OnProgress") -> "TextCorpus":
     """Published running text, from a copy or downloaded."""
-    from lite_nlp.data.corpora import TEXTS
-    from lite_nlp.data.download import default_cache
-    from lite_nlp.data.named import download_text, local_text
+    from lite_nlp.data.published.catalogue import TEXTS
+    from lite_nlp.data.published.corpora import download_text, local_text
+    from lite_nlp.data.published.download import default_cache
 
     corpus = TEXTS[name]
     if from_dir is not None:

@@ -7,31 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.table import Table
 
-from lite_nlp.cli.console import err, out, print_json
-from lite_nlp.cli.gate import (
+from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, load_model, resolve_source
+from lite_nlp.artifacts.translators import longest_input
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
     AllowOption,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     MaxSizeOption,
     SrcLenOption,
     TgtLenOption,
-    enforce_budget,
-    enforce_size,
-    read_limits,
+    read_gate,
 )
-from lite_nlp.cli.model_source import LoadedModel, Source, list_shipped, load_model, resolve_source
-from lite_nlp.cli.translator_source import longest_input
-from lite_nlp.errors import RuntimeUnavailableError
-from lite_nlp.files import check_output
+from lite_nlp.cli.console import err, out, print_json
+from lite_nlp.core.errors import RuntimeUnavailableError
+from lite_nlp.core.files import check_output
 
 if TYPE_CHECKING:
-    from export.pipeline import ModelCard
-    from export.runtime.manifest import DecodingDefaults, Languages, Manifest
-    from lite_nlp.models.config import Config
+    from lite_nlp.config.preset import Config
+    from lite_nlp.export.pipeline import ModelCard
+    from lite_nlp.export.runtime.manifest import DecodingDefaults, Languages, Manifest
 
 __all__ = ["Precision", "export"]
 
@@ -102,24 +99,26 @@ def export(
         raise typer.BadParameter(f"--out: expected a name that ends in .zip, found {output}")
     if precision is Precision.INT8:
         raise RuntimeUnavailableError("--precision int8: expected fp32, the only precision that export writes so far")
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
-    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
+        tgt_len=tgt_len, allow=allow_over_budget,
+    )  # fmt: skip
     check_output(output, force=force)
     try:
-        from export.pipeline import Proof, export_bundle
+        from lite_nlp.export.pipeline import Proof, export_bundle
     except ModuleNotFoundError as error:
         raise RuntimeUnavailableError(
             f"export needs {error.name}, which is not installed; expected the extra lite-nlp[export]"
         ) from error
-    from export.runtime.manifest import Bounds
-    from lite_nlp.cli.bundle_source import packing_of
+    from lite_nlp.artifacts.bundles import packing_of
     from lite_nlp.decoding.search import SearchOptions
+    from lite_nlp.export.runtime.manifest import Bounds
     from lite_nlp.models.step_model import TorchStepModel
 
     source = resolve_source(model)
     loaded = load_model(model)
     named = model or loaded.name
-    enforce_budget(loaded.config.model, gate, target=named)
+    gate.check_model(loaded.config.model, target=named)
     positions = loaded.config.model.max_positions
     bounds = Bounds(
         source=min(max_src_tokens, positions),
@@ -134,7 +133,7 @@ def export(
 
     def accept(bundle: Path) -> None:
         size_bytes = bundle.stat().st_size
-        enforce_size(loaded.config.model, gate, target=named, size_bytes=size_bytes, bundle=True)
+        gate.check_size(loaded.config.model, target=named, size_bytes=size_bytes, bundle=True)
 
     manifest = export_bundle(
         output,
@@ -165,9 +164,9 @@ def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
 
 
 def _describe(loaded: LoadedModel, scores: dict[str, dict[str, Any]]) -> "ModelCard":
-    from export.pipeline import ModelCard
-    from export.runtime.manifest import Vocabulary
-    from lite_nlp.models.config import dump_config
+    from lite_nlp.config.preset import dump_config
+    from lite_nlp.export.pipeline import ModelCard
+    from lite_nlp.export.runtime.manifest import Vocabulary
 
     config = loaded.config.model
     return ModelCard(
@@ -183,7 +182,7 @@ def _describe(loaded: LoadedModel, scores: dict[str, dict[str, Any]]) -> "ModelC
 
 
 def _decoding(config: "Config") -> "DecodingDefaults | None":
-    from export.runtime.manifest import DecodingDefaults
+    from lite_nlp.export.runtime.manifest import DecodingDefaults
 
     if config.decoding is None:
         return None
@@ -192,7 +191,7 @@ def _decoding(config: "Config") -> "DecodingDefaults | None":
 
 
 def _languages(metrics: dict[str, Any]) -> "Languages | None":
-    from export.runtime.manifest import Languages
+    from lite_nlp.export.runtime.manifest import Languages
 
     found = metrics.get("languages")
     if not isinstance(found, dict) or not {"src", "tgt"} <= set(found):
@@ -210,19 +209,19 @@ def _scores(source: Source, loaded: LoadedModel) -> dict[str, dict[str, Any]]:
 
 
 def _budget(loaded: LoadedModel) -> dict[str, Any]:
-    from lite_nlp.budget.formulas import count_model
-    from lite_nlp.budget.limits import Limits, check_budget
-    from lite_nlp.budget.report import BudgetReport
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.limits import Limits, check_limits
+    from lite_nlp.budget.reporting.report import BudgetReport
 
     # The mobile setting's sentence, as far as the model's positions reach.
     length = min(30, loaded.config.model.max_positions)
-    count = count_model(loaded.config.model, src_len=length, tgt_len=length)
+    count = count_config(loaded.config.model, src_len=length, tgt_len=length)
     report = BudgetReport(
         target=loaded.name,
         model=loaded.config.model,
         count=count,
         limits=Limits(),
-        verdicts=check_budget(count, Limits()),
+        verdicts=check_limits(count, Limits()),
     )
     content = report.to_json()
     return {key: content[key] for key in _BUDGET_KEYS}

@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -19,7 +19,7 @@ from lite_nlp.cli.models import models
 from lite_nlp.cli.presets import presets
 from lite_nlp.cli.train import train
 from lite_nlp.cli.translate import translate
-from lite_nlp.errors import LiteNlpError
+from lite_nlp.core.errors import LiteNlpError, OverBudgetError, UsageError
 
 __all__ = ["app", "main"]
 
@@ -30,6 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+
+#: Exit codes of errors that are no plain failures.
+_EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
 for command in (presets, models, budget, train, evaluate, translate, compress, export, bench):
     app.command()(command)
@@ -62,15 +65,17 @@ def main() -> None:
     try:
         app()
     except LiteNlpError as error:
-        _fail(str(error), debug=debug)
+        _fail(error, debug=debug)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): nothing is left to say to it.
         sys.stdout = None
         raise SystemExit(1) from None
 
 
-def _fail(message: str, *, debug: bool) -> None:
+def _fail(error: LiteNlpError, *, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    err.print(f"error: {message}", markup=False, soft_wrap=True)
-    raise SystemExit(1)
+    # An excess is a finding, spelled out in several lines; everything else is a mistake or a failure.
+    prefix = "" if isinstance(error, OverBudgetError) else "error: "
+    err.print(f"{prefix}{error}", markup=False, soft_wrap=True)
+    raise SystemExit(next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1))

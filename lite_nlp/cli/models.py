@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from lite_nlp.artifacts.models import DEFAULT_MODEL, list_shipped
 from lite_nlp.cli.console import out, print_json
-from lite_nlp.cli.model_source import DEFAULT_MODEL, list_shipped
 
 __all__ = ["models"]
 

@@ -9,7 +9,7 @@ from lite_nlp.cli.console import out, print_json
 from lite_nlp.configs import list_presets
 
 if TYPE_CHECKING:
-    from lite_nlp.models.config import Config
+    from lite_nlp.config.preset import Config
 
 __all__ = ["presets"]
 
@@ -18,7 +18,7 @@ def presets(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the presets: name, the paper, table and row that each reproduces, and its model family."""
-    from lite_nlp.models.config import load_config
+    from lite_nlp.config.preset import load_config
 
     configs = [load_config(name) for name in list_presets()]
     if as_json:

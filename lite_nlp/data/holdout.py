@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, Literal, Protocol
 
-from lite_nlp.errors import DataError
+from lite_nlp.core.errors import DataError
 
 __all__ = ["DEFAULT_PAIRS", "Assignment", "EveryNth", "HoldOut", "Shares", "SplitName", "SplitRule", "sentence_key"]
 

@@ -15,9 +15,9 @@ from typing import Any, Final, Literal, get_args
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from lite_nlp.data.vocabulary import SPECIAL_TOKENS
-from lite_nlp.errors import DataError
-from lite_nlp.files import sha256_bytes
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.files import sha256_bytes
+from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 
 __all__ = ["MIN_VOCAB_SIZE", "Normalization", "Tokenizer"]
 

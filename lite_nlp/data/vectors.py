@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from lite_nlp.data.readers import open_text
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.special_tokens import PAD_ID, SPECIAL_TOKENS
+from lite_nlp.data.pairs.readers import open_text
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.data.vocabulary import PAD_ID, SPECIAL_TOKENS
-from lite_nlp.errors import DataError
 
 __all__ = ["TokenVectors", "read_vectors"]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.data.vocabulary import EOS_ID, SPECIAL_TOKENS
-from lite_nlp.errors import ModelError
+from lite_nlp.core.errors import ModelError
+from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 
 __all__ = ["Candidates", "Hypothesis", "expand", "length_penalty", "repeated_ngrams"]
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from lite_nlp.errors import DataError
+from lite_nlp.core.errors import DataError
 
 __all__ = ["open_lines", "read_chunks", "read_file_lines"]
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.config import ModelConfig
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.linear import xavier_linear
 
 __all__ = ["AdaptiveVocabulary"]

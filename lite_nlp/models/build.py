@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from lite_nlp.errors import ModelError
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.core.errors import ModelError
 from lite_nlp.models.classifier import PairClassifier
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.models.sequence_classifier import SequenceClassifier
 from lite_nlp.models.transformer import EncoderDecoder

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.config import ModelConfig
+from lite_nlp.config.layers import lstm_linear
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.embeddings import token_embedding
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.lstm import LSTM
-from lite_nlp.models.specs import lstm_linear
 
 __all__ = ["PairClassifier", "pool_max_mean"]
 

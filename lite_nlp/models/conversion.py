@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lite_nlp.errors import ModelError
+from lite_nlp.config.layers import decoder_specs
+from lite_nlp.config.preset import Config, dump_config, parse_config
+from lite_nlp.core.errors import ModelError
 from lite_nlp.models.build import Model, as_encoder_decoder, build_model
-from lite_nlp.models.config import Config, dump_config, parse_config
 from lite_nlp.models.feature_maps import FeatureKind
 from lite_nlp.models.language_model import LanguageModel
-from lite_nlp.models.specs import decoder_specs
 from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["Conversion", "constant_state_bytes", "convert_config", "convert_model", "softmax_layers"]

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.errors import DataError
-from lite_nlp.models.config import ModelConfig
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.core.errors import DataError
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.subformer import SafeInput

@@ -6,12 +6,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from lite_nlp.config.layers import decoder_specs
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.adaptive import AdaptiveVocabulary
 from lite_nlp.models.attention import causal_mask
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.embeddings import PlainVocabulary, Positions, build_input
 from lite_nlp.models.layers import CausalLayer
-from lite_nlp.models.specs import decoder_specs
 from lite_nlp.models.state import INPUT_PREFIX, layer_prefix, part_of
 
 __all__ = ["LanguageModel"]

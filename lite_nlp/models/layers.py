@@ -6,14 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.config.layers import LayerSpec, LinearSpec
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.attention import CrossAttention, SelfAttention
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.convolution import Convolution
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.feature_maps import build_feature_map
 from lite_nlp.models.linear import build_linear, xavier_linear
 from lite_nlp.models.linear_attention import LinearCrossAttention, LinearSelfAttention
-from lite_nlp.models.specs import LayerSpec, LinearSpec
 from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection
 
 __all__ = ["CausalLayer", "DecoderLayer", "EncoderLayer", "FeedForward", "TokenMixer"]

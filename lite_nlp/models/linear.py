@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from lite_nlp.models.specs import LinearKind, LinearSpec
+from lite_nlp.config.layers import LinearKind, LinearSpec
 
 __all__ = [
     "DENSE",

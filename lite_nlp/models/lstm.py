@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.config.layers import LinearSpec
 from lite_nlp.models.linear import BuiltLinear, build_linear
-from lite_nlp.models.specs import LinearSpec
 
 __all__ = ["LSTM"]
 

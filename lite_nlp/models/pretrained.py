@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from lite_nlp.errors import ModelError
+from lite_nlp.core.errors import ModelError
 
 __all__ = ["fix_embeddings"]
 

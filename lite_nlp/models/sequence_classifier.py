@@ -9,12 +9,12 @@ from typing import cast
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.config import ModelConfig
+from lite_nlp.config.layers import encoder_specs
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.embeddings import Positions, build_input, token_embedding
 from lite_nlp.models.layers import EncoderLayer
 from lite_nlp.models.linear import xavier_linear
-from lite_nlp.models.specs import encoder_specs
 
 __all__ = ["SequenceClassifier", "pool_mean"]
 

@@ -8,10 +8,10 @@ from typing import Final
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.config.layers import derived_heads
 from lite_nlp.models.attention import SelfAttention
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
-from lite_nlp.models.specs import derived_heads
 
 __all__ = ["PROJECTION_DROPOUT", "SafeInput", "WidthProjection"]
 

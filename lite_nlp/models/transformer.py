@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.config.layers import decoder_specs, encoder_specs
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.attention import causal_mask
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.embeddings import Positions, build_input, build_output_projection, token_embedding
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
 from lite_nlp.models.linear import xavier_linear
-from lite_nlp.models.specs import decoder_specs, encoder_specs
 from lite_nlp.models.state import INPUT_PREFIX, layer_prefix, part_of
 
 __all__ = ["EncoderDecoder"]

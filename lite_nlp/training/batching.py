@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from lite_nlp.data.batches import Batch, collate, make_batches
+from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 
 __all__ = ["EpochBatches", "Rows", "SplitRows", "Work", "deal", "load_ahead", "load_batch", "short_rows"]
 

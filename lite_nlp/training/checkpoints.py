@@ -14,8 +14,8 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
-from lite_nlp.errors import OutputError, TrainingError
-from lite_nlp.files import atomic_directory, sha256_bytes
+from lite_nlp.core.errors import OutputError, TrainingError
+from lite_nlp.core.files import atomic_directory, sha256_bytes
 from lite_nlp.training.state import RunIdentity, RunState
 
 __all__ = ["Checkpoint", "CheckpointStore"]

@@ -6,13 +6,13 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from lite_nlp.data.batches import Batch
+from lite_nlp.data.pairs.batches import Batch
 
 __all__ = ["DeviceBatch", "autocast", "seed_for", "to_device"]
 
 
 class DeviceBatch(NamedTuple):
-    """A batch as tensors; shapes as in ``lite_nlp.data.batches.Batch``."""
+    """A batch as tensors; shapes as in ``lite_nlp.data.pairs.batches.Batch``."""
 
     src_tokens: Tensor
     src_mask: Tensor

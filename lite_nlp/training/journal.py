@@ -7,8 +7,8 @@ from typing import Self
 
 from torch.utils.tensorboard import SummaryWriter
 
-from lite_nlp.errors import OutputError
-from lite_nlp.files import write_text
+from lite_nlp.core.errors import OutputError
+from lite_nlp.core.files import write_text
 
 __all__ = ["Journal"]
 

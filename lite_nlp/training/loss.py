@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from lite_nlp.data.vocabulary import PAD_ID
+from lite_nlp.core.special_tokens import PAD_ID
 
 __all__ = ["SummedLoss", "label_smoothed_loss"]
 

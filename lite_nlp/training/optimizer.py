@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.errors import TrainingError
-from lite_nlp.models.config import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig
+from lite_nlp.core.errors import TrainingError
 
 __all__ = ["build_optimizer", "load_optimizer_state", "optimizer_state", "scale_gradients"]
 

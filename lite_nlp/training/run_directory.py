@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from lite_nlp.errors import OutputError
-from lite_nlp.files import check_output
-from lite_nlp.models.config import Config
-from lite_nlp.models.directory import save_model_directory
+from lite_nlp.artifacts.directory import save_model_directory
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import OutputError
+from lite_nlp.core.files import check_output
 from lite_nlp.training.checkpoints import CheckpointStore
 from lite_nlp.training.state import RunState
 

@@ -2,7 +2,7 @@
 
 import math
 
-from lite_nlp.models.config import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig
 
 __all__ = ["learning_rate"]
 

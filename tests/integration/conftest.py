@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.cli.main import main
+from lite_nlp.config.preset import Config, ModelConfig
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig
-from lite_nlp.models.directory import save_model_directory
 
 
 class Done(NamedTuple):

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from export.bundle import describe_files, write_bundle
-from export.graph_work import count_model_work
-from export.runtime.manifest import CONFIG_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
-from export.tracing import describe_state
-from lite_nlp.budget.graphs import GraphWork, Polynomial
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.config.preset import Config, ModelConfig, dump_config
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.export.bundle_writer import describe_files, write_bundle
+from lite_nlp.export.counting.torch_programs import count_model_work
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
+from lite_nlp.export.tracing import describe_state
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, dump_config
 
 TOKENIZER = Tokenizer.train(["a few words", "and a few more"], vocab_size=270)
 BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from export.runtime import create_engine, open_bundle
-from lite_nlp.budget.graphs import GraphWork
+from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions, search
-from lite_nlp.evaluation.latency import tokens_sha256
+from lite_nlp.export.runtime import create_engine, open_bundle
+from lite_nlp.export.runtime.latency import tokens_sha256
 from tests.integration.conftest import LiteNlp, write_model
 from tests.integration.test_export_command import SENTENCES, _run
 

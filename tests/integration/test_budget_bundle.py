@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.budget.graphs import GraphWork
+from lite_nlp.budget.traced.graphs import GraphWork
 from tests.integration.conftest import LiteNlp
 from tests.integration.small_bundle import alter_work, record_work, write_small_bundle
 

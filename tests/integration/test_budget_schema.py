@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from lite_nlp.budget.counts import GROUPS, Convention
-from lite_nlp.budget.lengths import Varied
+from lite_nlp.budget.closed_form.counts import GROUPS, Convention
+from lite_nlp.budget.closed_form.lengths import Varied
 from lite_nlp.configs import preset_path
 from tests.integration.conftest import LiteNlp
 from tests.integration.small_bundle import alter_work, record_work, write_small_bundle
@@ -100,7 +100,7 @@ def _is_below(path: str, pattern: re.Pattern[str]) -> bool:
 
 @pytest.fixture
 def small_file(tmp_path: Path) -> Path:
-    from compress.container import write_container
+    from lite_nlp.compress.lnlp.container import write_container
 
     path = tmp_path / "small.lnlp"
     write_container(path, tensors={}, files={"config.toml": preset_path("t2r-big-ende").read_bytes()}, metadata={})

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.data.labelled import open_labelled
-from lite_nlp.models.directory import load_model_directory, model_from_state
+from lite_nlp.artifacts.directory import load_model_directory, model_from_state
+from lite_nlp.data.labelled.directory import open_labelled
 from tests.integration.conftest import LiteNlp
 
 from .tiny_training import write_files

@@ -9,18 +9,18 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lite_nlp.cli.calibration import everyday_calibration
-from lite_nlp.cli.model_source import load_model
-from lite_nlp.data.batches import collate
-from lite_nlp.data.corpus import open_data
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.readers import TextFiles
+from lite_nlp.artifacts.directory import save_model_directory
+from lite_nlp.artifacts.models import load_model
+from lite_nlp.config.preset import Config, ModelConfig
+from lite_nlp.core.special_tokens import PAD_ID
+from lite_nlp.data.pairs.batches import collate
+from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.pairs.readers import TextFiles
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.data.vocabulary import PAD_ID
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig
-from lite_nlp.models.directory import save_model_directory
 from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.translation.calibration import everyday_calibration
 from tests.integration.conftest import Done, LiteNlp, write_model
 
 PAIRS = [

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from lite_nlp.cli.model_source import load_model
+from lite_nlp.artifacts.models import load_model
 from tests.integration.conftest import LiteNlp
 
 from .tiny_training import write_files

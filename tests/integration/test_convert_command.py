@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from lite_nlp.data.corpus import open_data
+from lite_nlp.artifacts.directory import load_model_directory, save_model_directory
+from lite_nlp.config.preset import Config, ModelConfig, load_config
+from lite_nlp.data.pairs.directory import open_data
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, load_config
-from lite_nlp.models.directory import load_model_directory, save_model_directory
 from tests.integration.conftest import LiteNlp
 from tests.integration.tiny_training import write_files
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.data.corpus import open_data
+from lite_nlp.data.pairs.directory import open_data
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.data.corpus import open_data
-from lite_nlp.data.labelled import open_labelled
-from lite_nlp.data.running_text import open_running_text
+from lite_nlp.data.labelled.directory import open_labelled
+from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.text.directory import open_running_text
 
 ARTICLE = "The council met again on Monday to talk about the bridge. " * 60
 SMALL = ("--vocab-size", "300", "--out", "data")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.readers import TextFiles
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.pairs.readers import TextFiles
 from tests.integration.conftest import LiteNlp, write_model
 
 SOURCES = [
@@ -125,7 +125,7 @@ def test_missing_split(lite_nlp: LiteNlp, files: Path) -> None:
 
 
 def test_without_sacrebleu(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "lite_nlp.evaluation.translation", raising=False)
+    monkeypatch.delitem(sys.modules, "lite_nlp.tasks.translation.bleu", raising=False)
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
     code, _, err = lite_nlp("evaluate", files / "tiny", "--data", files / "data")
     assert code == 1

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from export import pipeline
-from export.executorch_program import ExecuTorchProgram
-from export.onnx_graphs import OnnxFiles
-from export.parity import compare_engines
-from export.runtime import create_engine, open_bundle
-from export.runtime.manifest import DecodingDefaults
-from export.runtime.recipes import TensorPart
-from lite_nlp.budget.graphs import GraphWork
-from lite_nlp.cli.bundle_source import decode_container, open_any_bundle
+from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.config.preset import parse_config
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.export import pipeline
+from lite_nlp.export.executorch_program import ExecuTorchProgram
+from lite_nlp.export.onnx_graphs import OnnxFiles
+from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.runtime import create_engine, open_bundle
+from lite_nlp.export.runtime.manifest import DecodingDefaults
+from lite_nlp.export.runtime.recipes import TensorPart
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import parse_config
 from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.integration.conftest import LiteNlp, write_model
@@ -105,7 +105,7 @@ def test_the_bundle_says_how_output_is_searched_for(
         bounds = SimpleNamespace(model_dump=dict)
         return SimpleNamespace(files={}, packed=None, precision="fp32", bounds=bounds, parity={})
 
-    monkeypatch.setattr("export.pipeline.export_bundle", write)
+    monkeypatch.setattr("lite_nlp.export.pipeline.export_bundle", write)
     summarizer = tmp_path / "summarizer"
     shutil.copytree(model_path, summarizer)
     config = summarizer / "config.toml"
@@ -148,7 +148,7 @@ def test_the_manifest_describes_the_model(exported: tuple[Path, str, str], model
 def test_a_few_hundred_sentences_give_the_same_tokens(
     exported: tuple[Path, str, str], model_path: Path, runtime: str
 ) -> None:
-    from lite_nlp.cli.model_source import load_model
+    from lite_nlp.artifacts.models import load_model
 
     loaded = load_model(str(model_path))
     rows = [loaded.tokenizer.encode(line)[: MAX_SOURCE - 1] for line in SENTENCES[:300]]

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.cli.model_source import load_model
-from lite_nlp.data.corpus import open_data
-from lite_nlp.files import atomic_file
+from lite_nlp.artifacts.directory import save_model_directory
+from lite_nlp.artifacts.models import load_model
+from lite_nlp.config.preset import load_config
+from lite_nlp.core.files import atomic_file
+from lite_nlp.data.pairs.directory import open_data
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import load_config
-from lite_nlp.models.directory import save_model_directory
 from tests.integration.conftest import Done, LiteNlp
 
 from .tiny_training import write_files
@@ -200,7 +200,7 @@ def test_export_leaves_no_bundle_that_is_too_large(
         bounds = SimpleNamespace(model_dump=dict)
         return SimpleNamespace(files={}, packed=None, precision="fp32", bounds=bounds, parity={})
 
-    monkeypatch.setattr("export.pipeline.export_bundle", write)
+    monkeypatch.setattr("lite_nlp.export.pipeline.export_bundle", write)
     words: list[str | Path] = ["export", home / "model", "--out", tmp_path / "model.zip", "--max-size"]
     done = lite_nlp(*words, "4999")
     _refused(done, "file size in bytes: 5,000 found, at most 4,999 allowed", tmp_path)

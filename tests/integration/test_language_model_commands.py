@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lite_nlp.data.running_text import open_running_text
-from lite_nlp.models.directory import load_model_directory, model_from_state
+from lite_nlp.artifacts.directory import load_model_directory, model_from_state
+from lite_nlp.data.text.directory import open_running_text
 from tests.integration.conftest import LiteNlp
 
 from .tiny_training import write_files

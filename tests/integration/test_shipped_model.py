@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from export.bundle import describe_files, write_bundle
-from export.packing import pack_members
-from export.parity import compare_engines
-from export.runtime import open_bundle
-from export.runtime.engines import create_engine
-from export.runtime.manifest import CONFIG_FILE, EXECUTORCH_FILE, ONNX_WEIGHTS_FILE
-from export.runtime.recipes import SinusoidPart
-from lite_nlp.cli.bundle_source import open_any_bundle, packing_of
-from lite_nlp.cli.model_source import DEFAULT_MODEL, LoadedModel, list_shipped, load_model, resolve_source
+from lite_nlp.artifacts.bundles import open_any_bundle, packing_of
+from lite_nlp.artifacts.models import DEFAULT_MODEL, LoadedModel, list_shipped, load_model, resolve_source
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.export.bundle_writer import describe_files, write_bundle
+from lite_nlp.export.packing import pack_members
+from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.runtime import open_bundle
+from lite_nlp.export.runtime.engine import create_engine
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, EXECUTORCH_FILE, ONNX_WEIGHTS_FILE
+from lite_nlp.export.runtime.recipes import SinusoidPart
 from lite_nlp.models.step_model import TorchStepModel
 from tests.integration.conftest import LiteNlp
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.readers import TextFiles
+from lite_nlp.artifacts.directory import load_model_directory, model_from_state
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.pairs.readers import TextFiles
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.translate import Translator
-from lite_nlp.models.directory import load_model_directory, model_from_state
 from lite_nlp.models.step_model import TorchStepModel
 from tests.integration.conftest import LiteNlp, write_model
 

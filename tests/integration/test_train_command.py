@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.readers import TextFiles
-from lite_nlp.models.directory import load_model_directory
+from lite_nlp.artifacts.directory import load_model_directory
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.pairs.readers import TextFiles
 from tests.integration.conftest import LiteNlp
 
 from .tiny_training import write_files

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.readers import TextFiles
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.pairs.readers import TextFiles
 
 NUMBERS = (("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("six", "sechs"))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lite_nlp.cli.main import main
-from lite_nlp.data.splits import Split
+from lite_nlp.data.pairs.storage import Split
 
 rows: list[list[int]] = []
 read_tokens = Split.tokens

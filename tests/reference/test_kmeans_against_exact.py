@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from compress.kmeans import fit_codebook, squared_error
+from lite_nlp.compress.quantize.kmeans import fit_codebook, squared_error
 
 
 def exact_squared_error(values: np.ndarray, clusters: int) -> float:

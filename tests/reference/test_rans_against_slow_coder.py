@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from compress.entropy import decode_streams, encode_streams
+from lite_nlp.compress.lnlp.rans import decode_streams, encode_streams
 
 
 def _load_slow() -> ModuleType:

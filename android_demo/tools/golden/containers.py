@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from compress.container import MAX_ELEMENTS, container_bytes, parse_container
-from compress.encoding import (
+from lite_nlp.compress.lnlp.container import MAX_ELEMENTS, container_bytes, parse_container
+from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
     EncodedTensor,
     encode_fp16,
@@ -23,7 +23,7 @@ from compress.encoding import (
     encode_kmeans_rans,
     encode_pruned,
 )
-from lite_nlp.errors import ContainerError
+from lite_nlp.core.errors import ContainerError
 
 __all__ = ["container_vectors"]
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.data.vocabulary import EOS_ID, SPECIAL_TOKENS
+from lite_nlp.core.errors import ModelError
+from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 from lite_nlp.decoding.search import SearchOptions, search
-from lite_nlp.errors import ModelError
 
 __all__ = ["FormulaModel", "search_vectors"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
-from compress.container import read_container
+from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.data.tokenizer import Tokenizer
 from tools.golden.texts import everyday_sentences, hostile_texts, random_texts
 

@@ -7,10 +7,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from export.runtime import create_engine, open_bundle
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions, State, StepModel, search
 from lite_nlp.decoding.translate import Translator, split_text
+from lite_nlp.export.runtime import create_engine, open_bundle
 from tools.golden.texts import everyday_sentences, hostile_texts
 
 __all__ = ["line_vector", "translation_vectors"]

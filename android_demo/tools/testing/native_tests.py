@@ -144,7 +144,7 @@ def _collect(source: Path | Sequence[Path], abi: str, folder: Path) -> list[Path
 
 
 def _write_operators(bundle: Path, path: Path) -> Path:
-    from lite_nlp.cli.bundle_source import open_any_bundle
+    from lite_nlp.artifacts.bundles import open_any_bundle
 
     opened = open_any_bundle(bundle)
     entry = opened.manifest.executorch

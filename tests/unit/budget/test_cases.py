@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from lite_nlp.budget.counter import count_parameters, count_work
+from lite_nlp.budget.traced.counter import count_parameters, count_work
 
 BENCHMARK = Path(__file__).parents[3] / "benchmarks" / "counters"
 

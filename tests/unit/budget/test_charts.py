@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from lite_nlp.budget.charts import LogAxis, draw_curves, short_count, stack
+from lite_nlp.budget.reporting.charts import LogAxis, draw_curves, short_count, stack
 
 BOX = (50.0, 10.0, 350.0, 310.0)
 

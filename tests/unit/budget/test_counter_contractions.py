@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.budget.counter import count_work
-from lite_nlp.budget.work import WorkCount
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.budget.traced.work import WorkCount
 
 #: Sizes of the first two axes, of keys (features) and of values.
 B, T, K, V = 2, 3, 5, 7

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from lite_nlp.budget.graphs import GraphWork, Polynomial, fit_polynomials
-from lite_nlp.budget.work import WORK_KINDS, WorkKind
-from lite_nlp.errors import BundleError, CountError
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
+from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
+from lite_nlp.core.errors import BundleError, CountError
 
 NOTHING = Polynomial()
 

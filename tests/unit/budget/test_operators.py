@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from lite_nlp.budget.counter import count_work
-from lite_nlp.budget.operators import FORMULAS, FREE
-from lite_nlp.errors import CountError, UnknownOperatorError
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.budget.traced.operators import FORMULAS, FREE
+from lite_nlp.core.errors import CountError, UnknownOperatorError
 
 
 def _kinds(function: Callable[..., Any], *shapes: tuple[int, ...]) -> dict[str, int]:

@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from lite_nlp.budget.papers import Cell, conformance, judge, parse_printed, read_published
-from lite_nlp.errors import ConfigError
+from lite_nlp.budget.reporting.papers import Cell, conformance, judge, parse_printed, read_published
+from lite_nlp.core.errors import ConfigError
 
 #: Rows of the papers' own tables: paper, table, rows that print a size or a cost.
 PRINTED_ROWS = {

@@ -1,6 +1,6 @@
-from lite_nlp.budget.graphs import GraphWork, Polynomial
-from lite_nlp.budget.reconciliation import reconcile
-from lite_nlp.budget.work import WorkKind
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.budget.traced.reconciliation import reconcile
+from lite_nlp.budget.traced.work import WorkKind
 
 
 def _polynomial(*terms: tuple[int, int, int]) -> Polynomial:

@@ -8,9 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compress.container import MAGIC, container_bytes, parse_container, read_container, write_container
-from compress.encoding import ClusteredTensor, EncodedTensor, encode_fp32, encode_kmeans_rans, encode_pruned
-from lite_nlp.errors import ContainerError, OutputError
+from lite_nlp.compress.lnlp.container import MAGIC, container_bytes, parse_container, read_container, write_container
+from lite_nlp.compress.lnlp.encodings import (
+    ClusteredTensor,
+    EncodedTensor,
+    encode_fp32,
+    encode_kmeans_rans,
+    encode_pruned,
+)
+from lite_nlp.core.errors import ContainerError, OutputError
 
 
 def _tensors() -> dict[str, EncodedTensor]:

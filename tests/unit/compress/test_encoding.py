@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from compress.encoding import (
+from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
     EncodedTensor,
     decode_tensors,
@@ -13,7 +13,7 @@ from compress.encoding import (
     encode_pruned,
     fp16_codebook,
 )
-from lite_nlp.errors import ContainerError
+from lite_nlp.core.errors import ContainerError
 
 
 def _decode(tensor: EncodedTensor) -> np.ndarray:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from compress.entropy import (
+from lite_nlp.compress.lnlp.rans import (
     MAX_SYMBOLS_PER_LANE,
     RansStream,
     decode_streams,
@@ -9,7 +9,7 @@ from compress.entropy import (
     entropy_bits,
     quantize_frequencies,
 )
-from lite_nlp.errors import ContainerError
+from lite_nlp.core.errors import ContainerError
 
 
 def test_worked_example_of_the_arithmetic() -> None:

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from compress.encoding import ClusteredTensor
-from compress.finetune import FinetuneOptions, finetune_pruned, finetune_shared
-from compress.pruning import magnitude_masks
+from lite_nlp.compress.finetune import FinetuneOptions, finetune_pruned, finetune_shared
+from lite_nlp.compress.lnlp.encodings import ClusteredTensor
+from lite_nlp.compress.prune.magnitude import magnitude_masks
 
 Batch = tuple[Tensor, Tensor]
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from compress.kmeans import assign, fit_codebook, squared_error
-from lite_nlp.errors import ModelError
+from lite_nlp.compress.quantize.kmeans import assign, fit_codebook, squared_error
+from lite_nlp.core.errors import ModelError
 
 
 def test_fewer_values_than_centroids_are_kept_exactly() -> None:

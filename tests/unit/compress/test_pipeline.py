@@ -13,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from compress.container import read_container
-from compress.finetune import FinetuneOptions
-from compress.ledger import Metric, StageRow, Task
-from compress.pipeline import FINAL_FILE, CompressionOptions, Finetuning, compress_model
-from lite_nlp.errors import ModelError, OutputError
+from lite_nlp.compress.finetune import FinetuneOptions
+from lite_nlp.compress.ledger import StageRow, Task
+from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.pipeline import FINAL_FILE, CompressionOptions, Finetuning, compress_model
+from lite_nlp.core.errors import ModelError, OutputError
 
 WIDTH = 48
 

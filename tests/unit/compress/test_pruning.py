@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from compress.allocation import GRID, SensitivityCurve, allocate_sparsity
-from compress.pruning import (
+from lite_nlp.compress.prune.allocation import GRID, SensitivityCurve, allocate_sparsity
+from lite_nlp.compress.prune.magnitude import (
     apply_masks,
     largest_sparsity,
     magnitude_mask,
@@ -13,8 +13,8 @@ from compress.pruning import (
     prunable_parameters,
     weights_restored,
 )
-from compress.sensitivity import scan_sensitivity
-from lite_nlp.errors import ModelError
+from lite_nlp.compress.prune.sensitivity import scan_sensitivity
+from lite_nlp.core.errors import ModelError
 
 #: Where the grid has a sparsity of one half.
 HALF = 20

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from compress.container import read_container, write_container
-from compress.encoding import decode_tensors
-from compress.pruning import prunable_parameters
-from compress.stages import (
+from lite_nlp.compress.lnlp.container import read_container, write_container
+from lite_nlp.compress.lnlp.encodings import decode_tensors
+from lite_nlp.compress.prune.magnitude import prunable_parameters
+from lite_nlp.compress.stages import (
     cluster_parameters,
     clustered_model,
     dense_model,

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from compress.structured import prune_channels
-from lite_nlp.errors import ModelError
+from lite_nlp.compress.prune.channels import prune_channels
+from lite_nlp.core.errors import ModelError
 
 
 class Block(nn.Module):

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from lite_nlp.data.batches import collate, make_batches
-from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID
-from lite_nlp.errors import DataError
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from lite_nlp.data.pairs.batches import collate, make_batches
 
 
 def random_lengths(seed, rows=700):

@@ -4,12 +4,12 @@ import shutil
 import numpy as np
 import pytest
 
-from lite_nlp.data.corpus import INFO_FILE, TOKENIZER_FILE, open_data
+from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.data.holdout import HoldOut
-from lite_nlp.data.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.splits import load_split, write_split
+from lite_nlp.data.pairs.directory import INFO_FILE, TOKENIZER_FILE, open_data
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
+from lite_nlp.data.pairs.storage import load_split, write_split
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.errors import DataError, OutputError
 
 #: More than one chunk of the writer and several of the file.
 NUM_PAIRS = 6_100

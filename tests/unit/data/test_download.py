@@ -7,8 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lite_nlp.data.download import Archive, default_cache, extract, fetch
-from lite_nlp.errors import DataError, OutputError
+from lite_nlp.core.errors import DataError, OutputError
+from lite_nlp.data.published.download import Archive, default_cache, extract, fetch
 from tests.unit.data.archives import write_tar
 
 CONTENT = bytes(range(256)) * 4000

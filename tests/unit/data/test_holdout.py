@@ -2,8 +2,8 @@ import random
 
 import pytest
 
+from lite_nlp.core.errors import DataError
 from lite_nlp.data.holdout import EveryNth, HoldOut, Shares, sentence_key
-from lite_nlp.errors import DataError
 
 
 def corpus(seed, rows=600, distinct=250):

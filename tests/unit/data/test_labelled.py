@@ -7,14 +7,14 @@ import shutil
 import numpy as np
 import pytest
 
-from lite_nlp.data.batches import make_batches
-from lite_nlp.data.corpus import BAD_LINES_FILE, INFO_FILE, open_data
+from lite_nlp.core.errors import DataError
 from lite_nlp.data.holdout import HoldOut
-from lite_nlp.data.labelled import LABELS_FILE, collate_labelled, open_labelled
-from lite_nlp.data.labelled_text import Example, LabelledCorpus, LabelledFile, collect_labels
-from lite_nlp.data.prepare import VocabularyOptions
-from lite_nlp.data.prepare_labelled import prepare_labelled
-from lite_nlp.errors import DataError
+from lite_nlp.data.labelled.directory import LABELS_FILE, collate_labelled, open_labelled
+from lite_nlp.data.labelled.prepare import prepare_labelled
+from lite_nlp.data.labelled.readers import Example, LabelledCorpus, LabelledFile, collect_labels
+from lite_nlp.data.pairs.batches import make_batches
+from lite_nlp.data.pairs.directory import BAD_LINES_FILE, INFO_FILE, open_data
+from lite_nlp.data.pairs.prepare import VocabularyOptions
 
 OPTIONS = VocabularyOptions(vocab_size=320)
 COLORS = ["red", "green", "blue"]

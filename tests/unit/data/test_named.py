@@ -10,10 +10,11 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lite_nlp.cli.data import PUBLISHED
-from lite_nlp.data.corpora import CORPORA, EXAMPLES, TEXTS
-from lite_nlp.data.download import Archive
+from lite_nlp.core.errors import DataError
 from lite_nlp.data.holdout import EveryNth, HoldOut, Shares
-from lite_nlp.data.named import (
+from lite_nlp.data.pairs.readers import MAX_DOCUMENT_CHARACTERS, ignore_bad_line
+from lite_nlp.data.published.catalogue import CORPORA, EXAMPLES, TEXTS
+from lite_nlp.data.published.corpora import (
     Columns,
     Stories,
     Text,
@@ -25,9 +26,8 @@ from lite_nlp.data.named import (
     local_examples,
     local_text,
 )
-from lite_nlp.data.readers import MAX_DOCUMENT_CHARACTERS, ignore_bad_line
-from lite_nlp.data.stories import split_story
-from lite_nlp.errors import DataError
+from lite_nlp.data.published.download import Archive
+from lite_nlp.data.published.stories import split_story
 from tests.unit.data.archives import write_tar
 
 

@@ -3,7 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from lite_nlp.data.readers import (
+from lite_nlp.core.errors import DataError
+from lite_nlp.data.pairs.readers import (
     MAX_CHARACTERS,
     MAX_DOCUMENT_CHARACTERS,
     MAX_LENGTH_RATIO,
@@ -13,7 +14,6 @@ from lite_nlp.data.readers import (
     TsvFile,
     ignore_bad_line,
 )
-from lite_nlp.errors import DataError
 
 
 def read(source):

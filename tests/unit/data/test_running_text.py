@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lite_nlp.data.corpus import data_kind, open_data
-from lite_nlp.data.prepare import Corpus, PrepareOptions, VocabularyOptions, prepare_data
-from lite_nlp.data.prepare_text import MAX_LINE_BYTES, TextCorpus, prepare_text
-from lite_nlp.data.readers import TsvFile
-from lite_nlp.data.running_text import TextInfo, TokenStream, cut_blocks, open_running_text
+from lite_nlp.core.errors import DataError, OutputError
+from lite_nlp.data.pairs.directory import data_task, open_data
+from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, VocabularyOptions, prepare_data
+from lite_nlp.data.pairs.readers import TsvFile
+from lite_nlp.data.text.directory import TextInfo, TokenStream, cut_blocks, open_running_text
+from lite_nlp.data.text.prepare import MAX_LINE_BYTES, TextCorpus, prepare_text
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.errors import DataError, OutputError
 
 LINES = ["First Citizen:", "", "  We are accounted poor citizens.", "Ünd naïve café ☕"]
 
@@ -50,7 +50,7 @@ def test_the_tokens_are_the_text(tmp_path: Path) -> None:
     assert train.bytes == text.stat().st_size
     assert train.tokens * 4 == (tmp_path / "data" / "train.tokens").stat().st_size
     assert set(info.splits) == {"train", "valid"}
-    assert data_kind(tmp_path / "data") == "text"
+    assert data_task(tmp_path / "data") == ("text", None)
 
 
 def test_tokens_are_little_endian_integers_with_an_end_mark_for_each_line(tmp_path: Path) -> None:

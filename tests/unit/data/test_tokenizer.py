@@ -6,9 +6,9 @@ import unicodedata
 
 import pytest
 
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE, Tokenizer
-from lite_nlp.data.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
-from lite_nlp.errors import DataError
 
 LINES = [
     "The old man walks his small dog along the river.",

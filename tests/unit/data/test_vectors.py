@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import pytest
 
+from lite_nlp.core.errors import DataError
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vectors import read_vectors
-from lite_nlp.errors import DataError
 
 WORDS = ("the", "cat", "sat", "Paris", "mat")
 TEXT = ["the cat sat on the mat in Paris", "Paris the cat", "the mat sat"] * 20

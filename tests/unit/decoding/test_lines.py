@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from lite_nlp.core.errors import DataError
 from lite_nlp.decoding.lines import open_lines, read_chunks, read_file_lines
-from lite_nlp.errors import DataError
 
 
 class SlowStream:

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.decoding.hypotheses import expand, length_penalty, repeated_ngrams
 from lite_nlp.decoding.search import SearchOptions, search
-from lite_nlp.errors import ConfigError, ModelError
 
 
 class FixedModel:

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.step_model import TorchStepModel
 
 VOCAB = 40

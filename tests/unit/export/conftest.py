@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from export.executorch_program import ExecuTorchProgram, export_executorch
-from export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
-from export.runtime.engines import Engine
-from export.runtime.executorch_runner import ExecuTorchRunner
-from export.runtime.manifest import (
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
+from lite_nlp.export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
+from lite_nlp.export.runtime.engine import Engine
+from lite_nlp.export.runtime.executorch import ExecuTorchRunner
+from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     EXECUTORCH_FILE,
     ONNX_DECODE_STEP_FILE,
@@ -27,10 +28,9 @@ from export.runtime.manifest import (
     OnnxEntry,
     Vocabulary,
 )
-from export.runtime.onnx_runner import OnnxRunner
-from export.tracing import TracedModel, trace_model
+from lite_nlp.export.runtime.onnx import OnnxRunner
+from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 

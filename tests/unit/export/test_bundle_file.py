@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from export.bundle import describe_files, write_bundle
-from export.runtime.bundle import Bundle, open_bundle
-from export.runtime.engines import create_engine
-from export.runtime.manifest import (
+from lite_nlp.core.errors import BundleError, OutputError, RuntimeUnavailableError
+from lite_nlp.export.bundle_writer import describe_files, write_bundle
+from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.engine import create_engine
+from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     MANIFEST_FILE,
     TOKENIZER_FILE,
@@ -20,7 +21,6 @@ from export.runtime.manifest import (
     StateTensor,
     Vocabulary,
 )
-from lite_nlp.errors import BundleError, OutputError, RuntimeUnavailableError
 
 TOKENIZER = json.dumps({"model": {"vocab": {"<pad>": 0, "<s>": 1, "</s>": 2, "a": 3}}}).encode()
 FILES = {TOKENIZER_FILE: TOKENIZER, CONFIG_FILE: b"name = 'tiny'\n", "extra.bin": bytes(range(256)) * 20}

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from export.bundle import describe_files, write_bundle
-from export.bundle_graphs import check_agreement, read_graphs
-from export.runtime.bundle import open_bundle
-from export.runtime.manifest import (
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.export.bundle_writer import describe_files, write_bundle
+from lite_nlp.export.counting.bundle import check_agreement, read_graphs
+from lite_nlp.export.runtime.bundle import open_bundle
+from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     EXECUTORCH_FILE,
     ONNX_DECODE_STEP_FILE,
@@ -18,9 +21,6 @@ from export.runtime.manifest import (
     ONNX_WEIGHTS_FILE,
     TOKENIZER_FILE,
 )
-from lite_nlp.budget.graphs import GraphWork, Polynomial
-from lite_nlp.data.vocabulary import SPECIAL_TOKENS
-from lite_nlp.errors import BundleError
 
 TOKENS = [*SPECIAL_TOKENS, *(f"t{number}" for number in range(40 - len(SPECIAL_TOKENS)))]
 TOKENIZER = json.dumps({"model": {"vocab": {token: number for number, token in enumerate(TOKENS)}}}).encode()
@@ -81,8 +81,8 @@ def test_without_torch_and_onnx_everything_is_read(bundle_path) -> None:
         "import sys\n"
         "for name in ('torch', 'onnx', 'executorch', 'onnxruntime'):\n"
         "    sys.modules[name] = None\n"
-        "from export.bundle_graphs import read_graphs\n"
-        "from export.runtime.bundle import open_bundle\n"
+        "from lite_nlp.export.counting.bundle import read_graphs\n"
+        "from lite_nlp.export.runtime.bundle import open_bundle\n"
         "graphs = read_graphs(open_bundle(sys.argv[1]))\n"
         "print(graphs.origins, graphs.columns['onnx'].macs(10, 4)['convolution'])\n"
     )

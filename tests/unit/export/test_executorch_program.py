@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from export.parity import compare_engines
-from export.runtime.executorch_runner import ExecuTorchRunner
+from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.errors import BundleError
+from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 
 # Lowering takes longest of all. The command's test exports another family.
 FAMILIES = ["lite-transformer-dynamic"]

@@ -5,18 +5,23 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from export.executorch_program import prepare_program
-from export.graph_work import count_merged_work, count_model_work, count_program, count_program_work
-from export.onnx_graphs import export_onnx
-from export.onnx_work import count_onnx_work
-from export.quiet import quiet_libraries
-from export.runtime.manifest import Bounds
-from export.tracing import trace_model
-from lite_nlp.budget.graphs import GraphWork, Polynomial
-from lite_nlp.budget.reconciliation import reconcile
-from lite_nlp.errors import UnknownOperatorError
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.budget.traced.reconciliation import reconcile
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.core.errors import UnknownOperatorError
+from lite_nlp.export.counting.onnx_walk import count_onnx_work
+from lite_nlp.export.counting.torch_programs import (
+    count_merged_work,
+    count_model_work,
+    count_program,
+    count_program_work,
+)
+from lite_nlp.export.executorch_program import prepare_program
+from lite_nlp.export.onnx_graphs import export_onnx
+from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.tracing import trace_model
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig
 
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
 

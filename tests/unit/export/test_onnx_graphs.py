@@ -2,12 +2,12 @@ import numpy as np
 import onnx
 import pytest
 
-from export.onnx_graphs import export_onnx
-from export.parity import compare_engines
-from export.runtime.onnx_runner import OnnxRunner
-from export.tracing import trace_model
+from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.errors import BundleError
+from lite_nlp.export.onnx_graphs import export_onnx
+from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.runtime.onnx import OnnxRunner
+from lite_nlp.export.tracing import trace_model
 
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
 

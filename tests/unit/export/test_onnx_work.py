@@ -3,8 +3,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from export.onnx_work import count_onnx
-from lite_nlp.errors import CountError, UnknownOperatorError
+from lite_nlp.core.errors import CountError, UnknownOperatorError
+from lite_nlp.export.counting.onnx_walk import count_onnx
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from compress.container import container_bytes, parse_container
-from compress.encoding import encode_fp32
-from export.bundle import describe_files, write_bundle
-from export.packing import Packing, find_parts, pack_members
-from export.runtime.bundle import Bundle, open_bundle
-from export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
-from export.runtime.recipes import Packed, SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
-from lite_nlp.errors import BundleError
-from lite_nlp.files import sha256_bytes
+from lite_nlp.compress.lnlp.container import container_bytes, parse_container
+from lite_nlp.compress.lnlp.encodings import encode_fp32
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.files import sha256_bytes
+from lite_nlp.export.bundle_writer import describe_files, write_bundle
+from lite_nlp.export.packing import Packing, find_parts, pack_members
+from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
+from lite_nlp.export.runtime.recipes import Packed, SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
 
 Tensors = Mapping[str, NDArray[Any]]
 

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from export.parity import compare_engines, require_parity
-from lite_nlp.data.vocabulary import EOS_ID
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.errors import BundleError
+from lite_nlp.export.parity import compare_engines, require_parity
 
 
 class _Copier:

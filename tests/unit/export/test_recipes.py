@@ -9,7 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from export.runtime.recipes import (
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.files import sha256_bytes
+from lite_nlp.export.runtime.recipes import (
     MAX_MADE_BYTES,
     Packed,
     PackedMember,
@@ -19,8 +21,6 @@ from export.runtime.recipes import (
     sinusoid_table,
     tensor_bytes,
 )
-from lite_nlp.errors import BundleError
-from lite_nlp.files import sha256_bytes
 from lite_nlp.models.embeddings import Positions
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from export.runtime.manifest import Bounds
-from export.tracing import describe_state, trace_model
-from lite_nlp.errors import ModelError
+from lite_nlp.core.errors import ModelError
+from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.tracing import describe_state, trace_model
 
 
 def test_the_layout_of_a_lite_transformer(small) -> None:

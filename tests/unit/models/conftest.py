@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.transformer import EncoderDecoder
 
 KERNELS: dict[str, Any] = {"kernel_sizes": (3, 9), "decoder_kernel_sizes": (2, 31)}

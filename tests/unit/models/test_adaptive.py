@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.adaptive import AdaptiveVocabulary
-from lite_nlp.models.config import ModelConfig
 
 CUTOFFS = (6, 14)
 

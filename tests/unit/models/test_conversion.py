@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.errors import ConfigError, ModelError
+from lite_nlp.config.preset import Config, ModelConfig, Reproduces
+from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import Config, ModelConfig, Reproduces
 from lite_nlp.models.conversion import (
     Conversion,
     constant_state_bytes,

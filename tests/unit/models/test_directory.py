@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.errors import ConfigError, ModelError, OutputError
-from lite_nlp.models.config import Config
-from lite_nlp.models.directory import load_model_directory, model_from_state, save_model_directory
+from lite_nlp.artifacts.directory import load_model_directory, model_from_state, save_model_directory
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import ConfigError, ModelError, OutputError
 from tests.unit.models.conftest import randomized, small_config
 
 

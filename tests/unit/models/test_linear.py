@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lite_nlp.config.layers import LinearSpec
 from lite_nlp.models.linear import (
     LowRankLinear,
     QuaternionLinear,
@@ -16,7 +17,6 @@ from lite_nlp.models.linear import (
     build_linear,
     xavier_linear,
 )
-from lite_nlp.models.specs import LinearSpec
 
 MEMBERS: dict[str, dict[str, Any]] = {
     "dense": {"kind": "dense"},

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lite_nlp.config.layers import LinearSpec
 from lite_nlp.models.feature_maps import LearnedFeatures, RandomFeatures, build_feature_map
 from lite_nlp.models.linear import DENSE
 from lite_nlp.models.linear_attention import CHUNK, LinearCrossAttention, LinearSelfAttention, causal_linear_attention
-from lite_nlp.models.specs import LinearSpec
 
 Array = NDArray[np.float64]
 

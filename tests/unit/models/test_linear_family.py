@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from lite_nlp.config.layers import encoder_specs
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.build import build_model
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.layers import EncoderLayer
 from lite_nlp.models.linear import BuiltLinear, LowRankLinear
-from lite_nlp.models.specs import encoder_specs
 from tests.unit.models.conftest import VARIANTS, randomized, small_config
 
 NMT: dict[str, Any] = {"embed_dim": 512, "ffn_dim": 2048, "num_heads": 8, "cross_num_heads": 8}

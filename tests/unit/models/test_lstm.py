@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lite_nlp.errors import ModelError
+from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.core.errors import ModelError
 from lite_nlp.models.classifier import PairClassifier, pool_max_mean
-from lite_nlp.models.config import ModelConfig
 from lite_nlp.models.lstm import LSTM
 from lite_nlp.models.pretrained import fix_embeddings
-from lite_nlp.models.specs import LinearSpec
 
 KINDS = {
     "dense": LinearSpec(),

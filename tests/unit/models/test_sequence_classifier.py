@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from lite_nlp.artifacts.directory import model_from_state
+from lite_nlp.config.preset import ModelConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.classifier import PairClassifier
-from lite_nlp.models.config import ModelConfig
-from lite_nlp.models.directory import model_from_state
 from lite_nlp.models.sequence_classifier import SequenceClassifier, pool_mean
 from lite_nlp.models.transformer import EncoderDecoder
 
@@ -93,7 +93,7 @@ def test_padding_and_batch_composition_change_no_logits(config: ModelConfig) -> 
 
 
 def test_loaded_equals_saved(config: ModelConfig) -> None:
-    from lite_nlp.models.config import Config
+    from lite_nlp.config.preset import Config
 
     model = _random(config)
     loaded = model_from_state(Config(name="c", model=config), model.state_dict(), source="here")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from lite_nlp.config.layers import layer_owners
 from lite_nlp.models.build import build_model
-from lite_nlp.models.specs import layer_owners
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.unit.models.conftest import WIDE, randomized, small_config
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from lite_nlp.errors import OutputError, TrainingError
+from lite_nlp.core.errors import OutputError, TrainingError
 from lite_nlp.training.checkpoints import Checkpoint, CheckpointStore
 from lite_nlp.training.state import RunIdentity, RunState
 

@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from lite_nlp.data.batches import collate
+from lite_nlp.data.pairs.batches import collate
 from lite_nlp.training.device import autocast, seed_for, to_device
 
 

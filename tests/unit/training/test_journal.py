@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.errors import OutputError
+from lite_nlp.core.errors import OutputError
 from lite_nlp.training.journal import Journal
 
 

@@ -12,8 +12,8 @@ from accelerate import Accelerator
 from rich.console import Console
 from safetensors.torch import load
 
-from lite_nlp.errors import OutputError, TrainingError
-from lite_nlp.models.directory import load_model_directory, model_from_state
+from lite_nlp.artifacts.directory import load_model_directory, model_from_state
+from lite_nlp.core.errors import OutputError, TrainingError
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training import batching
 from lite_nlp.training.loop import train

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from lite_nlp.errors import TrainingError
-from lite_nlp.models.config import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig
+from lite_nlp.core.errors import TrainingError
 from lite_nlp.training.optimizer import build_optimizer, load_optimizer_state, optimizer_state, scale_gradients
 
 

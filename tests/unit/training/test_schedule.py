@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from lite_nlp.models.config import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig
 from lite_nlp.training.schedule import learning_rate
 
 

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from lite_nlp.errors import TrainingError
-from lite_nlp.models.config import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig
+from lite_nlp.core.errors import TrainingError
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 
 from .tiny_task import make_config

@@ -8,10 +8,10 @@ import unicodedata
 import numpy as np
 import pytest
 
-from compress.container import parse_container
-from lite_nlp.cli.model_source import load_model
+from lite_nlp.artifacts.models import load_model
+from lite_nlp.compress.lnlp.container import parse_container
+from lite_nlp.core.errors import ContainerError, DataError
 from lite_nlp.decoding.search import SearchOptions, search
-from lite_nlp.errors import ContainerError, DataError
 from lite_nlp.models.step_model import TorchStepModel
 
 pytest.importorskip("tools", reason="the Android demo is not here")

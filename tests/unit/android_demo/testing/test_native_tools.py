@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from export.quiet import quiet_libraries
+from lite_nlp.export.runtime.quiet import quiet_libraries
 
 pytest.importorskip("tools", reason="the Android demo is not here")
 

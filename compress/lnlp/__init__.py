@@ -1,0 +1,1 @@
+"""The ``.lnlp`` container: layout, encodings of tensors, entropy coding."""

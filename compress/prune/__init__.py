@@ -1,0 +1,1 @@
+"""Pruning: sensitivity scan, allocation of sparsity, single weights and whole channels."""

@@ -1,0 +1,121 @@
+"""Magnitude pruning: which weights may be pruned, masks for them, and the largest sparsity within a tolerance."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import torch
+from torch import Tensor, nn
+
+from lite_nlp.compress.prune.allocation import SensitivityCurve, allocate_sparsity
+from lite_nlp.core.errors import ModelError
+
+__all__ = [
+    "MIN_PRUNABLE_ELEMENTS",
+    "apply_masks",
+    "largest_sparsity",
+    "magnitude_mask",
+    "magnitude_masks",
+    "prunable_parameters",
+    "weights_restored",
+]
+
+#: Smaller tensors (biases, norms, convolution kernels) hold too little to be worth their codebook.
+MIN_PRUNABLE_ELEMENTS: Final = 2048
+#: Sparsity is searched to this fraction.
+_SEARCH_PRECISION: Final = 0.02
+
+Evaluate = Callable[[nn.Module], float]
+
+
+def prunable_parameters(model: nn.Module, *, min_elements: int = MIN_PRUNABLE_ELEMENTS) -> dict[str, nn.Parameter]:
+    """The weight matrices of a model by name, tied ones once.
+
+    Raises:
+        ModelError: If there is none.
+    """
+    found = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.ndim >= 2 and parameter.numel() >= min_elements and parameter.is_floating_point()
+    }
+    if not found:
+        raise ModelError(
+            f"{type(model).__name__}: expected weight matrices of at least {min_elements} elements to compress, "
+            "found none"
+        )
+    return found
+
+
+def magnitude_mask(values: Tensor, sparsity: float) -> Tensor:
+    """Bool mask, True on what is kept: all but the ``sparsity`` fraction of smallest absolute value.
+
+    Args:
+        values: Weights of any shape.
+        sparsity: From 0 to 1; the number of zeros is rounded to the nearest whole. Of equal values any may go.
+    """
+    zeros = round(values.numel() * sparsity)
+    mask = torch.ones(values.numel(), dtype=torch.bool, device=values.device)
+    if zeros:
+        mask[torch.topk(values.detach().abs().reshape(-1), zeros, largest=False, sorted=False).indices] = False
+    return mask.reshape(values.shape)
+
+
+def magnitude_masks(parameters: Mapping[str, Tensor], sparsities: Mapping[str, float]) -> dict[str, Tensor]:
+    """One mask for each parameter, at the sparsity under its name."""
+    return {name: magnitude_mask(parameter, sparsities[name]) for name, parameter in parameters.items()}
+
+
+@torch.no_grad()
+def apply_masks(parameters: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> None:
+    """Set to zero, in place, every weight whose mask is False."""
+    for name, mask in masks.items():
+        parameters[name].mul_(mask)
+
+
+@contextmanager
+def weights_restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
+    """Whatever the block does to these weights is undone after it, also if it fails."""
+    saved = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, parameter in parameters.items():
+                parameter.copy_(saved[name])
+
+
+def largest_sparsity(
+    model: nn.Module,
+    evaluate: Evaluate,
+    *,
+    parameters: Mapping[str, nn.Parameter],
+    curves: Mapping[str, SensitivityCurve],
+    tolerance: float,
+    on_evaluation: Callable[[], None] = lambda: None,
+) -> float:
+    """The largest overall sparsity, allocated by sensitivity, whose loss stays within a tolerance.
+
+    All matrices are pruned together and the loss is measured, since the losses of single ones do not simply add up.
+
+    Args:
+        model: Evaluated; its weights are as before afterwards.
+        evaluate: The loss of the model, lower is better.
+        parameters: What to prune.
+        curves: From ``scan_sensitivity``.
+        tolerance: Largest increase of the loss.
+        on_evaluation: Called after each of about six evaluations.
+
+    Returns:
+        A sparsity from 0 to 0.95.
+    """
+    limit = evaluate(model) + tolerance
+    low, high = 0.0, 0.95
+    while high - low > _SEARCH_PRECISION:
+        middle = (low + high) / 2
+        with weights_restored(parameters):
+            apply_masks(parameters, magnitude_masks(parameters, allocate_sparsity(curves, middle)))
+            within = evaluate(model) <= limit
+        low, high = (middle, high) if within else (low, middle)
+        on_evaluation()
+    return low

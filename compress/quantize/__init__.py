@@ -1,0 +1,1 @@
+"""Quantizers: few values per tensor in place of fp32 weights."""

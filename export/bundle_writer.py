@@ -1,0 +1,64 @@
+"""Writing a bundle: a ``.zip`` file that is the same, byte for byte, for the same content."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.files import atomic_file, check_output, sha256_bytes
+from lite_nlp.export.runtime.manifest import MANIFEST_FILE, FileEntry, Manifest
+
+__all__ = ["describe_files", "write_archive", "write_bundle"]
+
+#: The earliest date that the format can hold; a real one would make two exports of one model differ.
+_DATE: Final = (1980, 1, 1, 0, 0, 0)
+
+#: Permissions of an unpacked member, rw-r--r--, in the upper half of the field.
+_MODE: Final = 0o100644 << 16
+
+#: System that made the archive, 3 for Unix; without it the mode is not honoured and differs between platforms.
+_UNIX: Final = 3
+
+
+def describe_files(files: Mapping[str, bytes]) -> dict[str, FileEntry]:
+    """Size and hash of each file, for the manifest."""
+    return {name: FileEntry(sha256=sha256_bytes(content), size_bytes=len(content)) for name, content in files.items()}
+
+
+def write_bundle(path: Path, *, manifest: Manifest, files: Mapping[str, bytes], force: bool = False) -> None:
+    """Write a bundle, complete or not at all.
+
+    Args:
+        path: The ``.zip`` file.
+        manifest: Describes ``files``.
+        files: Content of every member but the manifest.
+        force: Whether an existing file may be overwritten.
+
+    Raises:
+        OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
+        BundleError: If the manifest does not describe ``files``.
+    """
+    check_output(path, force=force)
+    with atomic_file(path) as partial:
+        write_archive(partial, manifest=manifest, files=files)
+
+
+def write_archive(path: Path, *, manifest: Manifest, files: Mapping[str, bytes]) -> None:
+    """Write the archive itself to ``path``. Members are stored, not deflated, so that they can be memory-mapped.
+
+    Raises:
+        BundleError: If the manifest does not describe ``files``.
+    """
+    described = describe_files(files)
+    if manifest.files != described:
+        wrong = sorted(
+            name for name in {*described, *manifest.files} if described.get(name) != manifest.files.get(name)
+        )
+        raise BundleError(f"{path}: expected a manifest that describes its files, found other entries for {wrong}")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in {MANIFEST_FILE: manifest.to_json(), **files}.items():
+            info = zipfile.ZipInfo(name, _DATE)
+            info.external_attr = _MODE
+            info.create_system = _UNIX
+            archive.writestr(info, content)

@@ -1,0 +1,1 @@
+"""Mult-Adds of exported graphs, counted from the graphs themselves."""

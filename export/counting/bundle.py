@@ -1,0 +1,104 @@
+"""The work of a bundle's graphs: counted again where that is possible here, else as the manifest recorded it.
+
+Needs neither torch nor the onnx package; either makes one more column a fresh count instead of a record. A record is
+as good as the bundle's hashes, which were checked when it was opened: it was made with the files that it is about.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.budget.traced.reconciliation import COLUMNS, MERGED, Reconciliation, reconcile
+from lite_nlp.core.errors import BundleError
+from lite_nlp.export.runtime.bundle import Bundle
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["BundleGraphs", "Origin", "check_agreement", "read_graphs"]
+
+#: Where a column's figures come from.
+Origin = Literal["recounted", "recorded"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundleGraphs:
+    """Columns of work, one for the model and one for each runtime's graphs.
+
+    Attributes:
+        columns: Work by column: those of ``COLUMNS`` that are known, in that order.
+        origins: For each of them, whether it was counted just now.
+        merged: The model's work with equal computations done once, as recorded with the model's work; None if it was
+            not, or if the model does not do the work recorded.
+    """
+
+    columns: Mapping[str, GraphWork]
+    origins: Mapping[str, Origin]
+    merged: GraphWork | None = None
+
+    @property
+    def reconciliation(self) -> Reconciliation:
+        """The columns held against each other."""
+        return reconcile(self.columns, merged=self.merged)
+
+
+def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGraphs:
+    """The work of a bundle's graphs.
+
+    Args:
+        bundle: The bundle, verified.
+        model: The model that the bundle's config describes, in evaluation mode, weights real or on the ``meta``
+            device; None to take its work from the record.
+
+    Raises:
+        CountError: If the work of the model or of a graph cannot be told.
+    """
+    recorded = {name: GraphWork.from_json(work) for name, work in bundle.manifest.graphs.items()}
+    counted = _count_onnx(bundle) | _count_model(bundle, model)
+    known = {**recorded, **counted}
+    columns: dict[str, GraphWork] = {name: known[name] for name in COLUMNS if name in known}
+    same_model = columns.get("torch") == recorded.get("torch")
+    return BundleGraphs(
+        columns=columns,
+        origins={name: "recounted" if name in counted else "recorded" for name in columns},
+        merged=recorded.get(MERGED) if same_model else None,
+    )
+
+
+def check_agreement(columns: Mapping[str, GraphWork], *, merged: GraphWork, source: str) -> None:
+    """Refuse graphs that do other work than the model.
+
+    Args:
+        columns: Work by column.
+        merged: The model's work with equal computations done once.
+        source: Stands for the bundle in the message.
+
+    Raises:
+        BundleError: If a difference is not explained; the message names each that is not.
+    """
+    unexplained = reconcile(columns, merged=merged).unexplained
+    if unexplained:
+        listed = "; ".join(map(str, unexplained))
+        raise BundleError(f"{source}: expected graphs that do the model's work, found differences: {listed}")
+
+
+def _count_onnx(bundle: Bundle) -> dict[str, GraphWork]:
+    entry = bundle.manifest.onnx
+    if entry is None or importlib.util.find_spec("onnx") is None:
+        return {}
+    from lite_nlp.export.counting.onnx_walk import count_onnx_work
+
+    work = count_onnx_work(
+        encode=bundle.read(entry.encode), decode_step=bundle.read(entry.decode_step), bounds=bundle.manifest.bounds
+    )
+    return {"onnx": work}
+
+
+def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, GraphWork]:
+    if model is None:
+        return {}
+    from lite_nlp.export.counting.torch_programs import count_model_work
+
+    return {"torch": count_model_work(model, bundle.manifest.state, bundle.manifest.bounds)}

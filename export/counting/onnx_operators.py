@@ -1,0 +1,147 @@
+"""Mult-Adds of ONNX operators: a small formula on shapes for each that does arithmetic, a reason for each that is free.
+
+An operator in neither table is refused by the walk over a graph (:mod:`lite_nlp.export.counting.onnx_walk`), never
+taken for free.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from lite_nlp.budget.traced.work import WorkKind
+from lite_nlp.core.errors import UnknownOperatorError
+
+__all__ = ["FORMULAS", "FREE_REASONS", "NESTED", "Call", "Shape"]
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node of a graph whose sizes are known.
+
+    Attributes:
+        operator: Its type.
+        name: Its name in the graph, for messages.
+        inputs: Shapes of its inputs; None where an optional one is left out.
+        outputs: Shapes of its outputs.
+        attributes: Its attributes, as Python values.
+    """
+
+    operator: str
+    name: str
+    inputs: Sequence[Shape | None]
+    outputs: Sequence[Shape]
+    attributes: Mapping[str, Any]
+
+    def shape(self, index: int) -> Shape:
+        """The shape of a required input.
+
+        Raises:
+            UnknownOperatorError: If the node does not have it.
+        """
+        found = self.inputs[index] if index < len(self.inputs) else None
+        if found is None:
+            raise UnknownOperatorError(f"{self.operator} {self.name}: expected an input {index}, found none")
+        return found
+
+
+def _matmul(call: Call) -> int:
+    """(..., M, K) x (..., K, N): K for every element of the product."""
+    return prod(call.outputs[0]) * call.shape(0)[-1]
+
+
+def _gemm(call: Call) -> int:
+    """(M, K) x (K, N), either transposed; the bias is an addition."""
+    first = call.shape(0)
+    return prod(call.outputs[0]) * first[0 if call.attributes.get("transA") else 1]
+
+
+def _convolution(call: Call) -> int:
+    """Every element of the output takes the kernel's taps over the channels of its group."""
+    weight = call.shape(1)  # (outputs, inputs / groups, *kernel)
+    return prod(call.outputs[0]) * prod(weight[1:])
+
+
+def _transposed_convolution(call: Call) -> int:
+    """Every element of the input is spread over the kernel's taps and the outputs of its group."""
+    weight = call.shape(1)  # (inputs, outputs / groups, *kernel)
+    return prod(call.shape(0)) * prod(weight[1:])
+
+
+def _einsum(call: Call) -> int:
+    """One Mult-Add per combination of the indices of two operands; those summed within one operand are sums."""
+    equation = call.attributes["equation"]
+    equation = (equation.decode() if isinstance(equation, bytes) else equation).replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    operands = terms.split(",")
+    if len(operands) != 2 or not arrow or "." in equation or any(len(set(term)) < len(term) for term in operands):
+        raise UnknownOperatorError(
+            f"{call.operator} {call.name}: expected two operands without ellipsis or repeated index, and a named "
+            f"result, found {equation}"
+        )
+    sizes = {
+        index: size for place, term in enumerate(operands) for index, size in zip(term, call.shape(place), strict=True)
+    }
+    shared = set(operands[0]) & set(operands[1])
+    return prod(size for index, size in sizes.items() if index in shared or index in result)
+
+
+def _normalised(call: Call) -> int:
+    """One per normalised element."""
+    return prod(call.outputs[0])
+
+
+def _squares(call: Call) -> int:
+    """Every element times itself."""
+    return prod(call.shape(0))
+
+
+#: Operators that do arithmetic, with the kind of work and the formula.
+FORMULAS: Final[Mapping[str, tuple[WorkKind, Callable[[Call], int]]]] = {
+    "MatMul": ("matmul", _matmul),
+    "MatMulInteger": ("matmul", _matmul),
+    "Gemm": ("matmul", _gemm),
+    "Einsum": ("matmul", _einsum),
+    "Conv": ("convolution", _convolution),
+    "ConvInteger": ("convolution", _convolution),
+    "ConvTranspose": ("convolution", _transposed_convolution),
+    "LayerNormalization": ("layer_norm", _normalised),
+    "GroupNormalization": ("layer_norm", _normalised),
+    "InstanceNormalization": ("layer_norm", _normalised),
+    "RMSNormalization": ("layer_norm", _normalised),
+    "ReduceSumSquare": ("contraction", _squares),
+    "ReduceL2": ("contraction", _squares),
+}
+
+_FREE_GROUPS: Final[Mapping[str, str]] = {
+    "moves or selects elements": (
+        "Cast CastLike Compress Concat DepthToSpace EyeLike Expand Flatten Gather GatherElements GatherND Identity Pad "
+        "Reshape ReverseSequence ScatterElements ScatterND Slice SpaceToDepth Split Squeeze Tile TopK Transpose Trilu "
+        "Unsqueeze Where"
+    ),
+    "makes constants or reads sizes": "Constant ConstantOfShape OneHot Range Shape Size",
+    "compares, or combines truth values": (
+        "And ArgMax ArgMin BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Equal Greater GreaterOrEqual IsInf IsNaN Less "
+        "LessOrEqual Not Or Xor"
+    ),
+    "works on every element alone, which is no Mult-Add": (
+        "Abs Add Ceil Celu Clip Cos DequantizeLinear Div DynamicQuantizeLinear Elu Erf Exp Floor Gelu HardSigmoid "
+        "HardSwish LeakyRelu Log LogSoftmax Max Mean Min Mish Mod Mul Neg Pow QuantizeLinear Reciprocal Relu Round "
+        "Selu Sigmoid Sign Sin Softmax Softplus Softsign Sqrt Sub Sum Tan Tanh ThresholdedRelu"
+    ),
+    "reduces without multiplying": (
+        "CumSum ReduceLogSum ReduceLogSumExp ReduceL1 ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum"
+    ),
+    "pools without weights": "AveragePool GlobalAveragePool GlobalMaxPool MaxPool",
+    "does nothing in inference": "Dropout",
+}
+
+#: Why an operator is free, by its type. Products that are summed afterwards count nevertheless: the walk sees to that.
+FREE_REASONS: Final[Mapping[str, str]] = {
+    operator: reason for reason, operators in _FREE_GROUPS.items() for operator in operators.split()
+}
+
+#: Operators that hold graphs of their own, which run as often as the data say.
+NESTED: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})

@@ -1,0 +1,190 @@
+"""The work of a model's two graphs as torch runs them: of the model itself, and of the program behind the ``.pte``.
+
+Both are run on tensors that have sizes and no numbers, under the operator-level counter
+(``lite_nlp.budget.traced.counter``). The program counted is the one from which ExecuTorch's file is written: after
+lowering, with the parts that XNNPACK takes opened up again, since what a part computes is kept beside what XNNPACK made
+of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
+from lite_nlp.budget.traced.work import WorkCount
+from lite_nlp.export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.export.tracing import DecodeStep, Encode, TracedModel
+
+__all__ = ["count_merged_work", "count_model_work", "count_program", "count_program_work"]
+
+_DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
+
+#: The library of ExecuTorch's operators that copy a tensor into another layout.
+_LAYOUT_LIBRARY: Final = "dim_order_ops"
+
+
+def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bounds) -> GraphWork:
+    """The work of the model itself, called as the exporters trace it.
+
+    Args:
+        model: An ``export.tracing.SteppedModel`` in evaluation mode.
+        state: Layout of its state.
+        bounds: Largest sizes.
+
+    Raises:
+        CountError: If its work cannot be told, or is no polynomial of the sizes.
+    """
+    encode = Encode(model, [tensor.name for tensor in state if tensor.origin == "encode"])
+    decode_step = DecodeStep(model, state)
+    return _fit(
+        lambda tokens, mask: count_work(encode, tokens, mask),
+        lambda tokens, tensors: count_work(decode_step, tokens, tensors),
+        state,
+        bounds,
+    )
+
+
+def count_merged_work(traced: TracedModel) -> GraphWork:
+    """The work of the traced model with equal computations done once, which is the least that an exporter may do.
+
+    Raises:
+        CountError: As ``count_model_work``.
+    """
+    programs = {"encode": traced.encode, "decode_step": traced.decode_step}
+    return count_program_work(programs, traced.state, traced.bounds, merge_equal=True)
+
+
+def count_program_work(
+    programs: Mapping[str, ExportedProgram],
+    state: Sequence[StateTensor],
+    bounds: Bounds,
+    *,
+    merge_equal: bool = False,
+) -> GraphWork:
+    """The work of a traced or lowered program with the methods ``encode`` and ``decode_step``.
+
+    Args:
+        programs: The exported program of each method; a lowered one before its operators are bound to memory.
+        state: Layout of the state between them.
+        bounds: Largest sizes.
+        merge_equal: As in ``count_program``.
+
+    Raises:
+        CountError: If its work cannot be told, or is no polynomial of the sizes.
+    """
+    return _fit(
+        lambda tokens, mask: count_program(programs["encode"], tokens, mask, merge_equal=merge_equal),
+        lambda tokens, tensors: count_program(programs["decode_step"], tokens, *tensors, merge_equal=merge_equal),
+        state,
+        bounds,
+    )
+
+
+def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool = False) -> WorkCount:
+    """Count one run of an exported program, before or after lowering.
+
+    Args:
+        program: Of ``torch.export``, of ExecuTorch's edge dialect, or lowered to a backend that kept what it took.
+        *inputs: The program's arguments, flat; only shapes and types are looked at.
+        merge_equal: Whether nodes that compute the same from the same are counted once (common subexpressions, which
+            an exporter may merge), instead of as often as they stand in the program.
+
+    Raises:
+        CountError: If its work cannot be told.
+    """
+
+    def run(*inputs: Tensor) -> None:
+        _interpret(program, inputs, merge_equal=merge_equal)
+
+    return count_work(run, *inputs)
+
+
+def _interpret(program: ExportedProgram, inputs: Sequence[Tensor], *, merge_equal: bool = False) -> list[Any]:
+    """Run ``program``, which needs of its weights no more than their shapes; returns its outputs."""
+    given = iter(inputs)
+    arguments = []
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
+            arguments.append(next(given))
+        else:
+            value = node.meta["val"]
+            arguments.append(torch.empty(value.shape, dtype=value.dtype))
+    interpreter = _Merging if merge_equal else _Interpreter
+    return list(interpreter(program.graph_module).run(*arguments))
+
+
+class _Interpreter(fx.Interpreter):
+    """Runs a graph of ATen operators, or of the edge dialect by the ATen operators that its own stand for."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One node: a delegate is run as what it was made of, and copies to another layout as plain ones."""
+        if getattr(target, "__name__", "") == "executorch_call_delegate":
+            return _interpret(args[0].original_module, args[1:])
+        if getattr(target, "namespace", "") == _LAYOUT_LIBRARY:
+            return args[0].to(kwargs.get("dtype") or args[0].dtype, copy=True)
+        return super().call_function(target, args, kwargs)
+
+
+class _Merging(_Interpreter):
+    """Does what is computed twice from the same values once."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        # The arguments are kept too: a tensor that is gone could lend its identity to another.
+        self._done: dict[Any, tuple[Any, Any]] = {}
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One node, unless an equal one came before it."""
+        if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+            return super().call_function(target, args, kwargs)
+        key = target, _identity(args), _identity(sorted(kwargs.items()))
+        if key not in self._done:
+            self._done[key] = super().call_function(target, args, kwargs), (args, kwargs)
+        return self._done[key][0]
+
+
+def _identity(value: Any) -> Any:
+    """What is the same for the same argument only: of a tensor its identity, of anything else type and value."""
+    if isinstance(value, Tensor):
+        return "tensor", id(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_identity(part) for part in value)
+    return type(value), value
+
+
+def _fit(
+    encode: Callable[[Tensor, Tensor], WorkCount],
+    decode_step: Callable[[Tensor, tuple[Tensor, ...]], WorkCount],
+    state: Sequence[StateTensor],
+    bounds: Bounds,
+) -> GraphWork:
+    """Polynomials of both graphs, from counts on tensors of one row."""
+    limits = {"max_source": bounds.source, "max_capacity": bounds.capacity}
+
+    @cache
+    def count_sources(source: int) -> Any:
+        return encode(_empty((1, source), torch.int64), _empty((1, source), torch.bool)).by_kind()
+
+    def count_step(source: int, capacity: int) -> Any:
+        sizes = {"batch": 1, "source": source, "capacity": capacity}
+        tensors = tuple(
+            _empty([sizes[size] if isinstance(size, str) else size for size in tensor.shape], _DTYPES[tensor.dtype])
+            for tensor in state
+        )
+        return decode_step(_empty((1,), torch.int64), tensors).by_kind()
+
+    return GraphWork(
+        encode=fit_polynomials(lambda source, _: count_sources(source), **limits),
+        decode_step=fit_polynomials(count_step, **limits),
+    )
+
+
+def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    return torch.empty(tuple(shape), dtype=dtype, device="meta")

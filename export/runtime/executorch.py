@@ -1,0 +1,96 @@
+"""A bundle's program in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
+from lite_nlp.export.runtime.manifest import Manifest
+from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_startup
+
+__all__ = ["ExecuTorchRunner", "start_runtime"]
+
+
+class ExecuTorchRunner:
+    """Runs the methods ``encode`` and ``decode_step`` of a program.
+
+    Args:
+        manifest: Of the bundle: order of the state tensors, and the largest batch of a call.
+        program: The ``.pte`` file.
+        threads: Threads of the process-wide pool.
+
+    Raises:
+        RuntimeUnavailableError: If ExecuTorch is not installed.
+        BundleError: If the runtime does not accept the program.
+    """
+
+    def __init__(self, manifest: Manifest, program: bytes, *, threads: int) -> None:
+        self._names = [tensor.name for tensor in manifest.state]
+        self._encoded = manifest.encoded
+        self._changing = manifest.changing
+        self._max_batch = manifest.bounds.executorch_batch
+        runtime = start_runtime(threads=threads)
+        try:
+            # Kept: the methods are views of the program.
+            self._program = runtime.load_program(program)
+            self._encode = self._program.load_method("encode")
+            self._decode_step = self._program.load_method("decode_step")
+        except (RuntimeError, KeyError) as error:
+            raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
+
+    def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+        """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
+        outputs = self._run_split(self._encode, [src_tokens, src_mask])
+        return dict(zip(self._encoded, outputs, strict=True))
+
+    def decode_step(
+        self, tokens: NDArray[np.int64], state: dict[str, NDArray[Any]]
+    ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
+        """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
+        outputs = self._run_split(self._decode_step, [tokens, *(state[name] for name in self._names)])
+        return outputs[0], dict(zip(self._changing, outputs[1:], strict=True))
+
+    def _run_split(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Run a method on at most ``executorch_batch`` rows at a time."""
+        rows = len(arguments[0])
+        if rows <= self._max_batch:
+            return _run(method, arguments)
+        parts = [
+            _run(method, [argument[start : start + self._max_batch] for argument in arguments])
+            for start in range(0, rows, self._max_batch)
+        ]
+        return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+
+
+def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    import torch
+
+    # The runtime takes the order of dimensions from the strides, so these must be the plain ones.
+    tensors = [torch.from_numpy(np.ascontiguousarray(argument)) for argument in arguments]
+    try:
+        outputs = method.execute(tensors)
+    except RuntimeError as error:
+        shapes = [tuple(tensor.shape) for tensor in tensors]
+        raise BundleError(f"ExecuTorch failed on arguments of shapes {shapes}: {error}") from error
+    return [output.numpy() for output in outputs]
+
+
+def start_runtime(*, threads: int) -> Any:
+    """The process's ExecuTorch runtime, its pool set to ``threads``.
+
+    Raises:
+        RuntimeUnavailableError: If ExecuTorch is not installed.
+    """
+    try:
+        with quiet_libraries(), quiet_startup():
+            from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
+            from executorch.runtime import Runtime
+
+            _unsafe_reset_threadpool(threads)
+            return Runtime.get()
+    except ModuleNotFoundError as error:
+        raise RuntimeUnavailableError(
+            "--runtime executorch needs the executorch package and torch, which are not installed; expected the extra "
+            "lite-nlp[export]"
+        ) from error

@@ -1,0 +1,181 @@
+"""What a MODEL argument means: a model directory, a ``.lnlp`` file, a bundle, or the name of a shipped model."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from lite_nlp.core.errors import ContainerError, ModelError
+
+if TYPE_CHECKING:
+    from lite_nlp.config.preset import Config
+    from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.models.build import Model
+    from lite_nlp.models.transformer import EncoderDecoder
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "LoadedModel",
+    "ShippedModel",
+    "Source",
+    "list_shipped",
+    "load_model",
+    "read_config",
+    "resolve_source",
+]
+
+_ASSETS = Path(__file__).parent.parent / "assets"
+
+#: The shipped model that stands in where MODEL is left out.
+DEFAULT_MODEL: Final = "tatoeba-en-de"
+
+
+@dataclass(frozen=True)
+class ShippedModel:
+    """A model that comes with the package."""
+
+    name: str
+    path: Path
+    card: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A MODEL argument, resolved."""
+
+    kind: Literal["directory", "container", "bundle"]
+    path: Path
+    name: str
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in evaluation mode with all that belongs to it."""
+
+    model: "Model"
+    config: "Config"
+    tokenizer: "Tokenizer"
+    name: str
+    metrics: dict[str, Any]
+
+    @property
+    def encoder_decoder(self) -> "EncoderDecoder":
+        """The model, if it turns one text into another.
+
+        Raises:
+            ModelError: If it is of another architecture.
+        """
+        from lite_nlp.models.build import as_encoder_decoder
+
+        return as_encoder_decoder(self.model, source=self.name)
+
+
+def list_shipped() -> list[ShippedModel]:
+    """The models in ``lite_nlp/assets``, sorted by name; each ``.lnlp`` has a ``.json`` card beside it."""
+    return [
+        ShippedModel(path.stem, path, json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
+        for path in sorted(_ASSETS.glob("*.lnlp"))
+    ]
+
+
+def resolve_source(source: str | Path | None) -> Source:
+    """Find what ``source`` names; None is the default shipped model.
+
+    Raises:
+        ModelError: If it names nothing, or something that is no model.
+    """
+    wanted = DEFAULT_MODEL if source is None else str(source)
+    for shipped in list_shipped():
+        if wanted == shipped.name:
+            return Source("container", shipped.path, shipped.name)
+    path = Path(wanted)
+    if path.is_dir():
+        return Source("directory", path, path.resolve().name)
+    if path.is_file() and path.suffix == ".lnlp":
+        return Source("container", path, path.stem)
+    if path.is_file() and path.suffix == ".zip":
+        return Source("bundle", path, path.stem)
+    names = ", ".join(shipped.name for shipped in list_shipped()) or "none"
+    found = f"a file that ends in {path.suffix!r}" if path.is_file() else "nothing there"
+    raise ModelError(
+        f"{wanted}: expected a model directory, a .lnlp file, a bundle .zip or a shipped model ({names}), found {found}"
+    )
+
+
+def read_config(source: Source) -> "Config":
+    """The config inside a model directory, container or bundle; needs no torch."""
+    from lite_nlp.config.preset import load_config, parse_config
+
+    if source.kind == "directory":
+        return load_config(source.path / "config.toml")
+    if source.kind == "container":
+        from lite_nlp.compress.lnlp.container import read_container
+
+        content = _member(read_container(source.path).files, "config.toml", source.path)
+    else:
+        from lite_nlp.artifacts.bundles import open_any_bundle
+
+        content = open_any_bundle(source.path).read("config.toml")
+    return parse_config(content.decode("utf-8"), name=str(source.path))
+
+
+def _member(files: Mapping[str, bytes], name: str, path: Path) -> bytes:
+    """A file that every container of a model holds."""
+    if name not in files:
+        raise ContainerError(f"{path}: expected a model with {name}, found {sorted(files) or 'no files'}")
+    return files[name]
+
+
+def load_model(model: str | Path | Source | LoadedModel | None = None) -> LoadedModel:
+    """Load a model directory, container or shipped model for torch.
+
+    Args:
+        model: A path, the name of a shipped model, or what ``resolve_source`` found; None is the default shipped
+            model. A loaded model is handed back as it is.
+
+    Returns:
+        The model in evaluation mode, with its config, tokenizer, name and metrics.
+
+    Raises:
+        ModelError: If ``model`` is nothing that can be loaded, or its weights or tokenizer do not fit.
+        ContainerError: If a container is damaged.
+    """
+    if isinstance(model, LoadedModel):
+        return model
+    import torch
+
+    from lite_nlp.artifacts.directory import load_model_directory, model_from_state
+    from lite_nlp.config.preset import parse_config
+    from lite_nlp.data.tokenizer import Tokenizer
+
+    resolved = model if isinstance(model, Source) else resolve_source(model)
+    if resolved.kind == "bundle":
+        raise ModelError(
+            f"{resolved.path}: expected a model directory or .lnlp file with weights for torch, found an exported "
+            "bundle; it runs with --runtime onnx or executorch"
+        )
+    if resolved.kind == "directory":
+        directory = load_model_directory(resolved.path)
+        config, state, metrics = directory.config, directory.state, directory.metrics
+        tokenizer_json = directory.tokenizer_json
+    else:
+        from lite_nlp.compress.lnlp.container import read_container
+
+        container = read_container(resolved.path)
+        config_toml, tokenizer_json, metrics_json = (
+            _member(container.files, name, resolved.path) for name in ("config.toml", "tokenizer.json", "metrics.json")
+        )
+        config = parse_config(config_toml.decode("utf-8"), name=str(resolved.path))
+        metrics = json.loads(metrics_json)
+        state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
+    tokenizer = Tokenizer.from_json(tokenizer_json)
+    sizes = config.model.vocab_sizes
+    if any(tokenizer.vocab_size != size for size in sizes.values()):
+        expected = " and ".join(f"{key} = {size}" for key, size in sizes.items())
+        raise ModelError(
+            f"{resolved.path}: tokenizer does not fit the model: expected {expected}, "
+            f"found {tokenizer.vocab_size} types"
+        )
+    module = model_from_state(config, state, source=str(resolved.path))
+    return LoadedModel(module, config, tokenizer, resolved.name, metrics)

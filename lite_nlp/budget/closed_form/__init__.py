@@ -1,0 +1,1 @@
+"""Parameters and Mult-Adds from a config, by formulas. Imports no torch."""

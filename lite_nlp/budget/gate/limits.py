@@ -1,0 +1,95 @@
+"""The mobile budget and the check against it. Imports no torch.
+
+The limits are those of Lite Transformer (Wu et al., 2020, section 5.1): 500 million Mult-Adds for a sentence of 30
+tokens and 10 million parameters. They are held against the paper's own way of counting, which leaves the embedding
+tables out; ``count_params = "total"`` holds them against every stored parameter instead.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lite_nlp.budget.closed_form.formulas import Cost, ModelCount
+
+__all__ = ["CountParams", "Limits", "Verdict", "check_limits", "name_quantity"]
+
+CountParams = Literal["total", "paper"]
+
+_NAMES: Final = {"macs": "Mult-Adds (paper)", "params": "parameters", "size_bytes": "file size in bytes"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a model may cost.
+
+    Attributes:
+        max_macs: Most Mult-Adds in the ``paper`` convention, at the lengths counted.
+        max_params: Most parameters.
+        count_params: Whether ``max_params`` bounds the parameters as the paper counts them (without the embedding
+            tables) or all of them.
+        max_size_bytes: Largest file; None sets no limit.
+    """
+
+    max_macs: int = 500_000_000
+    max_params: int = 10_000_000
+    count_params: CountParams = "paper"
+    max_size_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """One quantity held against its limit.
+
+    Attributes:
+        quantity: ``macs``, ``params`` or ``size_bytes``.
+        found: The model's figure.
+        limit: The largest figure allowed.
+        contributors: Parts and their share of ``found``, largest first; empty for a file's size.
+    """
+
+    quantity: Literal["macs", "params", "size_bytes"]
+    found: int
+    limit: int
+    contributors: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def within(self) -> bool:
+        """Whether the figure is at most the limit."""
+        return self.found <= self.limit
+
+
+def check_limits(count: ModelCount, limits: Limits, *, size_bytes: int | None = None) -> tuple[Verdict, ...]:
+    """Hold a count, and a file's size if there is one, against the limits.
+
+    Returns:
+        One verdict for the Mult-Adds, one for the parameters, and one for the size if both it and its limit are given.
+    """
+    total = limits.count_params == "total"
+    verdicts = [
+        Verdict(
+            quantity="macs",
+            found=count.macs_paper,
+            limit=limits.max_macs,
+            contributors=_largest(count, lambda cost: cost.paper),
+        ),
+        Verdict(
+            quantity="params",
+            found=count.params_total if total else count.params_paper,
+            limit=limits.max_params,
+            contributors=_largest(count, lambda cost: cost.params if total or cost.operation != "embedding" else 0),
+        ),
+    ]
+    if size_bytes is not None and limits.max_size_bytes is not None:
+        verdicts.append(Verdict(quantity="size_bytes", found=size_bytes, limit=limits.max_size_bytes))
+    return tuple(verdicts)
+
+
+def name_quantity(verdict: Verdict, limits: Limits) -> str:
+    """What a verdict is about, for people, with the convention that it was counted in."""
+    name = _NAMES[verdict.quantity]
+    return f"{name} ({limits.count_params})" if verdict.quantity == "params" else name
+
+
+def _largest(count: ModelCount, figure: Callable[[Cost], int]) -> tuple[tuple[str, int], ...]:
+    figures = [(part, figure(cost)) for part, cost in count.by_part().items()]
+    return tuple(sorted((item for item in figures if item[1]), key=lambda item: -item[1]))

@@ -1,0 +1,174 @@
+"""The budget report as tables for people on a terminal. Imports no torch."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from lite_nlp.budget.closed_form.counts import GROUPS, Cost
+from lite_nlp.budget.gate.limits import name_quantity
+from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
+from lite_nlp.budget.reporting.papers import Cell, Quantity, read_published
+from lite_nlp.budget.reporting.report import BudgetReport
+
+__all__ = ["budget_tables", "figure_name", "graph_row_name", "papers_tables", "table_name"]
+
+_FIGURES: Final[dict[Quantity, str]] = {
+    "params": "parameters",
+    "macs": "Mult-Adds",
+    "params_change": "parameters, change",
+    "params_ratio": "parameters, ratio",
+    "macs_ratio": "Mult-Adds, ratio",
+    "state_reduction": "state, reduction",
+}
+
+_CONVENTIONS: Final = ("Mult-Adds\n(paper)", "Mult-Adds\n(executed)")
+
+
+def budget_tables(report: BudgetReport) -> RenderableType:
+    """Costs per group and part, the totals over sentence lengths, and every figure beside its limit."""
+    count = report.count
+    beam = f", beam {count.beam}" if count.beam > 1 else ""
+    # As a text it is shown as it is, whatever markup its words look like.
+    title = Text(f"{report.target} ({report.family}), {count.lengths} tokens{beam}", "italic")
+    keeps = f"A hypothesis keeps {sum(report.state.values()):,} numbers from step to step."
+    state = (keeps, "") if report.state else ()
+    graphs = (_graphs_table(report, report.graphs), "") if report.graphs is not None else ()
+    return Group(
+        title, "", _parts_table(report), "", *state, _lengths_table(report), "", *graphs, _limits_table(report)
+    )
+
+
+def papers_tables(cells: Sequence[Cell]) -> RenderableType:
+    """One table for each paper, the reasons under it, and how many cells have which verdict."""
+    tables: list[RenderableType] = []
+    for paper, content in read_published()["papers"].items():
+        tables.extend(_paper_tables(content["title"], [cell for cell in cells if cell.paper == paper]))
+    verdicts = Counter(cell.verdict for cell in cells)
+    summary = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
+    return Group(*tables, Text(f"{len(cells)} printed figures: {summary}"))
+
+
+def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]:
+    """The paper's tables below each other in one, then the numbered remarks that its cells refer to."""
+    yield Text(title, "italic")
+    yield Text()
+    table = _table()
+    table.add_column("figure", overflow="fold")
+    for heading in ("printed", "computed"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    remarks: list[str] = []
+    before: Cell | None = None
+    for cell in cells:
+        if before is None or cell.table != before.table:
+            table.add_row(Text(table_name(cell)), style="bold")
+        if before is None or (cell.table, cell.row) != (before.table, before.row) or cell.quantity == "params":
+            table.add_row(Text(f"  {cell.row}"))
+        mark = ""
+        remark = "; ".join(text for text in (cell.reading, cell.reason) if text)
+        if remark:
+            if remark not in remarks:
+                remarks.append(remark)
+            mark = f" ({remarks.index(remark) + 1})"
+        words = (f"    {figure_name(cell)}", cell.printed, cell.shown, cell.verdict + mark)
+        table.add_row(*(Text(word) for word in words))
+        before = cell
+    yield table
+    yield Text()
+    for number, remark in enumerate(remarks, start=1):
+        yield Text(f"({number}) {remark}")
+    yield Text()
+
+
+def table_name(cell: Cell) -> str:
+    """Where in the paper a figure is printed."""
+    return f"Table {cell.table}" if cell.table[0].isdecimal() else cell.table
+
+
+def figure_name(cell: Cell) -> str:
+    """What a printed figure is, with its lengths."""
+    name = _FIGURES[cell.quantity]
+    if cell.src_len and cell.tgt_len:
+        return f"{name}, {cell.src_len} -> {cell.tgt_len}"
+    length = cell.src_len or cell.tgt_len
+    return name if length is None else f"{name}, {length} tokens"
+
+
+def _table() -> Table:
+    """A table narrow enough for 80 columns."""
+    return Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0))
+
+
+def _numbers_table(first: str, *headings: str) -> Table:
+    """A table of right-aligned figures; on a narrow terminal a figure is broken rather than cut off."""
+    table = _table()
+    table.add_column(first, overflow="fold")
+    for heading in headings:
+        table.add_column(heading, justify="right", overflow="fold")
+    return table
+
+
+def _parts_table(report: BudgetReport) -> Table:
+    count = report.count
+    table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows")
+    growth = report.growth("executed", "both")
+    for section in report.sections():
+        grows = growth[section.group] if section.cost.executed else ""
+        table.add_row(GROUPS[section.group], *_figures(section.cost), grows, style="bold")
+        for part in section.parts:
+            table.add_row(f"  {part.part}", *_figures(part))
+    table.add_section()
+    table.add_row("total", f"{count.params_total:,}", f"{count.macs_paper:,}", f"{count.macs_executed:,}")
+    table.add_row("without embeddings", f"{count.params_paper:,}")
+    if report.paper_counts != "paper":
+        table.add_row("as its paper counts", f"{report.params_paper:,}")
+    return table
+
+
+def _figures(cost: Cost) -> Iterator[str]:
+    return (f"{figure:,}" for figure in (cost.params, cost.paper, cost.executed))
+
+
+def _lengths_table(report: BudgetReport) -> Table:
+    table = _numbers_table("tokens" if report.one_sequence else "source and target tokens", *_CONVENTIONS)
+    rows = zip(report.over_lengths("paper", "both"), report.over_lengths("executed", "both"), strict=True)
+    for paper, executed in rows:
+        table.add_row(f"{paper.src_len}", f"{paper.total:,}", f"{executed.total:,}")
+    return table
+
+
+def _graphs_table(report: BudgetReport, graphs: GraphColumns) -> RenderableType:
+    names = list(graphs.work)
+    table = _numbers_table("Mult-Adds of the graphs", *(f"{name}\n({graphs.origins[name]})" for name in names))
+    for row in graphs.rows(**report.sizes):
+        table.add_row(graph_row_name(row, report), *(f"{row.figures[name]:,}" for name in names))
+    table.add_section()
+    totals = graphs.totals(**report.sizes)
+    table.add_row("total", *(f"{totals[name]:,}" for name in names))
+    bridge = _numbers_table("from the executed convention to the graphs", "Mult-Adds")
+    bridge.add_row("executed", f"{report.count.macs_executed:,}")
+    for item in report.overheads:
+        bridge.add_row(f"{item.name} ({item.part})", f"{item.macs:+,}")
+    bridge.add_row("together", f"{report.count.macs_executed + sum(item.macs for item in report.overheads):,}")
+    differences = (Text(str(difference)) for difference in graphs.reconciliation.differences)
+    return Group(table, "", *differences, f"{graphs.verdict.capitalize()}.", "", bridge)
+
+
+def graph_row_name(row: GraphRow, report: BudgetReport) -> str:
+    """Which graph does which kind of work, how often."""
+    steps = report.count.tgt_len * report.count.beam
+    graph = "encoder" if row.graph == "encode" else f"decoder step, {steps} times"
+    return f"{graph}: {row.kind.replace('_', ' ')}"
+
+
+def _limits_table(report: BudgetReport) -> Table:
+    table = _numbers_table("limit", "found", "allowed", "")
+    for verdict in report.verdicts:
+        mark = "ok" if verdict.within else "over"
+        table.add_row(name_quantity(verdict, report.limits), f"{verdict.found:,}", f"{verdict.limit:,}", mark)
+    return table

@@ -1,0 +1,222 @@
+"""The work of a bundle's two graphs as exact polynomials of the sizes they are run at. Imports no torch.
+
+A bundle holds an encoder graph, run once per sentence, and a decoder-step graph, run once per target token and
+hypothesis. What either costs depends on the number S of source tokens and the number C of slots in its caches, and is
+a polynomial of degree 2 at most in each: fitted exactly through counts at a few sizes, it holds the cost at all sizes,
+so that a report needs neither the graphs nor the libraries that read them.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, Self
+
+from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
+from lite_nlp.core.errors import BundleError, CountError
+
+__all__ = ["GraphWork", "Polynomial", "fit_polynomials"]
+
+#: Sizes through which the polynomials are laid, three for degree 2. Not 1, where a dimension may be broadcast.
+_GRID: Final = (2, 3, 5)
+
+#: Highest power of either size.
+_DEGREE: Final = len(_GRID) - 1
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """A sum of products of powers of S, the source tokens, and C, the slots of the caches, with integer coefficients.
+
+    Attributes:
+        terms: Coefficient (not 0), power of S and power of C (0 to 2) of each term, highest powers first, no two terms
+            with the same powers. No terms at all is zero.
+    """
+
+    terms: tuple[tuple[int, int, int], ...] = ()
+
+    @classmethod
+    def from_terms(cls, terms: Iterable[tuple[int, int, int]]) -> Self:
+        """Sum ``terms`` in any order into the one form that compares equal."""
+        sums: dict[tuple[int, int], int] = {}
+        for coefficient, source_power, capacity_power in terms:
+            powers = (source_power, capacity_power)
+            sums[powers] = sums.get(powers, 0) + coefficient
+        ordered = sorted(sums.items(), reverse=True)
+        return cls(tuple((coefficient, *powers) for powers, coefficient in ordered if coefficient))
+
+    def __call__(self, source: int, capacity: int) -> int:
+        """The value for ``source`` tokens and ``capacity`` slots."""
+        return sum(factor * source**s_power * capacity**c_power for factor, s_power, c_power in self.terms)
+
+    def __add__(self, other: "Polynomial") -> "Polynomial":
+        return Polynomial.from_terms((*self.terms, *other.terms))
+
+    def __sub__(self, other: "Polynomial") -> "Polynomial":
+        return self + Polynomial(tuple((-factor, *powers) for factor, *powers in other.terms))  # type: ignore[misc]
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+    def __str__(self) -> str:
+        """For messages, such as ``512 S^2 + 64 S C - 8``."""
+        text = ""
+        for factor, source_power, capacity_power in self.terms:
+            names = [name for name in (_power("S", source_power), _power("C", capacity_power)) if name]
+            sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
+            text += sign + " ".join([f"{abs(factor):,}", *names])
+        return text or "0"
+
+    def to_json(self) -> list[list[int]]:
+        """One ``[coefficient, source_power, capacity_power]`` per term."""
+        return [list(term) for term in self.terms]
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The inverse of ``to_json``.
+
+        Raises:
+            BundleError: If ``value`` is anything else.
+        """
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise BundleError(f"polynomial: expected a list of terms, found {value!r}")
+        for term in value:
+            if not _is_term(term):
+                raise BundleError(
+                    "polynomial: expected terms of three integers, the coefficient and the powers (0 to "
+                    f"{_DEGREE}) of the source length and of the capacity, found {term!r}"
+                )
+        return cls.from_terms((term[0], term[1], term[2]) for term in value)
+
+
+def _power(name: str, power: int) -> str:
+    return "" if power == 0 else name if power == 1 else f"{name}^{power}"
+
+
+def _is_term(term: Any) -> bool:
+    if not isinstance(term, Sequence) or isinstance(term, str) or len(term) != 3:
+        return False
+    return all(type(part) is int for part in term) and all(0 <= power <= _DEGREE for power in term[1:])
+
+
+def fit_polynomials(
+    count: Callable[[int, int], Mapping[WorkKind, int]], *, max_source: int, max_capacity: int
+) -> dict[WorkKind, Polynomial]:
+    """Find the polynomials that ``count`` follows, exactly.
+
+    They are laid through nine small sizes and then held against ``count`` at other ones, the largest and the smallest
+    among them: a graph that does other things at other sizes is refused, not rounded.
+
+    Args:
+        count: From source tokens S and capacity C to Mult-Adds; kinds that it leaves out count as 0.
+        max_source: Largest S that ``count`` takes, at least 6.
+        max_capacity: Largest C, at least 6.
+
+    Returns:
+        A polynomial for every kind.
+
+    Raises:
+        CountError: If a maximum is too small, or no polynomial with integer coefficients and degree 2 at most in each
+            size agrees with ``count``.
+    """
+    for name, limit in (("source", max_source), ("capacity", max_capacity)):
+        if limit <= _GRID[-1]:
+            raise CountError(
+                f"counting the graphs: {name}: expected a bound of at least {_GRID[-1] + 1}, found {limit}"
+            )
+    grid = {(source, capacity): count(source, capacity) for source in _GRID for capacity in _GRID}
+    fitted: dict[WorkKind, Polynomial] = {}
+    for kind in WORK_KINDS:
+        fitted[kind] = _fit(kind, [[grid[source, capacity].get(kind, 0) for capacity in _GRID] for source in _GRID])
+    for source, capacity in _check_points(max_source, max_capacity):
+        found = count(source, capacity)
+        for kind, polynomial in fitted.items():
+            if polynomial(source, capacity) != found.get(kind, 0):
+                raise CountError(
+                    f"counting {kind}: expected Mult-Adds that follow a polynomial of degree {_DEGREE} in source "
+                    f"length and capacity, found {found.get(kind, 0)} at {source} and {capacity} where {polynomial} "
+                    f"gives {polynomial(source, capacity)}"
+                )
+    return fitted
+
+
+def _check_points(max_source: int, max_capacity: int) -> list[tuple[int, int]]:
+    middle = (max_source + _GRID[-1]) // 2, (max_capacity + _GRID[-1]) // 2
+    return [(1, 1), (1, max_capacity), (max_source, 1), middle, (max_source, max_capacity)]
+
+
+def _fit(kind: WorkKind, values: Sequence[Sequence[int]]) -> Polynomial:
+    """The polynomial through ``values[i][j]`` at S = grid[i], C = grid[j]: first along C, then along S."""
+    rows = [_interpolate([Fraction(value) for value in row]) for row in values]
+    columns = [_interpolate([row[c_power] for row in rows]) for c_power in range(_DEGREE + 1)]
+    terms = []
+    for c_power, column in enumerate(columns):
+        for s_power, coefficient in enumerate(column):
+            if coefficient.denominator != 1:
+                raise CountError(
+                    f"counting {kind}: expected integer coefficients, found {coefficient} for S^{s_power} C^{c_power}"
+                )
+            terms.append((int(coefficient), s_power, c_power))
+    return Polynomial.from_terms(terms)
+
+
+def _interpolate(values: Sequence[Fraction]) -> list[Fraction]:
+    """Coefficients, lowest power first, of the parabola through three values on the grid (Newton's form)."""
+    first, second, third = _GRID
+    slope = (values[1] - values[0]) / (second - first)
+    bend = ((values[2] - values[1]) / (third - second) - slope) / (third - first)
+    return [values[0] - slope * first + bend * first * second, slope - bend * (first + second), bend]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphWork:
+    """Mult-Adds of the two graphs of a bundle for one row (one sentence, one hypothesis).
+
+    Attributes:
+        encode: Per kind of work, of one run of the encoder: the source, and what is computed from it once.
+        decode_step: Of one run of the decoder step.
+    """
+
+    encode: Mapping[WorkKind, Polynomial]
+    decode_step: Mapping[WorkKind, Polynomial]
+
+    def macs(self, src_len: int, tgt_len: int, beam: int = 1) -> dict[WorkKind, int]:
+        """What a translation takes, per kind of work.
+
+        Args:
+            src_len: Source tokens, end mark included.
+            tgt_len: Decoder steps, which is also the capacity of the caches.
+            beam: Hypotheses of a step.
+        """
+        steps = tgt_len * beam
+        return {
+            kind: _value(self.encode, kind, src_len, tgt_len) + steps * _value(self.decode_step, kind, src_len, tgt_len)
+            for kind in WORK_KINDS
+        }
+
+    def to_json(self) -> dict[str, dict[str, list[list[int]]]]:
+        """For the manifest: graph, kind of work, terms; kinds without work are left out."""
+        return {
+            graph: {kind: kinds[kind].to_json() for kind in WORK_KINDS if kinds.get(kind)}
+            for graph, kinds in (("encode", self.encode), ("decode_step", self.decode_step))
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The inverse of ``to_json``.
+
+        Raises:
+            BundleError: If ``value`` is anything else.
+        """
+        if not isinstance(value, Mapping) or set(value) != {"encode", "decode_step"}:
+            raise BundleError(f"work of graphs: expected the keys encode and decode_step, found {value!r}")
+        return cls(encode=_kinds_from_json(value["encode"]), decode_step=_kinds_from_json(value["decode_step"]))
+
+
+def _value(kinds: Mapping[WorkKind, Polynomial], kind: WorkKind, source: int, capacity: int) -> int:
+    return kinds[kind](source, capacity) if kind in kinds else 0
+
+
+def _kinds_from_json(value: Any) -> dict[WorkKind, Polynomial]:
+    if not isinstance(value, Mapping) or not set(value) <= set(WORK_KINDS):
+        raise BundleError(f"work of a graph: expected kinds of work ({', '.join(WORK_KINDS)}), found {value!r}")
+    return {kind: Polynomial.from_json(value.get(kind, ())) for kind in WORK_KINDS}

@@ -1,0 +1,116 @@
+"""Whether a bundle's graphs do the work of the model that they were exported from. Imports no torch.
+
+What may differ, and nothing else: an exporter that finds the same computation twice in a graph may do it once. A
+decoder whose layers share parameters projects the encoded source with the same weights for every layer; ONNX's exporter
+merges these products, ExecuTorch's keeps them. Then the graph must do exactly the work of the model with all equal
+computations merged, to the unit. Whatever else exporters fuse or fold at export (biases into products, constants into
+constants, transpositions into weights) changes no Mult-Add of these models and is not tolerated if it does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
+
+__all__ = ["COLUMNS", "MERGED", "Difference", "Reconciliation", "reconcile"]
+
+#: The columns of a bundle: the model, against which the others are held, and the graphs of each runtime.
+COLUMNS: Final = ("torch", "onnx", "executorch")
+
+#: Name under which a manifest records the model's work with equal computations done once.
+MERGED: Final = "merged"
+
+GraphName = Literal["encode", "decode_step"]
+
+_GRAPHS: Final[tuple[GraphName, ...]] = ("encode", "decode_step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Work of one graph in which a column differs from the model.
+
+    Attributes:
+        column: Such as ``onnx``.
+        graph: Which of the two graphs.
+        kind: The kind of work.
+        excess: What the column does beyond the model, in the source length S and the capacity C; negative for less.
+        explanation: Why it may; None if nothing explains it.
+    """
+
+    column: str
+    graph: GraphName
+    kind: WorkKind
+    excess: Polynomial
+    explanation: str | None
+
+    def __str__(self) -> str:
+        reason = self.explanation or "nothing explains it"
+        return f"{self.column}: {self.graph}: {self.kind}: {self.excess} Mult-Adds beyond the model's: {reason}"
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """The columns of a bundle held against each other.
+
+    Attributes:
+        columns: Names of the columns, the one that the others are held against first.
+        differences: Empty if all columns are equal.
+    """
+
+    columns: tuple[str, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every difference is explained."""
+        return not self.unexplained
+
+    @property
+    def unexplained(self) -> tuple[Difference, ...]:
+        """The differences that should not be."""
+        return tuple(difference for difference in self.differences if difference.explanation is None)
+
+
+def reconcile(columns: Mapping[str, GraphWork], *, merged: GraphWork | None = None) -> Reconciliation:
+    """Hold the columns against the model's, or against the first one if the model's is not there.
+
+    Args:
+        columns: Work by column: ``torch`` (the model), ``onnx``, ``executorch``.
+        merged: The model's work with equal computations done once; None if not known.
+    """
+    if not columns:
+        return Reconciliation((), ())
+    reference = COLUMNS[0] if COLUMNS[0] in columns else next(iter(columns))
+    others = [name for name in columns if name != reference]
+    differences = [
+        difference for name in others for difference in _differences(name, columns[name], columns[reference], merged)
+    ]
+    return Reconciliation((reference, *others), tuple(differences))
+
+
+def _differences(column: str, found: GraphWork, expected: GraphWork, merged: GraphWork | None) -> list[Difference]:
+    differences = []
+    for graph in _GRAPHS:
+        excesses = _excesses(found, expected, graph)
+        # All kinds of a graph together: one that merges merges everything.
+        merges = merged is not None and not any(_excesses(found, merged, graph).values())
+        differences += [
+            Difference(
+                column=column,
+                graph=graph,
+                kind=kind,
+                excess=excess,
+                explanation="computations that the model repeats are done once" if merges else None,
+            )
+            for kind, excess in excesses.items()
+            if excess
+        ]
+    return differences
+
+
+def _excesses(found: GraphWork, expected: GraphWork, graph: GraphName) -> dict[WorkKind, Polynomial]:
+    found_kinds, expected_kinds = getattr(found, graph), getattr(expected, graph)
+    nothing = Polynomial()
+    return {kind: found_kinds.get(kind, nothing) - expected_kinds.get(kind, nothing) for kind in WORK_KINDS}

@@ -1,0 +1,170 @@
+"""The validated configuration of a model and its training: what a preset file holds. Imports no torch."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+from pydantic import Field, ValidationError
+
+from lite_nlp.config.model import ModelConfig, Section
+from lite_nlp.configs import list_presets, preset_path
+from lite_nlp.core.errors import ConfigError
+
+__all__ = [
+    "Config",
+    "DecodingConfig",
+    "ModelConfig",
+    "Reproduces",
+    "TrainingConfig",
+    "dump_config",
+    "load_config",
+    "parse_config",
+]
+
+
+class Reproduces(Section):
+    """The published row that a preset reproduces."""
+
+    paper: str
+    table: str
+    row: str
+
+
+class TrainingConfig(Section):
+    """How a model is trained. Lengths are in optimizer steps unless the name says otherwise."""
+
+    seed: int = Field(default=1, ge=0)
+    max_steps: int = Field(default=100_000, ge=1)
+    max_epochs: int = Field(default=1_000, ge=1)
+    #: Bound of rows x (longest source + longest target) in one batch of one process, padding included; of running text,
+    #: bound of its blocks x ``block_tokens``.
+    batch_tokens: int = Field(default=4096, ge=8)
+    #: Tokens of a block of running text; language models alone learn from such blocks.
+    block_tokens: int = Field(default=512, ge=2)
+    #: Batches whose gradients are summed for one optimizer step.
+    gradient_accumulation: int = Field(default=1, ge=1)
+    learning_rate: float = Field(default=1e-3, gt=0.0)
+    min_learning_rate: float = Field(default=1e-9, ge=0.0)
+    warmup_steps: int = Field(default=4000, ge=0)
+    schedule: Literal["inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
+    adam_beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
+    adam_beta2: float = Field(default=0.98, ge=0.0, lt=1.0)
+    adam_epsilon: float = Field(default=1e-8, gt=0.0)
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    label_smoothing: float = Field(default=0.1, ge=0.0, lt=1.0)
+    #: Largest gradient norm; 0 turns clipping off.
+    clip_norm: float = Field(default=1.0, ge=0.0)
+    precision: Literal["fp32", "bf16"] = "fp32"
+    #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
+    validate_every_steps: int = Field(default=0, ge=0)
+    #: What early stopping watches on the validation split; the task must be one that measures it.
+    validate_metric: Literal["loss", "bleu", "accuracy"] = "loss"
+    #: Validations without improvement before training stops; 0 never stops early.
+    patience: int = Field(default=0, ge=0)
+    #: Write a checkpoint to resume from every so many steps (and at every validation).
+    checkpoint_every_steps: int = Field(default=500, ge=1)
+    #: The final weights are the mean of this many of the latest validated checkpoints.
+    average_checkpoints: int = Field(default=5, ge=1)
+    #: Longest source or target in tokens; longer training pairs are left out and counted.
+    max_tokens: int = Field(default=256, ge=2)
+    #: Cut such pairs off after ``max_tokens`` instead, in training and validation; of pairs alone.
+    truncate: bool = False
+
+
+class DecodingConfig(Section):
+    """How output is searched for where the command line does not say; the number of hypotheses is always its."""
+
+    #: Exponent of the length penalty of beam search.
+    length_penalty: float = Field(default=0.6, ge=0.0)
+    #: No run of so many tokens occurs twice in an output; 0 allows all.
+    no_repeat_ngram: int = Field(default=0, ge=0)
+    #: Fewest tokens of an output.
+    min_length: int = Field(default=0, ge=0)
+    #: Most tokens of an output; 0 leaves it to the length of the input and the model's positions.
+    max_length: int = Field(default=0, ge=0)
+    #: An input too long for the model: translate it in pieces, or read its first ``training.max_tokens`` tokens alone.
+    long_input: Literal["split", "truncate"] = "split"
+
+
+class Config(Section):
+    """A whole preset: its name, the published row it reproduces if any, model, training and decoding."""
+
+    name: str
+    reproduces: Reproduces | None = None
+    model: ModelConfig
+    training: TrainingConfig = TrainingConfig()
+    decoding: DecodingConfig | None = None
+
+
+def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Load a preset by name or a TOML file by path.
+
+    Args:
+        source: The name of a preset, or the path of a config file.
+        overrides: ``section.key=value`` strings; the value is read as TOML, or as a string if it is no TOML.
+
+    Raises:
+        ConfigError: If the file is missing or malformed, a key is unknown, or a value is wrong.
+    """
+    path = preset_path(str(source)) if str(source) in list_presets() else Path(source)
+    if path.is_dir():
+        path = path / "config.toml"
+    if not path.is_file():
+        raise ConfigError(f"{source}: expected a config file or the name of a preset ({', '.join(list_presets())})")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: could not be read: {error}") from error
+    return parse_config(text, name=str(source), overrides=overrides)
+
+
+def parse_config(text: str, *, name: str, overrides: Sequence[str] = ()) -> Config:
+    """Parse and validate TOML text; ``name`` stands for it in error messages."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{name}: expected TOML, found an error: {error}") from error
+    for override in overrides:
+        _apply_override(content, override)
+    try:
+        return Config.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {_describe(error)}") from error
+
+
+def dump_config(config: Config) -> str:
+    """The config as TOML text that ``load_config`` reads back to an equal config."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _apply_override(content: dict[str, Any], override: str) -> None:
+    key, separator, value = override.partition("=")
+    section, dot, name = key.strip().partition(".")
+    if not separator or not dot or not name:
+        raise ConfigError(f"--set {override}: expected section.key=value")
+    try:
+        parsed: Any = tomllib.loads(f"value = {value.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    table = content.setdefault(section, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--set {override}: expected a section, found the plain value {section} = {table!r}")
+    table[name] = parsed
+
+
+def _describe(error: ValidationError) -> str:
+    """All problems, one per line, each with its key, the expectation and what was found."""
+    lines = []
+    for problem in error.errors():
+        key = ".".join(str(part) for part in problem["loc"]) or "config"
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"unknown key {key}")
+        elif problem["type"] == "missing":
+            lines.append(f"missing key {key}")
+        elif problem["type"] == "value_error":
+            lines.append(f"{key}: {problem['ctx']['error']!s}")
+        else:
+            lines.append(f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, found {problem['input']!r}")
+    return "; ".join(lines)

@@ -1,0 +1,1 @@
+"""What every other package stands on: errors, output files, special tokens."""

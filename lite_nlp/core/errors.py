@@ -1,0 +1,69 @@
+"""The one tree of exceptions. Every message names the thing, what was expected and what was found."""
+
+__all__ = [
+    "BundleError",
+    "ConfigError",
+    "ContainerError",
+    "CountError",
+    "DataError",
+    "LiteNlpError",
+    "ModelError",
+    "OutputError",
+    "OverBudgetError",
+    "RuntimeUnavailableError",
+    "TrainingError",
+    "UnknownOperatorError",
+    "UsageError",
+]
+
+
+class LiteNlpError(Exception):
+    """Base of every error that a user can cause or meet; the command line prints it and exits with code 1."""
+
+
+class ConfigError(LiteNlpError):
+    """A preset, config file or ``--set`` override is unknown, malformed or inconsistent."""
+
+
+class DataError(LiteNlpError):
+    """A corpus, tokenizer or data directory is missing, empty, malformed or does not fit the model."""
+
+
+class ModelError(LiteNlpError):
+    """A model directory is missing, damaged, or its weights do not fit its config."""
+
+
+class ContainerError(LiteNlpError):
+    """A compressed ``.lnlp`` container is truncated, altered or of an unknown version."""
+
+
+class BundleError(LiteNlpError):
+    """An exported bundle is truncated, altered or of an unknown version."""
+
+
+class RuntimeUnavailableError(LiteNlpError):
+    """A runtime was asked for that is unknown, not installed, or not contained in the bundle."""
+
+
+class TrainingError(LiteNlpError):
+    """Training cannot start, resume or go on."""
+
+
+class OutputError(LiteNlpError):
+    """An output exists already, or writing it failed midway (full disk, no permission)."""
+
+
+class CountError(LiteNlpError):
+    """The work of a model cannot be counted from shapes alone."""
+
+
+class UnknownOperatorError(CountError):
+    """An operator does arithmetic on tensors, but no formula says how many Mult-Adds it takes."""
+
+
+class OverBudgetError(LiteNlpError):
+    """A model or a file exceeds the limits it is held against; the command line exits with code 3."""
+
+
+class UsageError(LiteNlpError):
+    """Arguments that exclude each other, or do not go with the model; the command line exits with code 2."""

@@ -1,0 +1,43 @@
+"""Progress of long work, as the library reports it; the caller decides how it is shown."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+__all__ = ["Progress", "SilentProgress", "advance_to"]
+
+
+class Progress(Protocol):
+    """Receiver of progress reports. One piece of work is under way at a time."""
+
+    def start(self, task: str, total: int | None) -> None:
+        """Begin a piece of work.
+
+        Args:
+            task: What it is, for people.
+            total: Steps expected; None if that is not known.
+        """
+
+    def advance(self, steps: int = 1) -> None:
+        """Report that so many steps of the work under way are done."""
+
+
+class SilentProgress:
+    """A receiver that shows nothing."""
+
+    def start(self, task: str, total: int | None) -> None:
+        """Show nothing."""
+
+    def advance(self, steps: int = 1) -> None:
+        """Show nothing."""
+
+
+def advance_to(progress: Progress) -> Callable[[int], None]:
+    """A function that is told how many steps of the work under way are done in all, and reports the new ones."""
+    told = 0
+
+    def report(done: int) -> None:
+        nonlocal told
+        progress.advance(done - told)
+        told = done
+
+    return report

@@ -1,0 +1,1 @@
+"""Labelled examples for classifiers: readers, preparation, data directories."""

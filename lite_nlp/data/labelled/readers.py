@@ -1,0 +1,165 @@
+"""Labelled sentences and sentence pairs out of text files: label, tab, sentence, and for pairs tab, second sentence.
+
+Lines and white space are as in :mod:`lite_nlp.data.pairs.readers`; what cannot be used is reported by line number.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from lite_nlp.core.errors import DataError
+from lite_nlp.data.holdout import SplitName, SplitRule
+from lite_nlp.data.pairs.readers import MAX_CHARACTERS, BadLine, OnBadLine, Reason, read_lines
+
+__all__ = ["MAX_LABELS", "Example", "LabelledCorpus", "LabelledFile", "LabelledSource", "collect_labels"]
+
+#: More different labels than this are taken for a mistake, such as a label column that holds text.
+MAX_LABELS: Final = 1_000
+
+#: Columns of a line with one sentence, and of one with two.
+_COLUMNS: Final = (2, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One labelled sentence or pair.
+
+    Attributes:
+        label: Any text without a tab.
+        first: The sentence, or the first of a pair.
+        second: The second of a pair; empty where there is none.
+        line: Number of its line in its file, from 1.
+    """
+
+    label: str
+    first: str
+    second: str = ""
+    line: int = 0
+
+
+class LabelledSource(Protocol):
+    """Something that gives labelled examples, the same ones each time it is asked."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in reports."""
+
+    @property
+    def sentences(self) -> int:
+        """Sentences of each example, 1 or 2."""
+
+    def examples(self, on_bad: OnBadLine) -> Iterator[Example]:
+        """Yield each usable example in order; pass the other lines to ``on_bad``.
+
+        Raises:
+            DataError: If a file is missing, empty or truncated.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledFile:
+    """A text file, plain or gzip, with a label, a tab and a sentence on each line, or with another tab and sentence.
+
+    Attributes:
+        path: The file.
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    @property
+    def sentences(self) -> int:
+        """Sentences of each example, as the first line says that has a tab.
+
+        Raises:
+            DataError: If no line has two or three columns.
+        """
+        for line in read_lines(self.path):
+            if line is not None and (columns := line.count(b"\t") + 1) in _COLUMNS:
+                return columns - 1
+        raise DataError(
+            f"{self.path}: expected lines of a label and one or two sentences, separated by tabs, found none"
+        )
+
+    def examples(self, on_bad: OnBadLine) -> Iterator[Example]:
+        """See :class:`LabelledSource`; every line must have the columns of the first."""
+        columns = 1 + self.sentences
+        for number, line in enumerate(read_lines(self.path), start=1):
+            usable = _examine(line, columns, number)
+            if isinstance(usable, str):
+                on_bad(BadLine(self.name, number, usable))
+            else:
+                yield usable
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LabelledCorpus:
+    """Where the labelled examples come from.
+
+    Attributes:
+        splits: For each split, the sources it is made of, one after the other; ``train`` must be there.
+        rule: How to take other splits out of ``train``; None to take none.
+    """
+
+    splits: Mapping[SplitName, Sequence[LabelledSource]]
+    rule: SplitRule | None = None
+
+    @property
+    def sentences(self) -> int:
+        """Sentences of each example, 1 or 2.
+
+        Raises:
+            DataError: If the sources do not agree, or one has neither.
+        """
+        found = {source.name: source.sentences for sources in self.splits.values() for source in sources}
+        first, expected = next(iter(found.items()))
+        for name, sentences in found.items():
+            if sentences != expected:
+                raise DataError(
+                    f"{name}: expected as many sentences after each label as in {first} ({expected}), found {sentences}"
+                )
+        return expected
+
+
+def collect_labels(examples: Iterable[Example]) -> tuple[str, ...]:
+    """The different labels of ``examples``, sorted.
+
+    Raises:
+        DataError: If there are fewer than two or more than :data:`MAX_LABELS`.
+    """
+    labels: set[str] = set()
+    for example in examples:
+        labels.add(example.label)
+        if len(labels) > MAX_LABELS:
+            raise DataError(
+                f"labels: expected at most {MAX_LABELS:,} different ones, found more, such as {example.label[:40]!r}; "
+                "the label is the first column"
+            )
+    if len(labels) < 2:
+        found = ", ".join(map(repr, labels)) or "none"
+        raise DataError(f"labels: expected at least two different ones, found {found}")
+    return tuple(sorted(labels))
+
+
+def _examine(line: bytes | None, columns: int, number: int) -> Example | Reason:
+    """The example that the raw line holds, or why it holds none; a line of None was too long to be read."""
+    if line is None:
+        return "too_long"
+    cells = line.split(b"\t")
+    if len(cells) != columns:
+        return "missing_tab" if len(cells) < columns else "extra_tab"
+    try:
+        texts = [cell.decode("utf-8").strip() for cell in cells]
+    except UnicodeDecodeError:
+        return "invalid_utf8"
+    if not all(texts):
+        return "empty_side"
+    if max(map(len, texts)) > MAX_CHARACTERS:
+        return "too_long"
+    label, first, *second = texts
+    return Example(label, first, second[0] if second else "", line=number)

@@ -1,0 +1,1 @@
+"""Sentence pairs: readers, preparation, data directories, batches."""

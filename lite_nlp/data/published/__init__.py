@@ -1,0 +1,1 @@
+"""Published corpora by name: catalogue, downloads, extraction."""

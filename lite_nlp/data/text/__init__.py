@@ -1,0 +1,1 @@
+"""Running text for language models: preparation and data directories."""

@@ -1,0 +1,1 @@
+"""Text classification: training, predictions, scores, calibration."""

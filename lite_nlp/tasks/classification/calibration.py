@@ -1,0 +1,109 @@
+"""The labelled examples that the compression of a classifier is guided, fine-tuned and judged by. Needs torch."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.compress.metric import Metric
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.progress import Progress
+from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit, open_labelled
+from lite_nlp.data.pairs.batches import make_batches
+from lite_nlp.tasks.calibration import Guidance, Predict, mean_loss, spaced
+from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
+from lite_nlp.tasks.classification.predict import classifier_inputs
+
+__all__ = ["guide_by_labels"]
+
+_METRIC: Final = Metric(name="accuracy", label="accuracy", unit="points of accuracy")
+
+#: Examples for the sensitivity scan, which evaluates hundreds of times.
+_SCAN_EXAMPLES: Final = 256
+_BATCH_TOKENS: Final = 1024
+_TUNING_STEPS: Final = 300
+
+
+def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
+    """A data directory of labelled examples: some of the training split to scan, all its others to tune on.
+
+    The validation split is for judging alone, and all of it is read, so that ``lite-nlp evaluate --split valid`` says
+    the same of a file as its row of the ledger.
+
+    Raises:
+        DataError: If the directory is of another kind, damaged, lacks a split, does not fit the model, or has only a
+            single example to train on.
+    """
+    data = open_labelled(path)
+    labels = check_fit(loaded, data)
+    train, valid = data.split("train"), data.split("valid")
+    if len(train) < 2:
+        raise DataError(f"{path}: expected at least two examples to train on, found {len(train)}")
+    positions = loaded.config.model.max_positions - 1
+    rows = _Rows(train, max_tokens=min(loaded.config.training.max_tokens, positions))
+    numbers = np.arange(len(train), dtype=np.int64)
+    # At most half: what guides must not be learned from.
+    guiding = spaced(numbers, min(_SCAN_EXAMPLES, len(numbers) // 2))
+    scan = rows.batches(guiding)
+    predict = _predict_labels(np.array([labels.index(label) for label in data.info.labels]))
+    name = f"{path} valid"
+
+    def score(model: nn.Module, report: Progress) -> dict[str, float]:
+        report.start(f"classifying {name}", None)
+        _, scores = score_classifier(model, loaded.config, valid, known=data.info.labels, labels=labels)
+        return {"accuracy": round(scores.accuracy, 2), "loss": round(mean_loss(predict, model, scan), 4)}
+
+    return Guidance(
+        name=name,
+        metric=_METRIC,
+        predict=predict,
+        scan=scan,
+        tuning=lambda: rows.endless(np.setdiff1d(numbers, guiding)),
+        label_weight=0.5,
+        tuning_steps=_TUNING_STEPS,
+        score=score,
+    )
+
+
+class _Rows:
+    """Examples in batches, their sentences cut off as in training."""
+
+    def __init__(self, split: LabelledSplit, *, max_tokens: int) -> None:
+        self._split = split
+        self._max_tokens = max_tokens
+        self._lengths = [np.minimum(side, max_tokens) for side in (split.first_lengths, split.second_lengths)]
+
+    def batches(self, numbers: npt.NDArray[np.int64]) -> list[LabelledBatch]:
+        """The rows of these numbers, from short to long."""
+        return list(self._load(numbers, epoch=0, shuffle=False))
+
+    def endless(self, numbers: npt.NDArray[np.int64]) -> Iterator[LabelledBatch]:
+        """Epoch after epoch, each in its own order; the same at every call."""
+        for epoch in count():
+            yield from self._load(numbers, epoch=epoch, shuffle=True)
+
+    def _load(self, numbers: npt.NDArray[np.int64], *, epoch: int, shuffle: bool) -> Iterator[LabelledBatch]:
+        first, second = (side[numbers] for side in self._lengths)
+        for batch in make_batches(first, second, batch_tokens=_BATCH_TOKENS, seed=1, epoch=epoch, shuffle=shuffle):
+            yield self._split.load(numbers[batch], max_tokens=self._max_tokens)
+
+
+def _predict_labels(places: npt.NDArray[np.int64]) -> Predict:
+    """A function that gives the log-probabilities (B, C) and labels (B,) of a batch.
+
+    Args:
+        places: For each label of the data, its place among the model's.
+    """
+
+    def predict(model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
+        logits = model(*classifier_inputs(batch, torch.device("cpu")))
+        return F.log_softmax(logits, dim=-1), torch.from_numpy(places[batch.labels])
+
+    return predict

@@ -1,0 +1,130 @@
+"""Accuracy of classifications, with a confidence interval and the counts of every class."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from lite_nlp.core.errors import DataError
+
+__all__ = ["AccuracyScores", "ClassScores", "score_classifications", "wilson_interval"]
+
+#: Standard normal quantile of 97.5 %: the middle 95 % lie between its negative and it.
+_QUANTILE: Final = 1.959963984540054
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassScores:
+    """How one class fared.
+
+    Attributes:
+        label: Its name.
+        examples: Examples that are of it.
+        predicted: Examples that were said to be of it.
+        correct: Examples that are of it and were said to be.
+    """
+
+    label: str
+    examples: int
+    predicted: int
+    correct: int
+
+    @property
+    def precision(self) -> float | None:
+        """Of those said to be of the class, the part that is, 0 to 1; None where there are none."""
+        return self.correct / self.predicted if self.predicted else None
+
+    @property
+    def recall(self) -> float | None:
+        """Of those of the class, the part that was said to be, 0 to 1; None where there are none."""
+        return self.correct / self.examples if self.examples else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccuracyScores:
+    """Scores of one set of examples.
+
+    Attributes:
+        accuracy: Percent of the examples that are classified right.
+        accuracy_low: Lower end of its 95 % interval, percent.
+        accuracy_high: Upper end.
+        majority: Percent that always saying the most frequent class would get.
+        examples: Their number.
+        correct: How many are classified right.
+        classes: Each class, in the order of the labels.
+    """
+
+    accuracy: float
+    accuracy_low: float
+    accuracy_high: float
+    majority: float
+    examples: int
+    correct: int
+    classes: tuple[ClassScores, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as JSON takes them, with precision and recall of each class."""
+        rates = [{"precision": found.precision, "recall": found.recall} for found in self.classes]
+        classes = [asdict(found) | rate for found, rate in zip(self.classes, rates, strict=True)]
+        return asdict(self) | {"classes": classes}
+
+
+def score_classifications(
+    predicted: npt.NDArray[np.integer], expected: npt.NDArray[np.integer], *, labels: Sequence[str]
+) -> AccuracyScores:
+    """Compare classifications with what they should be.
+
+    Args:
+        predicted: (examples,) places in ``labels``.
+        expected: (examples,) places in ``labels``.
+        labels: Names of the classes.
+
+    Raises:
+        DataError: If there are no examples, not as many of both, or a place is outside the labels.
+    """
+    if predicted.shape != expected.shape or predicted.ndim != 1 or not len(expected):
+        raise DataError(
+            "classifications: expected one for each of one or more examples, found shapes "
+            f"{predicted.shape} and {expected.shape}"
+        )
+    for name, places in (("classifications", predicted), ("labels", expected)):
+        if not 0 <= int(places.min()) <= int(places.max()) < len(labels):
+            raise DataError(f"{name}: expected 0 to {len(labels) - 1}, found {places.min()} to {places.max()}")
+    size = len(labels)
+    examples = np.bincount(expected, minlength=size).tolist()
+    said = np.bincount(predicted, minlength=size).tolist()
+    right = np.bincount(expected[predicted == expected], minlength=size).tolist()
+    low, high = wilson_interval(sum(right), len(expected))
+    return AccuracyScores(
+        accuracy=100.0 * sum(right) / len(expected),
+        accuracy_low=100.0 * low,
+        accuracy_high=100.0 * high,
+        majority=100.0 * max(examples) / len(expected),
+        examples=len(expected),
+        correct=sum(right),
+        classes=tuple(
+            ClassScores(label=label, examples=examples[place], predicted=said[place], correct=right[place])
+            for place, label in enumerate(labels)
+        ),
+    )
+
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+    """The 95 % score interval of a proportion (Wilson, 1927), within 0 to 1.
+
+    It holds the proportions p that the found one is at most 1.96 of p's own standard errors away from; unlike the
+    interval of the normal approximation it works for few trials and for proportions near 0 and 1.
+
+    Raises:
+        DataError: If there are no trials, or the successes are not within 0 to ``trials``.
+    """
+    if trials < 1 or not 0 <= successes <= trials:
+        raise DataError(f"proportion: expected 0 to {trials} successes of at least one trial, found {successes}")
+    # The roots of (successes / trials - p)^2 = quantile^2 p (1 - p) / trials.
+    square = _QUANTILE**2
+    middle = (successes + square / 2) / (trials + square)
+    spread = _QUANTILE / (trials + square) * math.sqrt(successes * (trials - successes) / trials + square / 4)
+    return max(0.0, middle - spread), min(1.0, middle + spread)

@@ -1,0 +1,102 @@
+"""The running text that the compression of a language model is guided, fine-tuned and judged by. Needs torch."""
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.compress.metric import Metric
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.progress import Progress
+from lite_nlp.core.special_tokens import PAD_ID
+from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks, open_running_text
+from lite_nlp.models.language_model import LanguageModel
+from lite_nlp.tasks.calibration import Guidance, spaced
+from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
+
+__all__ = ["guide_by_text"]
+
+_METRIC: Final = Metric(name="perplexity", label="perplexity", unit="in perplexity", lower_is_better=True)
+
+#: Tokens for the sensitivity scan, which evaluates hundreds of times, and of a batch to fine-tune on.
+_SCAN_TOKENS: Final = 2048
+_BATCH_TOKENS: Final = 1024
+#: Of the predictions of a vocabulary for each token so many numbers are held at most, but for this many tokens always.
+_MOST_NUMBERS: Final = 2**26
+_FEWEST_TOKENS: Final = 128
+_TUNING_STEPS: Final = 300
+
+Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
+    """A data directory of running text: blocks of the training split to scan, all its others to tune on.
+
+    The validation split is for judging alone, and all of it is read, so that ``lite-nlp evaluate --split valid`` says
+    the same of a file as its row of the ledger.
+
+    Raises:
+        DataError: If the directory is of another kind, damaged, lacks a split, was tokenized with another vocabulary,
+            or has next to nothing to train on.
+    """
+    data = open_running_text(path)
+    check_vocabulary(loaded, data)
+    train, valid, counts = data.stream("train"), data.stream("valid"), data.counts("valid")
+    scanned, batch, block = _extents(loaded.config)
+    if len(train) < 2:
+        raise DataError(f"{path}: expected at least two tokens to train on, found {len(train)}")
+    block = min(block, len(train) // 2)
+    starts = np.arange(0, len(train), block, dtype=np.int64)
+    # At most half: what guides must not be learned from.
+    guiding = spaced(starts, min(max(1, scanned // block), len(starts) // 2))
+    name = f"{path} valid"
+
+    def score(model: nn.Module, report: Progress) -> dict[str, float]:
+        report.start(f"scoring {name}", None)
+        scores = score_language_model(cast(LanguageModel, model), loaded.config, valid, counts)
+        figures = {
+            "perplexity": scores.perplexity,
+            "word_perplexity": scores.word_perplexity,
+            "bits_per_byte": scores.bits_per_byte,
+        }
+        return {key: round(figure, 4) for key, figure in figures.items()}
+
+    return Guidance(
+        name=name,
+        metric=_METRIC,
+        predict=_next_tokens,
+        scan=[cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))],
+        tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
+        label_weight=0.5,
+        tuning_steps=_TUNING_STEPS,
+        score=score,
+    )
+
+
+def _extents(config: Config) -> tuple[int, int, int]:
+    """Tokens to scan, of a batch, and of a block, such that the predictions of a large vocabulary still fit."""
+    most = max(_FEWEST_TOKENS, _MOST_NUMBERS // config.model.tgt_vocab_size)
+    scanned, batch = min(_SCAN_TOKENS, most), min(_BATCH_TOKENS, most)
+    return scanned, batch, min(config.training.block_tokens, config.model.max_positions, batch)
+
+
+def _endless(stream: TokenStream, starts: Rows, *, block: int, rows: int) -> Iterator[TextBlocks]:
+    """Epoch after epoch, each in its own order; the same at every call."""
+    for epoch in count():
+        order = np.random.default_rng([1, epoch]).permutation(starts)
+        for first in range(0, len(order), rows):
+            yield cut_blocks(stream, order[first : first + rows], block_tokens=block)
+
+
+def _next_tokens(model: nn.Module, blocks: TextBlocks) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (N, V) and labels (N,) of every next token."""
+    tokens, labels = (torch.from_numpy(array) for array in blocks)
+    real = labels != PAD_ID
+    return F.log_softmax(model(tokens)[real], dim=-1), labels[real]

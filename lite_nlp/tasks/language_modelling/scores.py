@@ -1,0 +1,160 @@
+"""Perplexity of a language model on running text, each token scored once and with as much context as is asked for."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.special_tokens import PAD_ID
+from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
+
+__all__ = ["LikelihoodModel", "TextScores", "score_text", "text_likelihood"]
+
+#: Tokens given to the model at once, contexts included.
+_BATCH_TOKENS: Final = 4096
+
+
+class LikelihoodModel(Protocol):
+    """What is scored."""
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each after ``tokens`` (B, T) up to its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextScores:
+    """How well a text was foretold.
+
+    Attributes:
+        nll: Negative log-likelihood of the whole text, in nats.
+        tokens: Tokens scored, line ends included: all of the text.
+        words: Words of the text, one line end per line included, as the papers' WikiText-103 counts them.
+        characters: Its characters, line ends included.
+        bytes: Its bytes in UTF-8, line ends included.
+        window: Tokens read at once.
+        context: Tokens of them, at the beginning, that were context only, but in the first window.
+    """
+
+    nll: float
+    tokens: int
+    words: int
+    characters: int
+    bytes: int
+    window: int
+    context: int
+
+    @property
+    def perplexity(self) -> float:
+        """Per token: comparable between models of one vocabulary only."""
+        return _exp(self.nll / self.tokens)
+
+    @property
+    def word_perplexity(self) -> float:
+        """Per word: comparable between vocabularies, and with tables of word-level models."""
+        return _exp(self.nll / self.words)
+
+    @property
+    def bits_per_character(self) -> float:
+        """Bits for a character."""
+        return self.nll / math.log(2.0) / self.characters
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Bits for a byte."""
+        return self.nll / math.log(2.0) / self.bytes
+
+    def as_dict(self) -> dict[str, Any]:
+        """The scores, as JSON takes them."""
+        names = ("perplexity", "word_perplexity", "bits_per_character", "bits_per_byte")
+        return {name: getattr(self, name) for name in names} | {"nll": self.nll}
+
+
+def score_text(
+    model: LikelihoodModel,
+    stream: TokenStream,
+    counts: TextSplitInfo,
+    *,
+    window: int,
+    context: int,
+    device: torch.device,
+    on_progress: Callable[[int], None] | None = None,
+) -> TextScores:
+    """Score a split of running text; see ``text_likelihood`` for the arguments.
+
+    Args:
+        model: In evaluation mode.
+        stream: The text.
+        counts: Its words, characters and bytes.
+        window: Tokens read at once.
+        context: Least context of each scored token.
+        device: Where the model is.
+        on_progress: Told how many tokens have been scored.
+    """
+    nll = text_likelihood(model, stream, window=window, context=context, device=device, on_progress=on_progress)
+    return TextScores(
+        nll=nll,
+        tokens=len(stream),
+        words=counts.words + counts.lines,
+        characters=counts.characters,
+        bytes=counts.bytes,
+        window=window,
+        context=context,
+    )
+
+
+def text_likelihood(
+    model: LikelihoodModel,
+    stream: TokenStream,
+    *,
+    window: int,
+    context: int,
+    device: torch.device,
+    on_progress: Callable[[int], None] | None = None,
+) -> float:
+    """Negative log-likelihood of a text, in nats.
+
+    The model reads windows of ``window`` tokens, and each window but the first scores its last ``window - context``
+    places only: with 512 and 256 the protocol of T2R (section 4.1, the last 256 words of 512); the Subformer's table 5
+    has a context of 480. The first window scores all of its places, so that every token of the text is scored exactly
+    once; only its first ``context`` tokens have less context than the others.
+
+    Args:
+        model: In evaluation mode.
+        stream: The text.
+        window: Tokens read at once.
+        context: Least context of each scored token, 0 to ``window - 1``.
+        device: Where the model is.
+        on_progress: Told how many tokens have been scored.
+
+    Raises:
+        DataError: If ``context`` leaves nothing to score in a window.
+    """
+    if not 0 <= context < window:
+        raise DataError(f"context: expected 0 to {window - 1} tokens in windows of {window}, found {context}")
+    starts = np.arange(0, max(1, len(stream) - context), window - context)
+    nll, scored = 0.0, 0
+    rows = max(1, _BATCH_TOKENS // window)
+    with torch.inference_mode():
+        for first in range(0, len(starts), rows):
+            chosen = starts[first : first + rows]
+            blocks = cut_blocks(stream, chosen, block_tokens=window)
+            said = blocks.labels != PAD_ID
+            # What a window repeats of the one before it is context.
+            said[chosen > 0, :context] = False
+            tokens, labels = (torch.from_numpy(array).to(device) for array in blocks)
+            log_probs = model.target_log_probs(tokens, labels).double()
+            nll -= float(log_probs[torch.from_numpy(said).to(device)].sum())
+            scored += int(said.sum())
+            if on_progress is not None:
+                on_progress(scored)
+    return nll
+
+
+def _exp(nats: float) -> float:
+    """The exponential, without an overflow for a model that is badly wrong."""
+    return math.exp(min(nats, 700.0))

@@ -1,0 +1,1 @@
+"""Translation: training, scores, calibration."""

@@ -1,0 +1,212 @@
+"""The sentence pairs that the compression of an encoder-decoder is guided, fine-tuned and judged by. Needs torch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.artifacts.translators import open_translator
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.progress import Progress
+from lite_nlp.core.special_tokens import PAD_ID
+from lite_nlp.data.pairs.batches import Batch, collate, make_batches
+from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
+from lite_nlp.tasks.translation.evaluate import translate_all
+from lite_nlp.tasks.translation.scorer import PairScorer
+from lite_nlp.tasks.translation.truncation import TruncatedRows
+
+__all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_pairs"]
+
+#: Sentence pairs for the sensitivity scan, which evaluates hundreds of times, and for the scores.
+_SCAN_PAIRS: Final = 64
+_SCORE_PAIRS: Final = 500
+#: Sentences translated at once for the scores.
+_SCORE_BATCH: Final = 64
+#: Training pairs drawn for fine-tuning, and their longest side in tokens.
+_TUNING_PAIRS: Final = 50_000
+_TUNING_TOKENS: Final = 128
+_BATCH_TOKENS: Final = 1024
+
+
+class _Rows(Protocol):
+    """Token rows by number: a data split, or rows in memory."""
+
+    @property
+    def src_lengths(self) -> npt.NDArray[np.int32]: ...
+
+    @property
+    def tgt_lengths(self) -> npt.NDArray[np.int32]: ...
+
+    def tokens(
+        self, indices: npt.NDArray[np.int64]
+    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """Text to compress by.
+
+    Attributes:
+        scan: Batches that guide pruning; never fine-tuned on.
+        tuning: Makes an endless iterator of batches to fine-tune on.
+        sources: Sentences to translate for the ledger; never fine-tuned on, and none of them in ``scan``.
+        references: Their translations.
+        name: What the text is, for people.
+        label_weight: Weight of the reference translations, against the uncompressed model's own predictions, in
+            fine-tuning: 0 where there are too few to learn from.
+        tuning_steps: Fine-tuning steps that suit the amount of text.
+    """
+
+    scan: list[Batch]
+    tuning: Callable[[], Iterator[Batch]]
+    sources: list[str]
+    references: list[str]
+    name: str
+    label_weight: float
+    tuning_steps: int
+
+
+def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
+    """The everyday English-German pairs that come with the package: half to judge on, half to scan and tune on."""
+    text = files("lite_nlp").joinpath("assets", "everyday.en-de.tsv").read_text(encoding="utf-8")
+    pairs = [line.split("\t") for line in text.splitlines() if line.strip()]
+    if not all(len(pair) == 2 for pair in pairs):
+        raise DataError("everyday.en-de.tsv: expected two columns in every line")
+    judged, guiding = pairs[0::2], pairs[1::2]
+    rows = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
+    every = max(2, len(guiding) // _SCAN_PAIRS)
+    numbers = np.arange(len(guiding))
+    return Calibration(
+        scan=_batches(rows, numbers[numbers % every == 0]),
+        tuning=lambda: _endless(rows, numbers[numbers % every != 0]),
+        sources=[src for src, _ in judged],
+        references=[tgt for _, tgt in judged],
+        name=f"{len(judged)} everyday sentences",
+        label_weight=0.0,
+        tuning_steps=60,
+    )
+
+
+def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibration:
+    """A data directory: the validation split to scan and judge on (evenly spaced pairs), the training split to tune on.
+
+    Pairs to scan are cut off where the model's positions end, and all pairs after ``training.max_tokens`` where the
+    config of the model truncates.
+
+    Raises:
+        DataError: If the directory is damaged, lacks a split, was tokenized with another vocabulary, or has nothing
+            short enough to tune on.
+    """
+    data = open_data(path)
+    if data.tokenizer.to_json() != tokenizer.to_json():
+        raise DataError(f"{path}: expected data tokenized with the model's own tokenizer, found another one")
+    valid, train = data.split("valid"), data.split("train")
+    training, positions = config.training, config.model.max_positions - 1
+    bound = min(training.max_tokens, positions) if training.truncate else positions
+    tuned: _Rows = TruncatedRows(train, max_tokens=bound) if training.truncate else train
+    # Even rows guide, odd rows judge (a split of a single row does both).
+    guiding = spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
+    judged = spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
+    sources, references = valid.texts(judged)
+    longest = bound if training.truncate else min(_TUNING_TOKENS, positions)
+    short = np.flatnonzero(np.maximum(tuned.src_lengths, tuned.tgt_lengths) <= longest)
+    if not len(short):
+        raise DataError(f"{path}: expected training pairs of at most {longest} tokens a side to tune on, found none")
+    drawn = np.random.default_rng(1).permutation(short)[:_TUNING_PAIRS]
+    return Calibration(
+        scan=_batches(TruncatedRows(valid, max_tokens=bound), guiding),
+        tuning=lambda: _endless(tuned, drawn),
+        sources=sources,
+        references=references,
+        name=f"{len(judged)} sentences of {path} valid",
+        label_weight=0.5,
+        tuning_steps=300,
+    )
+
+
+def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -> Guidance:
+    """A data directory of sentence pairs, or the everyday pairs where ``path`` is None.
+
+    Raises:
+        DataError: See ``data_calibration``.
+    """
+    pairs = (
+        everyday_calibration(loaded.tokenizer)
+        if path is None
+        else data_calibration(path, loaded.tokenizer, loaded.config)
+    )
+
+    def score(model: nn.Module, progress: Progress) -> dict[str, float]:
+        candidate = replace(loaded, model=cast(EncoderDecoder, model))
+        with open_translator(candidate, batch=_SCORE_BATCH, warn=lambda _: None) as opened:
+            translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
+        found = scorer.score(translations, pairs.references, bootstrap=0).as_dict()
+        scores = {field: round(found[field], 2) for field in scorer.columns.values()}
+        return scores | {"loss": round(mean_loss(_target_tokens, model, pairs.scan), 4)}
+
+    return Guidance(
+        name=pairs.name,
+        metric=scorer.metric,
+        predict=_target_tokens,
+        scan=pairs.scan,
+        tuning=pairs.tuning,
+        label_weight=pairs.label_weight,
+        tuning_steps=pairs.tuning_steps,
+        score=score,
+    )
+
+
+def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Log-probabilities (N, V) and labels (N,) of the target tokens of a batch, the end marks among them."""
+    logits = model(*(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)))
+    labels = torch.from_numpy(batch.labels)
+    real = labels != PAD_ID
+    return F.log_softmax(logits[real], dim=-1), labels[real]
+
+
+class _MemoryRows:
+    """Token rows in memory, read like those of a split."""
+
+    def __init__(self, src: Sequence[Sequence[int]], tgt: Sequence[Sequence[int]]) -> None:
+        self._src = [np.array(row, dtype=np.int32) for row in src]
+        self._tgt = [np.array(row, dtype=np.int32) for row in tgt]
+        self.src_lengths = np.array([len(row) for row in src], dtype=np.int32)
+        self.tgt_lengths = np.array([len(row) for row in tgt], dtype=np.int32)
+
+    def tokens(self, indices: npt.NDArray[np.int64]) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
+        return [self._src[index] for index in indices], [self._tgt[index] for index in indices]
+
+
+def _batches(rows: _Rows, numbers: npt.NDArray[np.int64]) -> list[Batch]:
+    return [collate(*rows.tokens(numbers[batch])) for batch in _cut(rows, numbers, 0, shuffle=False)]
+
+
+def _endless(rows: _Rows, numbers: npt.NDArray[np.int64]) -> Iterator[Batch]:
+    """Epoch after epoch, each in its own order; the same at every call."""
+    for epoch in count():
+        for batch in _cut(rows, numbers, epoch, shuffle=True):
+            yield collate(*rows.tokens(numbers[batch]))
+
+
+def _cut(rows: _Rows, numbers: npt.NDArray[np.int64], epoch: int, *, shuffle: bool) -> list[npt.NDArray[np.int64]]:
+    return make_batches(
+        rows.src_lengths[numbers],
+        rows.tgt_lengths[numbers],
+        batch_tokens=_BATCH_TOKENS,
+        seed=1,
+        epoch=epoch,
+        shuffle=shuffle,
+    )

@@ -1,0 +1,174 @@
+"""Training of encoder-decoders on sentence pairs: label-smoothed cross entropy of the target tokens."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor, nn
+
+from lite_nlp.artifacts.translators import build_translator, torch_engine
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import TrainingError
+from lite_nlp.data.pairs.batches import Batch
+from lite_nlp.data.pairs.directory import DataDirectory, open_data
+from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.room import TrainingData
+from lite_nlp.tasks.translation.scorer import PairScorer
+from lite_nlp.tasks.translation.truncation import TruncatedRows
+from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
+from lite_nlp.training.device import autocast, to_device
+from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.objective import SplitChoice
+
+__all__ = ["TranslationObjective", "open_pairs"]
+
+
+#: Validation sentences translated at once.
+_VALIDATION_BATCH: Final = 128
+
+
+def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
+    """A data directory of sentence pairs, for training; the validation split is translated and scored.
+
+    Raises:
+        DataError: If it is damaged.
+    """
+    data = open_data(path)
+
+    def objective(config: Config) -> TranslationObjective:
+        return TranslationObjective(
+            config=config,
+            train=data.split("train"),
+            valid=data.split("valid"),
+            languages=data.info.languages.model_dump(),
+            evaluate={scorer.metric.name: _measure(config, data, scorer)},
+            labels={scorer.metric.name: scorer.metric.label},
+        )
+
+    return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective)
+
+
+def _measure(config: Config, data: DataDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
+    """A function that translates the validation split, as the config says, and gives the score of the metric."""
+
+    def measure(model: EncoderDecoder) -> float:
+        sources, references = data.split("valid").texts()
+        engine = torch_engine(model, config, data.tokenizer)
+        # What is unusual about a line would be said again at each validation.
+        translator = build_translator(engine, warn=lambda _: None)
+        translations = list(translator.translate_lines(sources, batch_size=_VALIDATION_BATCH))
+        return float(scorer.score(translations, references, bootstrap=0).as_dict()[scorer.metric.name])
+
+    return measure
+
+
+class TranslationObjective:
+    """Sentence pairs for an encoder-decoder; summarization and style transfer are the same with other pairs.
+
+    Args:
+        config: ``config.model`` fits the tokenizer.
+        train: The training split.
+        valid: The validation split.
+        languages: Codes of the data's ``src`` and ``tgt`` language, written to ``metrics.json``.
+        evaluate: For each name of ``measures``, the score of a model in evaluation mode on the validation split.
+        labels: What people call these names, where that differs.
+    """
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        train: SplitRows,
+        valid: SplitRows,
+        languages: Mapping[str, str],
+        evaluate: Mapping[str, Callable[[EncoderDecoder], float]] | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self._config = config
+        self._splits: dict[SplitChoice, SplitRows] = {"train": train, "valid": valid}
+        if config.training.truncate:
+            self._splits = {
+                name: TruncatedRows(split, max_tokens=self._max_tokens(name)) for name, split in self._splits.items()
+            }
+        self._languages = dict(languages)
+        self._evaluate = dict(evaluate or {})
+        self._labels = dict(labels or {})
+
+    @property
+    def measures(self) -> Mapping[str, str]:
+        """See ``Objective``."""
+        return {name: self._labels.get(name, name) for name in self._evaluate}
+
+    def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> EpochBatches:
+        """See ``Objective``; pairs with a side that is too long are left out, or cut off where the config says so."""
+        training, learning = self._config.training, split == "train"
+        name = "training" if learning else "validation"
+        pairs, rows, max_tokens = self._splits[split], self._rows(split), self._max_tokens(split)
+        left_out = len(pairs) - len(rows)
+        if not len(rows):
+            raise TrainingError(
+                f"{name} split: expected at least one pair of at most {max_tokens} tokens a side, found none"
+                f" ({left_out} longer)"
+            )
+        if left_out:
+            say(f"{name} split: {left_out} of {len(pairs)} pairs left out, longer than {max_tokens} tokens")
+        if isinstance(pairs, TruncatedRows) and (pairs.cut_sources or pairs.cut_targets):
+            say(
+                f"{name} split: {pairs.cut_sources} sources and {pairs.cut_targets} targets of {len(pairs)} pairs cut"
+                f" off after {max_tokens} tokens"
+            )
+        return EpochBatches(
+            split=pairs,
+            rows=rows,
+            batch_tokens=training.batch_tokens,
+            seed=training.seed,
+            batches_per_step=batches_per_step,
+            shuffle=learning,
+        )
+
+    def batch_sums(self, model: nn.Module, batch: Batch, device: torch.device) -> Tensor:
+        """See ``Objective``: the label-smoothed cross entropy of the target tokens."""
+        training = self._config.training
+        src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
+        with autocast(device, training.precision):
+            logits: Tensor = model(src_tokens, src_mask, tgt_tokens)
+        sums = label_smoothed_loss(logits, labels, smoothing=training.label_smoothing)
+        if sums.gradient is not None:
+            logits.backward(sums.gradient)  # type: ignore[no-untyped-call]
+        counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=device)
+        return torch.stack([sums.loss, sums.nll, *counts])
+
+    def measure(self, model: nn.Module) -> dict[str, float]:
+        """See ``Objective``."""
+        return {name: evaluate(cast(EncoderDecoder, model)) for name, evaluate in self._evaluate.items()}
+
+    def fingerprint(self) -> dict[str, Any]:
+        """See ``Objective``."""
+        figures: dict[str, Any] = {}
+        for name, split in self._splits.items():
+            figures[f"{name}_pairs"] = len(split)
+            figures[f"{name}_src_tokens"] = int(split.src_lengths.sum(dtype="int64"))
+            figures[f"{name}_tgt_tokens"] = int(split.tgt_lengths.sum(dtype="int64"))
+        return figures
+
+    def facts(self) -> dict[str, Any]:
+        """See ``Objective``."""
+        facts: dict[str, Any] = {"languages": self._languages, "train_pairs": len(self._rows("train"))}
+        train = self._splits["train"]
+        if isinstance(train, TruncatedRows):
+            facts["truncated"] = {
+                "max_tokens": train.max_tokens,
+                "sources": train.cut_sources,
+                "targets": train.cut_targets,
+            }
+        return facts
+
+    def _max_tokens(self, split: SplitChoice) -> int:
+        """Longest side of a pair, without the end mark, which takes a position too."""
+        positions = self._config.model.max_positions - 1
+        training = self._config.training
+        return min(training.max_tokens, positions) if split == "train" or training.truncate else positions
+
+    def _rows(self, split: SplitChoice) -> Rows:
+        return short_rows(self._splits[split], max_tokens=self._max_tokens(split))

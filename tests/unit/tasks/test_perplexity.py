@@ -1,0 +1,108 @@
+"""The scoring protocol, on models whose likelihoods are known in closed form."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from lite_nlp.core.errors import DataError
+from lite_nlp.data.text.directory import TextSplitInfo, TokenStream
+from lite_nlp.tasks.language_modelling.scores import TextScores, score_text, text_likelihood
+
+VOCAB = 50
+CPU = torch.device("cpu")
+
+
+def stream(length: int) -> TokenStream:
+    tokens = np.random.default_rng(3).integers(3, VOCAB, size=length).astype(np.int32)
+    return TokenStream("text", tokens, vocab_size=VOCAB)
+
+
+class Uniform:
+    """Any token is as likely as any other."""
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        return torch.full(tokens.shape, -math.log(VOCAB))
+
+
+class ByPlace:
+    """A token costs as many nats as its place in the window, counted from 1; remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.windows: list[Tensor] = []
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        self.windows.append(tokens)
+        return -torch.arange(1.0, tokens.shape[1] + 1).expand(tokens.shape)
+
+
+class Copying:
+    """Certain that the next token is the one it has just read, up to one nat."""
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        return -(tokens != labels).float()
+
+
+@pytest.mark.parametrize(("window", "context"), [(8, 0), (8, 3), (8, 7), (200, 100), (512, 480)])
+def test_a_uniform_model_has_the_vocabulary_as_perplexity(window: int, context: int) -> None:
+    text = stream(100)
+    nll = text_likelihood(Uniform(), text, window=window, context=context, device=CPU)
+    assert nll == pytest.approx(100 * math.log(VOCAB), rel=1e-6)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 11, 12, 40, 41, 43])
+def test_every_token_has_its_context(length: int) -> None:
+    """Windows of 8 with 5 of context: places 1 to 8 of the first, places 6, 7, 8 of the others."""
+    expected = 0
+    for index in range(length):
+        expected += index + 1 if index < 8 else 6 + (index - 8) % 3
+    assert text_likelihood(ByPlace(), stream(length), window=8, context=5, device=CPU) == expected
+
+
+def test_without_context_windows_are_neighbours() -> None:
+    model = ByPlace()
+    assert text_likelihood(model, stream(20), window=8, context=0, device=CPU) == 2 * 36 + 10
+    assert sum(int(window.shape[0]) for window in model.windows) == 3
+
+
+def test_what_is_read_is_what_stands_before_what_is_said() -> None:
+    repeated = TokenStream("text", np.array([7] * 30, dtype=np.int32), vocab_size=VOCAB)
+    # Only the first token comes after something else: the line end before the text.
+    assert text_likelihood(Copying(), repeated, window=8, context=3, device=CPU) == 1.0
+
+
+def test_scores_per_token_word_character_and_byte() -> None:
+    counts = TextSplitInfo(tokens=100, lines=4, words=16, characters=110, bytes=125, sources=["text"], skipped={})
+    scores = score_text(Uniform(), stream(100), counts, window=64, context=32, device=CPU)
+    nll = 100 * math.log(50.0)
+    assert scores.as_dict() == {
+        "perplexity": pytest.approx(50.0),
+        # 16 words and 4 line ends: 50^(100/20)
+        "word_perplexity": pytest.approx(50.0**5),
+        "bits_per_character": pytest.approx(math.log2(50.0) * 100 / 110),
+        "bits_per_byte": pytest.approx(math.log2(50.0) * 0.8),
+        "nll": pytest.approx(nll),
+    }
+    assert (scores.tokens, scores.words, scores.window, scores.context) == (100, 20, 64, 32)
+
+
+def test_a_hopeless_model_overflows_nothing() -> None:
+    scores = TextScores(nll=1e6, tokens=1, words=1, characters=1, bytes=1, window=8, context=0)
+    assert math.isfinite(scores.perplexity)
+    assert math.isfinite(scores.word_perplexity)
+
+
+@pytest.mark.parametrize("context", [-1, 8, 9])
+def test_a_context_that_leaves_nothing_to_score_is_refused(context: int) -> None:
+    with pytest.raises(DataError, match=f"context: expected 0 to 7 tokens in windows of 8, found {context}"):
+        text_likelihood(Uniform(), stream(20), window=8, context=context, device=CPU)
+
+
+def test_progress_ends_at_the_number_of_tokens() -> None:
+    done: list[int] = []
+    text_likelihood(Uniform(), stream(5000), window=16, context=4, device=CPU, on_progress=done.append)
+    assert done == sorted(done)
+    assert done[-1] == 5000
+    assert len(done) > 1
