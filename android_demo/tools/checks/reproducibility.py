@@ -67,7 +67,7 @@ def _copy_sources(folder: Path) -> None:
     for name in _COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=_SKIPPED)
+            shutil.copytree(source, folder / name, ignore=_SKIPPED, symlinks=True)
         else:
             shutil.copyfile(source, folder / name)
     build = folder / ANDROID.relative_to(ROOT) / "build"
