@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from tools.checks.apk import find_manifest_problems, find_packing_problems
-from tools.package.resources import unexpected_warnings
-from tools.package.shrink import find_linked_calls
 
 BADGING = """package: name='dev.litenlp.app' versionCode='1' versionName='0.1.0'
 sdkVersion:'26'
@@ -68,19 +66,3 @@ def test_libraries_are_packed_as_the_manifest_says(tmp_path: Path) -> None:
     (problem,) = packing(path, not_extracted, deflated, stored)
     assert problem == "lib/arm64-v8a/libx.so is deflated: expected extractNativeLibs to say otherwise, found false"
     assert packing(path, TREE, deflated, deflated) == ["resources.arsc: expected it stored, found it deflated"]
-
-
-def test_only_expected_warnings_pass() -> None:
-    known = "AndroidManifest.xml:5: warn: unknown element <queries> found.\n"
-    assert unexpected_warnings(known + "\n") == []
-    other = "values.xml:3: warn: removing resource x without required default value."
-    assert unexpected_warnings(known + other) == [other]
-    unknown = "AndroidManifest.xml:5: warn: unknown element <permision> found."
-    assert unexpected_warnings(unknown) == [unknown]
-
-
-def test_calls_linked_while_running_are_found() -> None:
-    plain = "0001: invoke-virtual {v0}, La/B;.run:()V // method@0001\n"
-    linked = "  0002: fc10 |0000: invoke-custom {v0}, call_site@0000"
-    assert find_linked_calls(plain) == []
-    assert find_linked_calls(plain + linked) == [linked.strip()]

@@ -1,6 +1,5 @@
-"""The key, the licences, the table of sizes, and what two packages differ in."""
+"""The signing key, the licences, the names of packages."""
 
-import json
 import zipfile
 from pathlib import Path
 
@@ -9,8 +8,6 @@ import pytest
 import tools.package.licenses
 from tools.base.errors import BuildError
 from tools.base.layout import ABIS
-from tools.checks.reproducibility import describe_difference
-from tools.checks.sizes import Part, check_size, list_parts, render_parts, write_parts
 from tools.package.licenses import collect_licenses, find_unlicensed, read_components, refer_to_terms
 from tools.package.packing import package_path
 from tools.package.sign import find_key
@@ -80,50 +77,6 @@ def test_terms_are_left_out_only_where_they_are_the_same() -> None:
         refer_to_terms(same, "no licence")
 
 
-PACKED = {
-    "AndroidManifest.xml": 10,
-    "classes.dex": 50,
-    "lib/arm64-v8a/liba.so": 100,
-    "assets/models/m.zip": 40,
-    "assets/licenses.txt": 5,
-    "res/a.xml": 7,
-}
-PLAIN = {name: 2 * size for name, size in PACKED.items()}
-
-
-def test_parts_add_up_to_the_package(tmp_path: Path) -> None:
-    parts = list_parts(PACKED, PLAIN, 250)
-    assert parts == [
-        Part("liba.so", 100, 200),
-        Part("program (classes.dex)", 50, 100),
-        Part("model m.zip", 40, 80),
-        Part("resources and manifest", 17, 34),
-        Part("licenses.txt", 5, 10),
-        Part("signatures, directory", 38, 38),
-    ]
-    assert render_parts(parts).splitlines()[-1].split() == ["the", "package", "250", "462"]
-    write_parts(tmp_path / "sizes.json", parts, abi="arm64-v8a", sha256="ab", limit_bytes=260)
-    written = json.loads((tmp_path / "sizes.json").read_text())
-    assert (written["size_bytes"], written["limit_bytes"], written["parts"][0]["name"]) == (250, 260, "liba.so")
-
-
-def test_a_package_over_its_limit_is_refused() -> None:
-    parts = list_parts(PACKED, PLAIN, 250)
-    check_size(parts, 250)
-    with pytest.raises(BuildError, match="expected at most 249 bytes, found 250"):
-        check_size(parts, 249)
-
-
 def test_packages_of_two_instruction_sets_have_two_names(tmp_path: Path) -> None:
     names = [package_path(abi, tmp_path).name for abi in ABIS]
     assert names == ["lite-nlp-demo.apk", "lite-nlp-demo-x86_64.apk"]
-
-
-def test_differences_of_packages_are_named(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.apk", tmp_path / "other.apk"
-    for path, entries in ((one, {"a": "1", "b": "2", "c": "3"}), (other, {"a": "1", "b": "x", "d": "4"})):
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, content in entries.items():
-                archive.writestr(name, content)
-    assert describe_difference(one, other) == ["c: only in one of them", "d: only in one of them", "b: other content"]
-    assert "order, packing or signatures" in describe_difference(one, one)[0]
