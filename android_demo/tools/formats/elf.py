@@ -101,7 +101,7 @@ def _opened(content: bytes, name: str) -> Iterator[ELFFile]:
     """Open a library.
 
     Raises:
-        BuildError: It is no 64-bit little-endian ELF file, or is cut off.
+        BuildError: It is no 64-bit little-endian ELF file, or is cut off or damaged.
     """
     if content[:6] != b"\x7fELF\x02\x01":
         raise BuildError(f"{name}: expected a 64-bit little-endian ELF file, found {content[:6].hex()}")
@@ -111,8 +111,9 @@ def _opened(content: bytes, name: str) -> Iterator[ELFFile]:
         if max(ends, default=0) > len(content):
             raise ELFError(f"segments to byte {max(ends)} of {len(content)}")
         yield elf
-    except ELFError as error:
-        raise BuildError(f"{name}: expected a whole ELF file, found one cut off ({error})") from error
+    # pyelftools asserts some of what a damaged file does not have.
+    except (ELFError, AssertionError, OverflowError, ValueError) as error:
+        raise BuildError(f"{name}: expected a whole ELF file, found one cut off or damaged ({error})") from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,6 +121,14 @@ def test_a_library_that_is_cut_off_anywhere_is_refused() -> None:
             read_library(whole[:keep], "libx.so")
 
 
+def test_a_library_whose_strings_lie_outside_is_refused() -> None:
+    strings = struct.pack("<QQ", 5, 64 + 56 * 4)
+    whole = library()
+    assert whole.count(strings) == 1
+    with pytest.raises(BuildError, match=r"libx\.so: expected a whole ELF file"):
+        read_library(whole.replace(strings, struct.pack("<QQ", 5, 1 << 40)), "libx.so")
+
+
 def test_versions_without_their_section_are_refused() -> None:
     content = bytearray(library())
     struct.pack_into("<QHH", content, 40, 0, 0, 0)
