@@ -49,6 +49,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd android_demo && ../$(BIN)/lint-imports
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

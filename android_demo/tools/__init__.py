@@ -1,1 +1,1 @@
-"""Builds and tests the Android demo without an SDK: downloads, Kotlin, resources, native glue, packaging, checks."""
+"""Build and tests of the Android demo without an SDK: downloads, Kotlin, resources, native glue, packaging, checks."""

@@ -4,19 +4,23 @@ import argparse
 import sys
 from pathlib import Path
 
-from tools.all_tests import run_all_tests, run_emulated_tests
-from tools.assets import write_assets
-from tools.debian import ensure_programs
-from tools.errors import BuildError
-from tools.fetch import fetch, read_downloads
-from tools.kotlin import MODULES, compile_module
-from tools.layout import ABIS, BUILD, PHONE_ABI
-from tools.model import existing_model, export_model
-from tools.native_tests import run_native_tests
-from tools.package import build_package
-from tools.processes import say
-from tools.reproducibility import check_reproducible
-from tools.suites import run_app_tests, run_core_tests, run_desktop_tests
+from tools.base.debian import ensure_programs
+from tools.base.errors import BuildError
+from tools.base.fetch import fetch, read_downloads
+from tools.base.layout import ABIS, BUILD, PHONE_ABI
+from tools.base.processes import say
+from tools.sdk import (
+    MODULES,
+    build_package,
+    check_reproducible,
+    compile_module,
+    existing_model,
+    export_model,
+    write_assets,
+)
+from tools.testing.all_tests import run_all_tests, run_emulated_tests
+from tools.testing.native_tests import run_native_tests
+from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
 
 # Suites that can be run one by one, with the model that was exported last.
 _SUITES = {

@@ -1,7 +1,7 @@
 /*
  * What differs between Android's C library and glibc, so that Android's own libraries run on a Linux machine in tests.
  *
- * The libraries' other imports are forwarded to glibc's functions of the same name by generated jumps (tools/shim.py). A
+ * The libraries' other imports are forwarded to glibc's functions of the same name by generated jumps (tools/testing/shim.py). A
  * function `shim_NAME` here takes the place of the jump for NAME. Never part of the app.
  */
 #define _GNU_SOURCE

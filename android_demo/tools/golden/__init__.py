@@ -1,1 +1,1 @@
-"""Golden vectors: what the Python package makes of chosen inputs, for the Kotlin code to be held against."""
+"""Golden vectors: outputs of the Python package that the Kotlin code must reproduce."""

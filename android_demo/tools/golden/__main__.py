@@ -25,7 +25,7 @@ NATIVE: Final = _ROOT / "native-tests" / "golden"
 
 
 def main() -> None:
-    """Write all vectors that can be made, and say how large each file is."""
+    """Write all vectors that can be made, and print the size of each file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--bundle", type=Path, metavar="FILE", help="fp32 bundle of the shipped model, from `lite-nlp export`"

@@ -1,4 +1,4 @@
-"""Vectors of the ``.lnlp`` container: one small file with every encoding, and many ways in which it can be damaged."""
+"""Vectors of the ``.lnlp`` container: one small file with every encoding, and damaged copies of it."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ class _Parts:
         )
 
     def join(self, *, raw: bytes | None = None, stored: bytes | None = None, size: int | None = None) -> bytes:
-        """A file whose checksums are all right, whatever it holds."""
+        """Serialize a file with valid checksums, whatever its content."""
         raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode() if raw is None else raw
         stored = zlib.compress(raw, 9) if stored is None else stored
         total = _START + len(stored) + len(self.body) + _DIGEST_BYTES
@@ -73,7 +73,7 @@ class _Parts:
 
 
 def container_vectors() -> dict[str, Any]:
-    """The file, what it holds, and damaged ones with the failure that each must give."""
+    """The file, its tensors, and damaged copies with the failure that each must give."""
     tensors = _tensors()
     aliases = {"output.weight": "coded", "äöü.weight": "raw"}
     content = container_bytes(
@@ -141,7 +141,7 @@ def _tensors() -> dict[str, EncodedTensor]:
 
 
 def _edited(content: bytes) -> list[dict[str, Any]]:
-    """Damage that leaves the checksums as they were: ends cut off, bytes added, bytes written over."""
+    """Damage without new checksums: truncation, appended bytes, overwritten bytes."""
     stored = int.from_bytes(content[12:16], "little")
     body = _START + stored
     vectors = []
@@ -181,7 +181,7 @@ def _edited(content: bytes) -> list[dict[str, Any]]:
 
 
 def apply_damage(content: bytes, vector: Mapping[str, Any]) -> bytes:
-    """The file that a vector of edits describes: write over, then keep the beginning, then append."""
+    """Apply a vector's edits to a file: overwrite, then truncate, then append."""
     damaged = bytearray(content)
     for offset, patch in vector["edits"]:
         new = bytes.fromhex(patch)
@@ -222,7 +222,7 @@ _BAD_FIELDS: Final[dict[str, tuple[Any, ...]]] = {
 
 
 def _rebuilt(content: bytes) -> list[dict[str, Any]]:
-    """Files whose checksums are right and whose content is wrong: what an attacker writes."""
+    """Hostile files: valid checksums over invalid content."""
     vectors = []
 
     def add(name: str, failure: Failure, damaged: bytes) -> None:
@@ -264,7 +264,7 @@ def _small() -> bytes:
 
 
 def _bad_payloads() -> dict[str, EncodedTensor]:
-    """Payloads that do not fit their encoding, each good but for one thing."""
+    """Payloads that do not fit their encoding, each with one defect."""
     random = np.random.default_rng(12)
     clustered = ClusteredTensor(np.array([-1.0, 0.0, 1.0], np.float32), random.integers(0, 3, 50).astype(np.uint16))
     kmeans, rans = encode_kmeans(clustered).payload, encode_kmeans_rans({"x": clustered})["x"].payload
@@ -319,7 +319,7 @@ def _bad_payloads() -> dict[str, EncodedTensor]:
 
 
 def _confirm(content: bytes, failure: Failure, name: str) -> None:
-    """Hold the expected failure against what the Python reader says."""
+    """Check that the Python reader gives the expected failure."""
     try:
         parse_container(content).state_dict()
     except ContainerError as error:

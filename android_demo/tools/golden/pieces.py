@@ -1,4 +1,4 @@
-"""Vectors of cutting text: sentence ends, pieces that fit a model, and lines of output."""
+"""Vectors of text segmentation: sentence ends, pieces within a model's limit, and lines of output."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -42,7 +42,7 @@ _LIMITS: Final = {"tokens": (4, 9, 25, 200), "characters": (1, 7, 2, 40), "bytes
 
 
 def piece_vectors(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Sentences and pieces of texts, and what becomes of characters that end lines.
+    """Sentences and pieces of texts, and outputs with line-ending characters joined.
 
     Args:
         tokenizer: Of the shipped model, which counts tokens.

@@ -1,4 +1,4 @@
-"""Vectors of the search: a step model made of a formula, options, and the hypotheses that the search finds.
+"""Vectors of the search: a step model defined by a formula, options, and the hypotheses that the search finds.
 
 The logits are small multiples of a power of two, made of 32-bit integers, so that any language has the very same ones.
 """
@@ -55,7 +55,7 @@ class FormulaModel:
     def step(
         self, tokens: NDArray[np.int64], state: Sequence[tuple[int, int]]
     ) -> tuple[NDArray[np.float32], list[tuple[int, int]]]:
-        """Fold a token into each row's hash, and make logits of it."""
+        """Fold a token into each row's hash, and compute its logits."""
         new = [(step + 1, _fold(value, [int(token)])) for (step, value), token in zip(state, tokens, strict=True)]
         return np.array([self.logits(step, value) for step, value in new], np.float32), new
 
@@ -64,7 +64,7 @@ class FormulaModel:
         return [state[row] for row in rows]
 
     def logits(self, step: int, value: int) -> list[float]:
-        """The logits that a row's hash gives."""
+        """Logits of a row, from its hash."""
         logits = [
             _mix(value ^ (token * 0x9E3779B1 & _MASK)) % self.levels / 2**self.shift for token in range(self.vocab_size)
         ]
@@ -81,7 +81,7 @@ class FormulaModel:
 
 @dataclass(frozen=True, kw_only=True)
 class _NoisyModel(FormulaModel):
-    """The same with logits that are a little off, equal ones by equal amounts."""
+    """The same model with noise on the logits, equal on equal logits."""
 
     noise: int = 0
 
@@ -99,7 +99,7 @@ def _fold(value: int, tokens: Sequence[int]) -> int:
 
 
 def _mix(value: int) -> int:
-    """Spread every bit of 32 over all of them."""
+    """Mix 32 bits so that each depends on all (finalizer of MurmurHash3)."""
     value = (value ^ (value >> 16)) * 0x85EBCA6B & _MASK
     value = (value ^ (value >> 13)) * 0xC2B2AE35 & _MASK
     return value ^ (value >> 16)
@@ -136,7 +136,7 @@ _MODELS: Final[tuple[Mapping[str, Any], ...]] = (
 
 
 def search_vectors() -> dict[str, Any]:
-    """All cases, and how many were left out because they hang on the last bits of a float."""
+    """All cases, and the number left out because their result depends on the last bits of a float."""
     cases, left_out = [], 0
     for model, options, sources in _choices():
         if _is_robust(model, options, sources):

@@ -1,4 +1,4 @@
-"""Vectors of the tokenizer: ids, decoded text, unfamiliar fraction, and what is known of every code point."""
+"""Vectors of the tokenizer: ids, decoded text, unfamiliar fraction, and the properties of every code point."""
 
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +44,7 @@ def trained_tokenizers() -> dict[str, Tokenizer]:
 
 
 def tokenizer_vectors(named: dict[str, Tokenizer]) -> dict[str, Any]:
-    """Everything one file of vectors holds, for tokenizers by name."""
+    """Content of one file of vectors, for tokenizers by name."""
     everyday = [side for pair in everyday_sentences(150) for side in pair]
     return {
         "python_unicode": unicodedata.unidata_version,
@@ -90,7 +90,7 @@ def _random_ids(vocab_size: int) -> Iterator[list[int]]:
 
 
 def character_tables(stop: int = NUM_CODE_POINTS) -> dict[str, Any]:
-    """What the tokenizer and Python hold of each code point below ``stop``, as runs ``[first, last]`` and mappings.
+    """Properties of each code point below ``stop`` in the tokenizer and in Python: runs ``[first, last]`` and mappings.
 
     The classes of the pattern are found by asking the pre-tokenizer itself: two characters of one class stay together.
     """

@@ -1,4 +1,4 @@
-"""Vectors of whole translations: what Python's ONNX Runtime makes of a bundle of the shipped model, token by token."""
+"""Vectors of whole translations: token ids and text from a bundle of the shipped model in Python's ONNX Runtime."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +44,7 @@ def translation_vectors(bundle_path: Path) -> dict[str, Any]:
 
 
 def _lines() -> list[str]:
-    """Everyday sentences, long lines made of them, and lines made to break things; no line holds a line feed."""
+    """Everyday sentences, long lines made of them, and hostile lines; no line holds a line feed."""
     everyday = [source for source, _ in everyday_sentences(400)]
     long = [" ".join(everyday[start : start + size]) for start, size in ((0, 30), (50, 24), (100, 40))]
     endless = ["and then " * 150, "x" * 700, "nospaceatall" * 40]
@@ -55,7 +55,7 @@ def _lines() -> list[str]:
 def line_vector(
     model: StepModel, tokenizer: Tokenizer, line: str, max_source_tokens: int, *, max_steps: int
 ) -> dict[str, Any]:
-    """The pieces of a line and what each becomes, one sentence to a batch: padding changes the last bits of a float.
+    """The pieces of a line and their outputs, one piece a batch: padding changes the last bits of a float.
 
     Raises:
         ValueError: If the pieces' outputs do not add up to what ``Translator`` makes of the line.
@@ -93,7 +93,7 @@ def _pieces(tokenizer: Tokenizer, line: str, max_source_tokens: int) -> list[lis
 
 
 class _Noisy:
-    """A model whose logits are a little off."""
+    """A step model with uniform noise on its logits."""
 
     def __init__(self, model: StepModel, seed: int) -> None:
         self._model = model

@@ -2,7 +2,7 @@ package dev.litenlp.app
 
 import android.os.Looper
 
-/** Tells observers on the main thread that something may look different now. All calls are on the main thread. */
+/** Notifies observers that displayed state may have changed. For the main thread only. */
 class Changes {
     private val observers = LinkedHashSet<() -> Unit>()
 

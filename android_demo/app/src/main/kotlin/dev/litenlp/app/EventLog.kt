@@ -10,7 +10,7 @@ import java.util.Date
 import java.util.Locale
 
 /**
- * What happened, for a person to copy into a report: the last [capacity] events, newest last.
+ * The last [capacity] events of the app, newest last, for a person to copy into a report.
  *
  * The technical messages of failures go here, in English; the screens show sentences ([Sentences]). Texts that a person
  * translates never do. Safe from any thread.

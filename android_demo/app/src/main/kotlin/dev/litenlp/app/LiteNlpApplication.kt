@@ -8,7 +8,7 @@ import dev.litenlp.app.engine.ExecuTorchEngineFactory
 import dev.litenlp.app.engine.OnnxEngineFactory
 import dev.litenlp.app.models.AssetArchives
 
-/** Makes the [Services] and gives memory back when the app is not looked at. */
+/** Creates the [Services], and frees memory while the app is in the background. */
 open class LiteNlpApplication : Application() {
     lateinit var services: Services
         private set
@@ -30,7 +30,7 @@ open class LiteNlpApplication : Application() {
         registerActivityLifecycleCallbacks(Visibility())
     }
 
-    /** Takes services into use. */
+    /** Installs the services. */
     protected fun begin(made: Services) {
         services = made
         services.log.adoptCrash()

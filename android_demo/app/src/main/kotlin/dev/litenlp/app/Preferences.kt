@@ -4,7 +4,7 @@ import android.content.Context
 import android.content.SharedPreferences
 import android.content.SharedPreferences.OnSharedPreferenceChangeListener
 
-/** What a person has chosen. Safe from any thread; a value that makes no sense reads as the default. */
+/** The user's settings. Thread-safe; an invalid value reads as the default. */
 class Preferences(context: Context, processors: Int = Runtime.getRuntime().availableProcessors()) {
     private val stored: SharedPreferences = context.getSharedPreferences("settings", Context.MODE_PRIVATE)
 

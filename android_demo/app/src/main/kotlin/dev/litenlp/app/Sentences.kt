@@ -5,12 +5,13 @@ import android.text.format.Formatter
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.Manifest
+import dev.litenlp.core.bundle.RuntimeKind
 import java.text.NumberFormat
 import java.util.Locale
 
-/** What screens say, in the language of a [Context]: sentences for problems, names, numbers. */
+/** Texts of the screens in the language of a [Context]: sentences for problems, names, numbers. */
 object Sentences {
-    /** What a person reads about a problem: what happened and what to do. The technical message is for the log. */
+    /** The user's message for a problem: the cause and the remedy. The technical message is for the log. */
     fun about(context: Context, problem: Problem): String = context.getString(
         when (problem) {
             Problem.NOT_A_BUNDLE -> R.string.problem_not_a_bundle
@@ -32,11 +33,7 @@ object Sentences {
     )
 
     /** The name that a runtime's makers gave it. */
-    fun runtimeName(runtime: String): String = when (runtime) {
-        "onnx" -> "ONNX Runtime"
-        "executorch" -> "ExecuTorch"
-        else -> runtime
-    }
+    fun runtimeName(runtime: String): String = RuntimeKind.of(runtime)?.title ?: runtime
 
     /** "English → German", or the model's name if it does not say its languages. */
     fun languagePair(context: Context, manifest: Manifest): String {

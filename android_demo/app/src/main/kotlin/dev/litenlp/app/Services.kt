@@ -16,7 +16,7 @@ import dev.litenlp.core.engine.EngineFactory
 import java.io.File
 
 /**
- * What all screens share, made once per process by [LiteNlpApplication]. Tests make one with other engines and archives.
+ * State and services shared by all screens, created once per process by [LiteNlpApplication]; tests inject engines and archives.
  *
  * @param factories the runtimes of this build, the preferred one first
  * @param archives the models that came with the app
@@ -34,10 +34,10 @@ class Services(
     val preferences = Preferences(context)
     val main = Handler(Looper.getMainLooper())
 
-    /** Where engines are opened, run and closed; nothing else happens there. */
+    /** Thread on which engines are opened, run and closed; it does nothing else. */
     val inference = SerialThread("lite-nlp-inference") { log.failure("inference thread", it) }
 
-    /** Where files are read and written and text is counted. */
+    /** Thread for file access and token counting. */
     val files = SerialThread("lite-nlp-files") { log.failure("file thread", it) }
 
     val engines = EngineHost(factories, log)

@@ -21,7 +21,7 @@ import java.io.ByteArrayInputStream
 import java.io.InputStream
 import java.time.Duration
 
-/** What tests of the app begin with: an app that has run before, with one model and two engines. */
+/** Fixture of the app's tests: an app that has run before, with one model and two engines. */
 @RunWith(RobolectricTestRunner::class)
 @GraphicsMode(GraphicsMode.Mode.NATIVE)
 @Config(application = TestApplication::class, sdk = [35], qualifiers = "w360dp-h740dp-hdpi")
@@ -56,7 +56,7 @@ abstract class AppTest {
         Robolectric.buildActivity(MainActivity::class.java, intent ?: Intent(Intent.ACTION_MAIN))
             .also { controllers += it }.setup().visible()
 
-    /** Lets the main thread do what it has been given until something is the case. */
+    /** Runs the main thread's tasks until a condition holds. */
     protected fun await(what: String, condition: () -> Boolean) {
         val end = System.nanoTime() + PATIENCE_NANOS
         while (true) {
@@ -71,7 +71,7 @@ abstract class AppTest {
         }
     }
 
-    /** Lets the main thread do what it has been given by now. */
+    /** Runs the main thread's pending tasks. */
     protected fun idle() = shadowOf(Looper.getMainLooper()).idle()
 
     protected fun Activity.click(id: Int) {
@@ -97,7 +97,7 @@ abstract class AppTest {
         const val PATIENCE_NANOS = 300_000_000_000L
         const val STEP_MS = 5L
 
-        /** What the fake engines know: translations by the shipped model. */
+        /** Translations by the shipped model, for the fake engines. */
         val KNOWN = mapOf(
             "Where is the nearest train station?" to "Wo ist der nächste Bahnhof?",
             "Good morning!" to "Guten Morgen!",

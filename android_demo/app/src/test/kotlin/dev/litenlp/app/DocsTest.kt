@@ -8,7 +8,7 @@ import org.junit.Assert.assertTrue
 import org.junit.Test
 import java.io.File
 
-/** What docs/android.md says, held against the app. */
+/** Consistency of docs/android.md with the app. */
 class DocsTest : AppTest() {
     private val repository = generateSequence(File("").absoluteFile) { it.parentFile }.first { File(it, "docs/android.md").isFile }
     private val page = File(repository, "docs/android.md").readText()

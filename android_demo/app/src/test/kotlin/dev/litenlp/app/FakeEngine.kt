@@ -101,7 +101,7 @@ class FakeEngineFactory(override val runtime: String, private val known: Map<Str
     companion object {
         private const val CERTAIN = 30f
 
-        /** What a runtime throws that this system lacks. */
+        /** The exception of a runtime that this system lacks. */
         fun missing(runtime: String) = LiteNlpException(Problem.RUNTIME_MISSING, "expected the library of $runtime, found none")
     }
 }

@@ -12,7 +12,7 @@ import dev.litenlp.core.engine.EngineFactory
 import org.robolectric.RuntimeEnvironment
 import org.robolectric.android.controller.ActivityController
 
-/** What tests of the measuring screens share. */
+/** Fixture of the measuring screens' tests. */
 abstract class MeasureTest : AppTest() {
     /** Translates a text on the translate screen, as a person does before looking at its cost. */
     protected fun MainActivity.translateFirst(text: String) {
@@ -32,7 +32,7 @@ abstract class MeasureTest : AppTest() {
         return visible().get()
     }
 
-    /** All that TalkBack would read of a view's children. */
+    /** Texts that TalkBack would read of a view's children. */
     protected fun descriptions(view: View): List<String> {
         val own = listOfNotNull(view.contentDescription?.toString())
         if (view.visibility != View.VISIBLE || view !is ViewGroup) return own

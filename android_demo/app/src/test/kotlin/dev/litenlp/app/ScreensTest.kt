@@ -66,7 +66,7 @@ class ScreensTest : AppTest() {
         else -> ""
     }
 
-    /** What a person with TalkBack, a large finger or a large font would miss. */
+    /** Accessibility faults for TalkBack, touch and large fonts. */
     private fun complaints(activity: MainActivity): List<String> {
         val least = 48 * activity.resources.displayMetrics.density - 1
         val found = ArrayList<String>()

@@ -7,13 +7,13 @@ import java.nio.charset.CodingErrorAction
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** What [Json] says of a text that it refuses. */
+/** A text that is no JSON object. */
 internal class JsonSyntaxException(message: String) : Exception(message)
 
 /**
  * A strict JSON reader (RFC 8259) that fills the classes of `org.json`.
  *
- * Those have parsers of their own, but Android's and the JVM's differ in what they let pass (comments, missing quotes, text after
+ * Those have parsers of their own, but Android's and the JVM's differ in what they accept (comments, missing quotes, text after
  * the end) and one of them overflows the stack on deep nesting. What is read here comes from files that nobody vouches for.
  * Integers become [Int], [Long] or [BigInteger], other numbers [Double]; of equal keys the last one counts.
  */

@@ -1,6 +1,6 @@
 package dev.litenlp.core
 
-/** What went wrong, for a sentence that a person understands: an app has one for each of these. */
+/** Kinds of failure; an app has a message for each. */
 enum class Problem {
     /** The file is something else than a bundle. */
     NOT_A_BUNDLE,

@@ -19,7 +19,7 @@ import org.junit.jupiter.params.provider.MethodSource
 @MethodSource("dev.litenlp.nativetests.TestBundleKt#getRuntimes")
 annotation class OnBothRuntimes
 
-/** What an engine promises besides the right logits: closing, cancelling, and answers to wrong use. */
+/** Contract of engines besides the right logits: closing, cancelling, and errors for wrong use. */
 class EnginesTest {
     private val sentence = Golden.all.first { it.pieces.size == 1 && it.pieces[0].size in 8..15 }.pieces[0]
     private val source = sentence + SpecialTokens.EOS

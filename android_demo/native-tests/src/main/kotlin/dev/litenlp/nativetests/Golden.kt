@@ -27,7 +27,7 @@ object Golden {
         (0 until lines.length()).map { readLine(lines.getJSONObject(it)) }
     }
 
-    /** Those to translate: all of them, or a sample where that takes too long. */
+    /** Lines to translate: all of them, or a sample where that takes too long. */
     val lines: List<GoldenLine> by lazy {
         val step = property("litenlp.every-line").toInt()
         all.filterIndexed { index, _ -> index % step == 0 }

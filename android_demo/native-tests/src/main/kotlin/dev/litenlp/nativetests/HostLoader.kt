@@ -2,7 +2,7 @@ package dev.litenlp.nativetests
 
 import java.io.File
 
-/** Makes Android's libraries ready for `System.loadLibrary` on this machine, as `native/shim/host_loader.c` says. */
+/** Prepares Android's libraries for `System.loadLibrary` on this machine; see `native/shim/host_loader.c`. */
 object HostLoader {
     /** Folder of the libraries as they are in the APK. */
     private val libraries: File get() = File(property("litenlp.libraries"))

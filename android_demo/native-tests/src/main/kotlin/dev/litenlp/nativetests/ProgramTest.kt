@@ -16,7 +16,7 @@ import org.pytorch.executorch.Module
  * operator would show only when its method first runs.
  */
 class ProgramTest {
-    /** What the program asks for, read from the file by `tools/operators.py`. */
+    /** The program's operators and backends, listed by `tools/checks/operators.py`. */
     private val wanted = JSONObject(File(property("litenlp.operators")).readText())
 
     @BeforeEach

@@ -37,7 +37,7 @@ object TestBundle {
 /** Both runtimes of the app. */
 val factories: List<EngineFactory> = listOf(OnnxEngineFactory, ExecuTorchEngineFactory())
 
-/** Those that there are libraries of, with names for reports. */
+/** The runtimes with libraries at hand, named for reports. */
 val runtimes: List<Named<EngineFactory>> =
     factories.filter { it.runtime in property("litenlp.runtimes").split(",") }.map { Named.of(it.runtime, it) }
 

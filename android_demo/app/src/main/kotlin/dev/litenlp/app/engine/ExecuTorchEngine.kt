@@ -6,6 +6,7 @@ import dev.litenlp.core.bundle.ElementType
 import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.bundle.Origin
+import dev.litenlp.core.bundle.RuntimeKind
 import dev.litenlp.core.bundle.StateTensor
 import dev.litenlp.core.engine.BundleDecoding
 import dev.litenlp.core.engine.BundleEngine
@@ -29,7 +30,7 @@ private const val LOG_LINES = 8
  * @param version Of that library, which cannot tell.
  */
 class ExecuTorchEngineFactory(private val version: String = "1.3.1") : EngineFactory {
-    override val runtime: String get() = "executorch"
+    override val runtime: String get() = RuntimeKind.EXECUTORCH.key
 
     override fun open(bundle: InstalledBundle, threads: Int): Engine {
         require(threads >= 1) { "threads: expected at least 1, found $threads" }
@@ -79,7 +80,7 @@ private class ExecuTorchEngine(
     private val module: Module,
     override val version: String,
 ) : BundleEngine(manifest) {
-    override val runtime: String get() = "executorch"
+    override val runtime: String get() = RuntimeKind.EXECUTORCH.key
 
     override fun encode(batch: SourceBatch, capacity: Int): BundleDecoding {
         val what = "ExecuTorch failed on $ENCODE with ${batch.rows} rows of ${batch.length} tokens"

@@ -10,8 +10,8 @@ internal class OrtException(val code: Int, message: String) : RuntimeException("
 /**
  * ONNX Runtime's C API as far as a bundle needs it: `native/ort_*.c`.
  *
- * Sessions and tensors are handles, addresses in native memory: each is released exactly once, and never used after. Neither
- * [OrtSession] nor [OnnxEngine] let one out. All functions throw [OrtException] but where they say nothing can fail.
+ * Sessions and tensors are handles, addresses in native memory: each is released exactly once, and never used after. All
+ * functions throw [OrtException] but those of which it is said that they cannot fail.
  */
 internal object OrtNative {
     /** Element types: `ONNXTensorElementDataType`. */

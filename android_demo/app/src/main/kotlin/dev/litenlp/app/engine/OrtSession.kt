@@ -1,16 +1,16 @@
 package dev.litenlp.app.engine
 
+import dev.litenlp.core.engine.OnnxGraph
 import dev.litenlp.core.engine.OnnxNames
 import java.io.File
 
 /** A graph in ONNX Runtime, with the names of its inputs and outputs. One thread at a time. */
-internal class OrtSession(graph: File, threads: Int) : AutoCloseable {
+internal class OrtSession(graph: File, threads: Int) : OnnxGraph<Long> {
     private var handle = OrtNative.openSession(graph.path.toByteArray(Charsets.UTF_8), threads)
 
     private val inputs: List<String>
 
-    /** The inputs that the graph's optimizer has left, and the outputs. */
-    val names: OnnxNames.Graph
+    override val names: OnnxNames.Graph
 
     init {
         try {
@@ -22,15 +22,9 @@ internal class OrtSession(graph: File, threads: Int) : AutoCloseable {
         }
     }
 
-    /**
-     * Runs the graph.
-     *
-     * @param tensors Handles by name, of all inputs at least; they stay the caller's.
-     * @return A handle for each of the outputs, the caller's from now on.
-     */
-    fun run(tensors: Map<String, Long>): LongArray {
+    override fun run(tensors: Map<String, Long>): List<Long> {
         check(handle != 0L) { "session: closed" }
-        return OrtNative.run(handle, LongArray(inputs.size) { tensors.getValue(inputs[it]) })
+        return OrtNative.run(handle, LongArray(inputs.size) { tensors.getValue(inputs[it]) }).asList()
     }
 
     override fun close() {

@@ -9,7 +9,7 @@ import org.pytorch.executorch.EValue
 import org.pytorch.executorch.Tensor
 
 /**
- * Makes ExecuTorch's Java classes take and give bool tensors, of which they know the name only.
+ * Enables bool tensors in ExecuTorch's Java classes, which only name the type.
  *
  * The native side knows them, by a number that is in [DType.BOOL]; no Java class of a tensor has that type. Nothing here uses
  * unsigned bytes, so their type gets the number: a tensor of unsigned bytes is one of bools from then on, in the whole process.
@@ -49,13 +49,13 @@ internal class RowBuffer(private val type: ElementType, private val rowShape: Li
         return ByteBuffer.allocateDirect(rowBytes.toInt() * rows).order(ByteOrder.nativeOrder())
     }
 
-    /** Makes it have [rows] rows, of any content. */
+    /** Resizes to [rows] rows of undefined content. */
     fun resize(rows: Int) {
         if (rows * rowBytes > bytes.capacity()) bytes = allocate(rows)
         this.rows = rows
     }
 
-    /** Has memory ready for [gather] with [rows] rows. */
+    /** Allocates memory for [gather] with [rows] rows. */
     fun reserve(rows: Int) {
         if (rows * rowBytes > (spare?.capacity() ?: -1)) spare = allocate(rows)
     }
@@ -77,7 +77,7 @@ internal class RowBuffer(private val type: ElementType, private val rowShape: Li
         return all.slice().order(ByteOrder.nativeOrder())
     }
 
-    /** Some of the rows as ExecuTorch takes them; good until the next [gather] or [resize]. */
+    /** A range of rows as a tensor of ExecuTorch; valid until the next [gather] or [resize]. */
     fun view(part: IntRange) = View(slice(part), longArrayOf(part.count().toLong(), *LongArray(rowShape.size) { rowShape[it].toLong() }))
 
     /** @property value The rows, to be passed to a method. */
@@ -136,7 +136,7 @@ internal class LogitsBuffer(private val vocabSize: Int) {
     var values = FloatArray(0)
         private set
 
-    /** Makes place for [rows] rows. */
+    /** Resizes to [rows] rows. */
     fun resize(rows: Int) {
         if (values.size != rows * vocabSize) values = FloatArray(rows * vocabSize)
     }

@@ -5,6 +5,7 @@ import dev.litenlp.app.problem
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.InstalledBundle
+import dev.litenlp.core.bundle.RuntimeKind
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.engine.EngineFactory
 import dev.litenlp.core.search.Translator
@@ -33,17 +34,11 @@ class EngineHost(private val factories: List<EngineFactory>, private val log: Ev
     fun failures(bundle: InstalledBundle): Map<String, LiteNlpException> =
         runtimes.mapNotNull { name -> failed[bundle.directory.name to name]?.let { name to it } }.toMap()
 
-    /** Lets runtimes that failed be tried again. */
+    /** Allows failed runtimes to be tried again. */
     fun forgetFailures() = failed.clear()
 
     /** Runtimes that a bundle has graphs for, the preferred one first. */
-    fun runtimesOf(bundle: InstalledBundle): List<String> = runtimes.filter { runtime ->
-        when (runtime) {
-            "onnx" -> bundle.manifest.onnx != null
-            "executorch" -> bundle.manifest.executorch != null
-            else -> true
-        }
-    }
+    fun runtimesOf(bundle: InstalledBundle): List<String> = runtimes.filter { RuntimeKind.of(it)?.files(bundle.manifest) != null }
 
     /**
      * The engine of a bundle in one runtime, loaded if it is not.

@@ -8,7 +8,7 @@ import java.io.File
 import java.io.IOException
 
 /**
- * What the translate screen shows, kept while screens are made anew, and in a file for the case that the process ends.
+ * State of the translate screen: it outlives the screens, and in a file also the process.
  *
  * The file rather than the saved state of the activity: that goes through the system and has no place for long texts.
  * All members are for the main thread.
@@ -24,7 +24,7 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
     var job: TranslationJob? = null
         private set
 
-    /** What was translated before this process began; shown until there is a [job]. */
+    /** The last translation of an earlier process; shown until there is a [job]. */
     var earlierOutput = ""
         private set
 
@@ -45,7 +45,7 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
     /** Why a text was replaced. */
     enum class Reason { SHARED, PASTED, CLEARED, FROM_HISTORY }
 
-    /** What was there before a replacement, for taking it back. */
+    /** State before a replacement, to undo it. */
     class Replaced(val reason: Reason, internal val input: String, internal val output: String)
 
     /** The last replacement, until it is taken back, dismissed or translated over; null if there was no text to lose. */
@@ -62,13 +62,13 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
         put(text, translation)
     }
 
-    /** Takes [replaced] back. */
+    /** Undoes the replacement in [replaced]. */
     fun undo() {
         replaced?.let { put(it.input, it.output) }
         replaced = null
     }
 
-    /** Lets [replaced] go. */
+    /** Discards [replaced]. */
     fun dismissReplaced() {
         replaced = null
     }
@@ -99,7 +99,7 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
         }
     }
 
-    /** Takes up what [save] wrote in an earlier process. */
+    /** Restores the state that [save] wrote in an earlier process. */
     fun restore() {
         try {
             if (!file.baseFile.exists()) return

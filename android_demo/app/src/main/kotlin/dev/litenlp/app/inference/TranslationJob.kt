@@ -11,7 +11,7 @@ import dev.litenlp.core.search.Translation
 import dev.litenlp.core.search.TranslationListener
 import java.util.concurrent.atomic.AtomicReference
 
-/** How a [TranslationJob] ended. */
+/** Result of a [TranslationJob]. */
 sealed class Outcome {
     /**
      * @property runtime that made it
@@ -55,7 +55,7 @@ class TranslationJob(private val services: Services, val text: String) {
     var stage = Stage.WAITING
         private set
 
-    /** As much of the translation as there is. */
+    /** The translation so far. */
     var partial = ""
         private set
 

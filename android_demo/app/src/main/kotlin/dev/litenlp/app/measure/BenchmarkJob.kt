@@ -25,7 +25,7 @@ import java.util.concurrent.atomic.AtomicReference
 /** @property failures runtimes that could not be measured, or not with all counts of threads */
 class BenchmarkResult(val report: MeasuredReport, val failures: List<Failure>)
 
-/** How far a benchmark is: [done] of [total] sentences, and what is measured now. */
+/** Progress of a benchmark: [done] of [total] sentences, and the runtime and threads under way. */
 data class BenchmarkProgress(val done: Int, val total: Int, val runtime: String, val threads: Int)
 
 /** Measures a model as a [BenchmarkRequest] says; other engines are closed for it. */

@@ -1,7 +1,7 @@
 package dev.litenlp.app.measure
 
 /**
- * What a benchmark is to measure.
+ * Parameters of a benchmark.
  *
  * @property runtimes names, null for all that the model has graphs for
  * @property threads counts to sweep

@@ -9,7 +9,7 @@ import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.search.Translation
 import dev.litenlp.core.search.TranslationListener
 
-/** What one runtime made of the text. */
+/** Output or failure of one runtime. */
 sealed class Side {
     abstract val runtime: String
 
@@ -30,7 +30,7 @@ sealed class Side {
  * @property difference where the first two translations part; null if their tokens are the same or there are not two
  */
 class Comparison(val text: String, val threads: Int, val beamSize: Int, val sides: List<Side>, val difference: Difference?) {
-    /** Those that translated. */
+    /** The runtimes' outputs without the failures. */
     val made: List<Side.Made> get() = sides.filterIsInstance<Side.Made>()
 }
 

@@ -9,7 +9,7 @@ import java.io.File
 import java.io.IOException
 
 /**
- * What was measured in this process, and the last benchmark's report also of the ones before. All members are for the main
+ * Results of this process's measurements; the last benchmark's report is kept across processes. All members are for the main
  * thread.
  *
  * @param file keeps the report

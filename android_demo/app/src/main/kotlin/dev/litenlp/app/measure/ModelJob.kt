@@ -8,7 +8,7 @@ import dev.litenlp.app.problem
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 
-/** How a [ModelJob] ended. */
+/** Result of a [ModelJob]. */
 sealed class Ending<out T> {
     class Done<T>(val value: T) : Ending<T>()
 

@@ -7,7 +7,7 @@ import dev.litenlp.core.search.Translator
 import dev.litenlp.core.tokenizer.Tokenizer
 
 /**
- * What a text that is not translated yet will take, if its translation has as many tokens as it has itself.
+ * Expected work of a text not yet translated, for a translation of as many tokens as the text.
  *
  * @property sourceTokens end marks not counted
  * @property macs Mult-Adds that the graphs will execute

@@ -60,11 +60,11 @@ class ModelStore(
     var isPreparing = true
         private set
 
-    /** What is being installed. */
+    /** The installation under way. */
     var installing: Installing? = null
         private set
 
-    /** What went wrong last, until it is dismissed or something else begins. */
+    /** The last failure, until it is dismissed or another task begins. */
     var failure: ModelFailure? = null
         private set
 

@@ -26,7 +26,7 @@ object NewerApi {
         if (Build.VERSION.SDK_INT >= 28) Api28.setPaneTitle(view, title)
     }
 
-    /** Takes the system's back gesture, until the returned function is called; null where `onBackPressed` is called instead. */
+    /** Handles the system's back gesture, until the returned function is called; null where `onBackPressed` is called instead. */
     fun takeBack(activity: Activity, onBack: () -> Unit): (() -> Unit)? =
         if (Build.VERSION.SDK_INT >= 33) Api33.takeBack(activity, onBack) else null
 

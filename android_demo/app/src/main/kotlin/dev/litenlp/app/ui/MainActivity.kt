@@ -187,7 +187,7 @@ class MainActivity : Activity() {
         if (isRail) content.setPadding(0, 0, 0, below)
     }
 
-    /** Takes over a text that another app shares; not again when the window comes back from the list of recent apps. */
+    /** Accepts a text that another app shares; not again when the window comes back from the list of recent apps. */
     private fun acceptText(intent: Intent): Boolean {
         val isOld = intent.flags and Intent.FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY != 0
         if (intent.action != Intent.ACTION_SEND || isOld) return false

@@ -12,7 +12,7 @@ import dev.litenlp.app.ui.models.ModelsScreen
 import dev.litenlp.app.ui.settings.SettingsScreen
 import dev.litenlp.app.ui.translate.TranslateScreen
 
-/** Where a screen is reached from: the bar that is always there, the menu of the toolbar, or another screen alone. */
+/** Entry to a screen: the navigation bar, the toolbar's menu, or another screen alone. */
 enum class Place { NAVIGATION, OVERFLOW, INNER }
 
 /**

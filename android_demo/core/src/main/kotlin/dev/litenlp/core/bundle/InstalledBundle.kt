@@ -113,6 +113,6 @@ internal fun expectSha256(what: String, expected: String, found: String) {
 
 internal fun sha256Of(content: ByteArray): String = hex(MessageDigest.getInstance("SHA-256").apply { update(content) })
 
-/** What [digest] has come to, in lower-case hexadecimal. */
+/** Value of [digest] in lower-case hexadecimal. */
 internal fun hex(digest: MessageDigest): String =
     digest.digest().joinToString("") { "%02x".format(Locale.ROOT, it) }

@@ -3,7 +3,7 @@ package dev.litenlp.core.bundle
 import org.json.JSONObject
 
 /**
- * `manifest.json`: what a bundle holds, how its graphs are called, and where it came from. `docs/export.md` describes it.
+ * `manifest.json`: contents of a bundle, interface of its graphs, and provenance. `docs/export.md` describes it.
  *
  * A manifest that [parse] accepts is sound in its structure; the files that it lists have yet to be checked.
  *
@@ -20,7 +20,7 @@ import org.json.JSONObject
  * @property graphs Work of each runtime's graphs as polynomials of the lengths; empty if not recorded.
  * @property scores The model's quality by name of the test set; empty if unknown.
  * @property files Every member of the archive but the manifest.
- * @property packed What a compact bundle describes instead of storing it; null in a plain one.
+ * @property packed Members that a compact bundle describes instead of storing; null in a plain one.
  */
 class Manifest internal constructor(
     val schemaVersion: Int,
@@ -95,7 +95,7 @@ data class Vocabulary(val srcSize: Int, val tgtSize: Int, val padId: Int, val bo
 data class Bounds(val source: Int, val capacity: Int, val executorchBatch: Int)
 
 /**
- * How the model's configuration wants output searched for.
+ * Search options of the model's configuration.
  *
  * @property lengthPenalty Exponent of the length penalty of beam search.
  * @property noRepeatNgram No run of so many tokens occurs twice in an output; 0 allows all.
@@ -136,7 +136,7 @@ enum class ElementType(internal val key: String) {
     BOOL("bool"),
 }
 
-/** Where the first value of a state tensor comes from; [key] as the manifest names it. */
+/** Initial value of a state tensor; [key] as the manifest names it. */
 enum class Origin(internal val key: String) {
     /** All zeros. */
     ZEROS("zeros"),

@@ -168,7 +168,7 @@ private fun memberName(name: String): String {
 
 private fun checkMembers(manifest: Manifest) {
     val wanted = listOf(Manifest.TOKENIZER_FILE, Manifest.CONFIG_FILE) +
-        listOfNotNull(manifest.onnx?.encode, manifest.onnx?.decodeStep, manifest.onnx?.weights, manifest.executorch?.program)
+        RuntimeKind.values().flatMap { it.files(manifest).orEmpty() }
     val missing = wanted.filter { it !in manifest.plainFiles } +
         manifest.packed?.ingredients.orEmpty().filter { it !in manifest.files }
     if (missing.isNotEmpty()) {

@@ -9,7 +9,7 @@ import java.util.zip.DataFormatException
 import java.util.zip.Inflater
 
 /**
- * Makes members of a compact bundle, one block at a time: beside the container only one decoded tensor is in memory.
+ * Reconstructs members of a compact bundle block by block: beside the container only one decoded tensor is in memory.
  *
  * @param container Tensors that the parts name.
  */
@@ -18,7 +18,7 @@ internal class MemberMaker(private val container: Container) {
     private val residual = ByteArray(BLOCK_BYTES)
 
     /**
-     * Makes a member.
+     * Reconstructs a member.
      *
      * @param name Of the member, for messages.
      * @param source The file that [PackedMember.residual] names.
@@ -41,7 +41,7 @@ internal class MemberMaker(private val container: Container) {
         }
     }
 
-    /** That parts follow one another within the member bounds the work by the member's size. */
+    /** Checks that parts follow one another within the member, which bounds the work by the member's size. */
     private fun checkParts(name: String, member: PackedMember) {
         var end = 0L
         for ((number, part) in member.parts.withIndex()) {

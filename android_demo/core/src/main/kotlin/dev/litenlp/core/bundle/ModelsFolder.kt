@@ -41,7 +41,7 @@ internal class ModelsFolder(private val directory: File, val openFile: (File) ->
     }
 
     /**
-     * Gives an unpacked bundle its place, atomically and so that it survives a loss of power.
+     * Moves an unpacked bundle to its place, atomically and durably.
      *
      * @return Whether it could be done; if not, there is something in that place already.
      */
@@ -58,7 +58,7 @@ internal class ModelsFolder(private val directory: File, val openFile: (File) ->
         return true
     }
 
-    /** Takes a bundle's folder away at once, then deletes its files. */
+    /** Removes a bundle's folder atomically, then deletes its files. */
     fun remove(bundleFolder: File) {
         val removed = File(directory, REMOVED_PREFIX + UUID.randomUUID())
         if (!bundleFolder.exists()) return

@@ -17,7 +17,7 @@ class Packed internal constructor(val container: String, val members: Map<String
 }
 
 /**
- * How one member is made: a prediction, XOR a residual.
+ * Recipe of one member: a prediction, XOR a residual.
  *
  * @property entry Size and hash of the member.
  * @property residual File with a zlib stream of as many bytes.

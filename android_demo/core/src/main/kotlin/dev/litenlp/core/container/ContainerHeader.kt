@@ -7,7 +7,7 @@ import dev.litenlp.core.Problem
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** What files and tensors have in common: a section of [length] bytes with the checksum [crc32]. */
+/** A section of [length] bytes with the checksum [crc32]: a file or a tensor. */
 internal interface SectionEntry {
     val name: String
     val length: Long

@@ -35,7 +35,7 @@ internal fun decodeKmeansRans(payload: Payload, size: Int): FloatArray {
     return RansTable(codebook.centroids, frequencies, scaleBits).decode(payload.bytes, words, words + end, states, size)
 }
 
-/** What each of the 2^[scaleBits] slots means. */
+/** Table of the 2^[scaleBits] slots: symbol, frequency and offset of each. */
 private class RansTable(centroids: FloatArray, frequencies: LongArray, private val scaleBits: Int) {
     /** Frequency of the slot's symbol in the upper half, slot minus cumulative frequency in the lower. */
     private val steps = IntArray(1 shl scaleBits)

@@ -61,7 +61,7 @@ class Tensor internal constructor(
     }
 }
 
-/** How the weights of a tensor lie in a container; [key] as the header names it. */
+/** Encoding of a tensor's weights; [key] as the header names it. */
 internal enum class Encoding(val key: String) {
     FP32("fp32"),
     FP16("fp16"),
@@ -76,7 +76,7 @@ internal class Payload(val bytes: ByteArray, private var at: Int, private val en
     /** Bytes not yet taken. */
     val rest: Int get() = end - at
 
-    /** Takes [size] bytes and returns where they start. */
+    /** Consumes [size] bytes and returns their start. */
     fun take(size: Long, what: String): Int {
         if (size > rest) throw altered("expected $size bytes of $what, found $rest")
         val start = at
@@ -84,10 +84,10 @@ internal class Payload(val bytes: ByteArray, private var at: Int, private val en
         return start
     }
 
-    /** Takes one byte, 0 to 255. */
+    /** Consumes one byte, 0 to 255. */
     fun byte(what: String): Int = bytes[take(1, what)].toInt() and 0xFF
 
-    /** Takes all that is left, which must be [expected] bytes, and returns where it starts. */
+    /** Consumes the rest, which must be [expected] bytes, and returns its start. */
     fun takeRest(expected: Long): Int {
         if (expected != rest.toLong()) {
             throw altered("expected $expected bytes, found $rest")

@@ -6,7 +6,7 @@ import java.util.Collections
 import java.util.IdentityHashMap
 
 /**
- * What all engines of bundles have in common: the bounds, and the decodings, which close with the engine.
+ * Base class of engines: checks the bounds, and closes the decodings with the engine.
  *
  * @property manifest Of the bundle.
  */
@@ -41,7 +41,7 @@ abstract class BundleEngine(protected val manifest: Manifest) : Engine {
 }
 
 /**
- * What all decodings of bundles have in common: the rows and steps, and which tensors a reordering moves.
+ * Base class of decodings: tracks rows and steps, and chooses the tensors that a reordering moves.
  *
  * @property manifest Of the bundle.
  * @param rows Sentences.

@@ -9,7 +9,7 @@ import dev.litenlp.core.bundle.InstalledBundle
  * throws [IllegalStateException]; closing again is harmless. Closing an engine closes the decodings it has started.
  */
 interface Engine : AutoCloseable {
-    /** Which runtime this is: `onnx` or `executorch`. */
+    /** The runtime's [dev.litenlp.core.bundle.RuntimeKind.key]. */
     val runtime: String
 
     /** The runtime's own version, as it reports it. */

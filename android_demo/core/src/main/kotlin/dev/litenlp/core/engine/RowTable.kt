@@ -1,6 +1,6 @@
 package dev.litenlp.core.engine
 
-/** What a reordering of rows does to the tensors of a state. */
+/** Kinds of reordering, by the state tensors that move. */
 internal enum class Reordering {
     /** Every row stays what it is. */
     NOTHING,
@@ -39,7 +39,7 @@ internal class RowTable(sentences: Int, private val capacity: Int) {
     }
 
     /**
-     * Says what a reordering comes to; [commit] carries it out.
+     * Classifies a reordering; [commit] carries it out.
      *
      * @throws IllegalArgumentException If a row is not among the present ones, or there is none.
      */

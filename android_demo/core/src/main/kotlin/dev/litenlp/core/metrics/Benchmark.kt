@@ -11,13 +11,13 @@ import dev.litenlp.core.search.search
 import java.security.MessageDigest
 import java.util.Locale
 
-/** Tells how much memory the process uses. */
+/** Probe of the process's memory. */
 fun interface MemoryProbe {
     /** Bytes in physical memory now; 0 if the system does not tell. */
     fun residentBytes(): Long
 }
 
-/** Tells whether the device throttles. */
+/** Probe of the device's thermal state. */
 fun interface ThermalProbe {
     /** The state as the platform names it, `none` where nothing is throttled. */
     fun status(): String
@@ -33,7 +33,7 @@ interface BenchmarkListener {
 }
 
 /**
- * What to measure.
+ * Parameters of a benchmark.
  *
  * @property sources Token ids of the sentences, without special ones; translated one at a time.
  * @property threads Thread counts to sweep.
@@ -59,7 +59,7 @@ class BenchmarkPlan(
 /** A runtime that could not be measured, and why; [threads] is the count at which it failed. */
 class BenchmarkFailure(val runtime: String, val threads: Int, val error: LiteNlpException)
 
-/** What a benchmark found; a runtime that fails has no rows from that thread count on. */
+/** Results of a benchmark; a runtime that fails has no rows from that thread count on. */
 class BenchmarkOutcome(val rows: List<BenchmarkRow>, val failures: List<BenchmarkFailure>)
 
 /**

@@ -7,7 +7,7 @@ import org.json.JSONArray
 import org.json.JSONObject
 
 /**
- * Where a benchmark ran.
+ * Device of a benchmark.
  *
  * @property kind `phone`, `board` or `host`.
  * @property name Of the device, as its maker calls it.
@@ -67,7 +67,7 @@ data class BenchmarkRow(
 )
 
 /**
- * What was measured.
+ * Model of a benchmark.
  *
  * @property manifestSha256 Of the bundle's manifest, in lower-case hexadecimal: equal for the same model and files.
  * @property sizeBytes Of the bundle.

@@ -1,10 +1,11 @@
 package dev.litenlp.core.metrics
 
 import dev.litenlp.core.bundle.Manifest
+import dev.litenlp.core.bundle.RuntimeKind
 import org.json.JSONObject
 
 /**
- * What a bundle costs, held against the mobile setting of Lite Transformer (Wu et al. 2020, section 5.1), and how good it is.
+ * Cost of a bundle against the mobile setting of Lite Transformer (Wu et al. 2020, section 5.1), and its scores.
  *
  * Figures that the manifest does not record are null.
  */
@@ -79,11 +80,8 @@ class BudgetCard(private val manifest: Manifest) {
     }
 
     /** Bytes of the files that [runtime] loads; null if the bundle has none for it. */
-    fun graphBytes(runtime: String): Long? = when (runtime) {
-        "onnx" -> manifest.onnx?.let { listOf(it.encode, it.decodeStep, it.weights) }
-        "executorch" -> manifest.executorch?.let { listOf(it.program) }
-        else -> null
-    }?.sumOf { manifest.plainFiles.getValue(it).sizeBytes }
+    fun graphBytes(runtime: String): Long? =
+        RuntimeKind.of(runtime)?.files(manifest)?.sumOf { manifest.plainFiles.getValue(it).sizeBytes }
 
     /** Mult-Adds that the graphs for [runtime] execute at the lengths of [macs]: more than it by the slots that are empty. */
     fun graphMacs(runtime: String): Long? {

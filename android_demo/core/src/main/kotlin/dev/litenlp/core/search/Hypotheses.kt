@@ -6,7 +6,7 @@ import kotlin.math.ln
 import kotlin.math.pow
 
 /**
- * What a log-probability is divided by: `((5 + length) / 6) ^ alpha` (GNMT, Wu et al. 2016, equation 14).
+ * Length penalty, the divisor of a log-probability: `((5 + length) / 6) ^ alpha` (GNMT, Wu et al. 2016, equation 14).
  *
  * @param length Tokens of the hypothesis, the end mark included.
  * @param alpha 0 for none; larger values favour longer hypotheses.
@@ -23,7 +23,7 @@ internal class BlockedTokens(vocabSize: Int, private val size: Int) {
     private val stamps = IntArray(if (size > 0) vocabSize else 0)
     private var stamp = 0
 
-    /** Takes the [length] tokens of [history] from [offset] on as the hypothesis. */
+    /** Sets the hypothesis to [length] tokens of [history] from [offset] on. */
     fun read(history: IntArray, offset: Int, length: Int) {
         if (size == 0) return
         stamp++

@@ -154,7 +154,7 @@ private class SearchRun(private val options: SearchOptions, private val limits: 
         return bestScores[sentence] >= candidates.score(0) / lengthPenalty(limits[sentence], options.lengthPenalty)
     }
 
-    /** What [SearchListener.onStep] is told. */
+    /** Argument of [SearchListener.onStep]. */
     fun leader(): IntArray =
         if (sentences.isNotEmpty() && sentences[0] == 0) live.tokens.copyOf(step) else bestTokens[0].copyOf()
 

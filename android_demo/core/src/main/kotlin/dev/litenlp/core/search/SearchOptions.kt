@@ -5,18 +5,18 @@ object SpecialTokens {
     /** Fills up short sources. */
     const val PAD = 0
 
-    /** What a decoding starts with. */
+    /** Begins a decoding. */
     const val BOS = 1
 
     /** Ends a source and a translation. */
     const val EOS = 2
 
-    /** How many there are. */
+    /** Number of special tokens. */
     const val COUNT = 3
 }
 
 /**
- * How to search.
+ * Options of the search.
  *
  * A sentence of n source tokens gets `(maxLengthRatio * n).toInt() + maxLengthExtra` steps, but at most [maxSteps]; the end
  * mark takes one, and is forced in the last. An output of fewer than [minLength] tokens does not end unless its steps are used

@@ -1,6 +1,6 @@
 package dev.litenlp.core.search
 
-/** What to do with a line that is too long for the model: translate it in pieces, or its beginning alone. */
+/** Treatment of a line that is too long for the model: translate it in pieces, or its beginning alone. */
 enum class LongInput { SPLIT, TRUNCATE }
 
 /** Watches a translation; called on the thread that translates. */
@@ -17,7 +17,7 @@ interface TranslationListener {
     fun isCancelled(): Boolean
 }
 
-/** Something about one line of the text that its reader should know. */
+/** Notice about one line of the text. */
 sealed class Notice {
     /** Number of the line in the text, from 1. */
     abstract val line: Int

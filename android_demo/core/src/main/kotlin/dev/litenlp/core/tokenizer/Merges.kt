@@ -1,7 +1,7 @@
 package dev.litenlp.core.tokenizer
 
 /**
- * Which pairs of tokens are merged, in which order, and into what.
+ * The merges of byte-pair encoding: pairs of tokens, their order and results.
  *
  * A hash table of primitive values: a boxed map of some thousand pairs is slow to build and to ask on a phone.
  *
@@ -108,7 +108,7 @@ internal class LongHeap(capacity: Int) {
         values[place] = value
     }
 
-    /** Takes the least number out; there must be one. */
+    /** Removes the least number; there must be one. */
     fun removeLeast(): Long {
         val least = values[0]
         val value = values[--size]

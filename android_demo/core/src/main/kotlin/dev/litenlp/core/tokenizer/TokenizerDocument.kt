@@ -11,7 +11,7 @@ import org.json.JSONException
 import org.json.JSONObject
 
 /**
- * What a `tokenizer.json` says, checked to be a tokenizer of the kind that `lite_nlp/data/tokenizer.py` trains.
+ * Contents of a `tokenizer.json`, checked to be a tokenizer of the kind that this project trains.
  *
  * @property tokens Spelling of each token in the byte-level alphabet, by id.
  * @property byteTokens Id of the token of each byte.

@@ -3,9 +3,9 @@ package dev.litenlp.core.metrics
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** Holds JSON against a schema, as far as the schemas of this project go; a keyword that it does not know is an error. */
+/** Validates JSON against a schema, as far as the schemas of this project go; a keyword that it does not know is an error. */
 class JsonSchema(private val root: JSONObject) {
-    /** What is wrong with [value], one line per fault. */
+    /** Faults of [value], a line for each. */
     fun faults(value: Any): List<String> = faults(value, root, "report")
 
     private fun faults(value: Any, schema: JSONObject, path: String): List<String> {

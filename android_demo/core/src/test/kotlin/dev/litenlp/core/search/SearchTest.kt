@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.params.ParameterizedTest
 import org.junit.jupiter.params.provider.ValueSource
 
-/** What the search does on models whose answer is known by hand, and what holds for any model. */
+/** Search on models with results known by hand, and properties that hold for any model. */
 class SearchTest {
     private fun source(vararg tokens: Int) = listOf(tokens)
 

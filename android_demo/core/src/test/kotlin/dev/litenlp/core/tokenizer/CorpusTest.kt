@@ -14,7 +14,7 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty
 
 /**
- * Every line of whole corpora gives the ids that Python gives (`android_demo/tools/corpus_digests.py`), and comes back.
+ * Every line of whole corpora gives the ids that Python gives (`android_demo/tools/golden/corpus_digests.py`), and comes back.
  *
  * Runs where the system property `litenlp.corpora` names the folder of the corpora; `litenlp.corpora.digests` may name another
  * file of digests than that of the corpora which the project is measured on.

@@ -4,7 +4,7 @@ import java.util.zip.GZIPInputStream
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** What the Python package makes of chosen inputs: see the README of `resources/golden`. */
+/** Outputs of the Python package for chosen inputs: see the README of `resources/golden`. */
 internal object GoldenVectors {
     val TOKENIZERS = listOf("shipped", "plain", "lower", "nfc", "nfkc-lower")
 
@@ -20,7 +20,7 @@ internal object GoldenVectors {
 
     fun integers(json: JSONArray): IntArray = IntArray(json.length()) { json.getInt(it) }
 
-    /** How a test names a text: with every character readable. */
+    /** Name of a text in test reports, with every character readable. */
     fun show(text: String): String {
         val start = text.take(60).map { if (it in ' '..'~') "$it" else "\\u%04x".format(it.code) }.joinToString("")
         return "\"$start\" of ${text.length}"

@@ -8,7 +8,7 @@ import dev.litenlp.app.Services
 import dev.litenlp.app.ui.Screen
 import dev.litenlp.app.ui.Screens
 
-/** What this app is, what is not known of it, and whose work is in it. */
+/** Description of the app, its limits, and its components with their authors. */
 class AboutScreen : Screen(R.layout.about) {
     override fun onCreated(saved: Bundle?) {
         find<TextView>(R.id.about_version).text = context.getString(R.string.about_version, Services.versionName(context))

@@ -95,7 +95,7 @@ class BenchmarkView(private val view: View) {
     private fun text(id: Int): TextView = view.findViewById(id)
 }
 
-/** What a benchmark does now. */
+/** Progress line of a benchmark. */
 internal fun benchmarkStatus(context: Context, job: BenchmarkJob): String {
     val progress = job.progress ?: return context.getString(R.string.benchmark_waiting)
     return context.getString(

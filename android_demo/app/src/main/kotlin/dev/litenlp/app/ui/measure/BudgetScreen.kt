@@ -19,7 +19,7 @@ import dev.litenlp.core.metrics.BudgetCard
 import dev.litenlp.core.metrics.GraphWork
 import kotlin.math.roundToInt
 
-/** What the model costs and how good it is, against the limits; what the last text took. */
+/** Cost and quality of the model against the limits, and the cost of the last text. */
 class BudgetScreen : Screen(R.layout.budget) {
     private val draw: () -> Unit = ::drawAll
 

@@ -5,7 +5,7 @@ import dev.litenlp.app.R
 import dev.litenlp.app.Sentences
 import dev.litenlp.app.models.Model
 
-/** What the manifest of a model says, as labels and values in the language of the app. */
+/** Contents of a model's manifest as labels and values in the language of the app. */
 object ModelDetails {
     /** @param runtimes those of this build that the model has graphs for */
     fun of(context: Context, model: Model, runtimes: List<String>): List<Pair<String, String>> {

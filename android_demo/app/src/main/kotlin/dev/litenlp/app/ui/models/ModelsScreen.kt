@@ -18,7 +18,7 @@ import dev.litenlp.app.ui.InstallCard
 import dev.litenlp.app.ui.Screen
 import java.io.FileNotFoundException
 
-/** The models: which there are, which one translates, importing and removing. */
+/** The installed models: selection, import and removal. */
 class ModelsScreen : Screen(R.layout.models) {
     private lateinit var installCard: InstallCard
     private val draw: () -> Unit = ::drawAll

@@ -12,7 +12,7 @@ import dev.litenlp.app.R
 import dev.litenlp.app.Sentences
 import dev.litenlp.app.ui.Screen
 
-/** What a person may choose; every change counts from the next translation on. */
+/** The settings; a change applies from the next translation on. */
 class SettingsScreen : Screen(R.layout.settings) {
     override fun onCreated(saved: Bundle?) {
         showRuntimes()

@@ -7,7 +7,7 @@ import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.inference.TranslationJob
 import dev.litenlp.core.search.Notice
 
-/** What is said about a translation, for the translate screen and the window over other apps. */
+/** Messages about a translation, for the translate screen and the window over other apps. */
 object Outcomes {
     /** The line below the translation: what it waits for, or what made it and how fast. */
     fun status(context: Context, job: TranslationJob): String = when (job.stage) {

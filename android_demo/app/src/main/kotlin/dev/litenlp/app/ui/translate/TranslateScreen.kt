@@ -25,7 +25,7 @@ import dev.litenlp.app.ui.Screens
 import dev.litenlp.app.ui.history.HistoryRow
 import java.util.Locale
 
-/** Text in, translation out. All that must not be lost is in the [TranslateSession]; this draws it. */
+/** The translate screen. Its state is in the [TranslateSession]. */
 class TranslateScreen : Screen(R.layout.translate) {
     private val session: TranslateSession get() = services.translate
     private lateinit var input: InputField
@@ -240,7 +240,7 @@ class TranslateScreen : Screen(R.layout.translate) {
         drawFailure(outcome as? Outcome.Failed)
     }
 
-    /** While it grows, text is put to what is there: a selection stays and less is laid out anew. */
+    /** Appends to a growing text instead of replacing it: the selection stays, and less is laid out anew. */
     private fun drawOutput(text: String, isFinished: Boolean) {
         val shown = output.text
         when {

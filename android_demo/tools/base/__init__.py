@@ -1,0 +1,1 @@
+"""Foundation of the build: paths, processes, downloads, Debian packages, and cached steps."""
