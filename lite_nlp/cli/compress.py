@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lite_nlp.artifacts.models import LoadedModel
-    from lite_nlp.compress.ledger import StageRow, Task
+    from lite_nlp.compress.ledger import CompressionSubject, StageRow
     from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
@@ -118,7 +118,7 @@ def compress(
     import torch
 
     from lite_nlp.artifacts.models import load_model, read_config, resolve_source
-    from lite_nlp.compress.pipeline import CompressionOptions, compress_model
+    from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
 
     if threads is not None:
         torch.set_num_threads(threads)
@@ -138,10 +138,10 @@ def compress(
         max_loss=max_loss,
     )
     with atomic_directory(out_directory, force=force) as directory, ProgressBars() as report:
-        rows = compress_model(
+        rows = run_pipeline(
             loaded.model,
             out=directory,
-            task=_task(loaded, guidance, report, gate),
+            subject=_subject(loaded, guidance, report, gate),
             options=options,
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=None if no_finetune else _finetuning(loaded, guidance, finetune_steps),
@@ -183,18 +183,18 @@ def _guidance(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     return guide_by_labels(loaded, data)
 
 
-def _task(loaded: "LoadedModel", guidance: "Guidance", report: ProgressBars, gate: Gate) -> "Task":
+def _subject(loaded: "LoadedModel", guidance: "Guidance", report: ProgressBars, gate: Gate) -> "CompressionSubject":
     """The callbacks by which compression, which knows no task, reaches this one."""
     from lite_nlp.artifacts.models import load_model
     from lite_nlp.budget.closed_form.formulas import count_model
-    from lite_nlp.compress.ledger import Task
+    from lite_nlp.compress.ledger import CompressionSubject
     from lite_nlp.tasks.calibration import divergence_from
 
     def count_macs(model: Any) -> int:
         src_len, tgt_len = gate.lengths(model.config)
         return count_model(model.config, src_len=src_len, tgt_len=tgt_len).macs_paper
 
-    return Task(
+    return CompressionSubject(
         name=loaded.name,
         files=lambda model: _embedded_files(loaded, model),
         load=lambda path: load_model(str(path)).model,
@@ -233,7 +233,7 @@ def _finetuning(loaded: "LoadedModel", guidance: "Guidance", steps: int | None) 
         batches=guidance.tuning,
         loss=distillation_loss(guidance.predict, copy.deepcopy(loaded.model), guidance.label_weight),
         pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
-        shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
+        quantized=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
     )
 
 
@@ -264,7 +264,7 @@ def _print_ledger(name: str, guidance: "Guidance", directory: Path, rows: Sequen
             f"{row.ratio:.2f}x",
             f"{row.sparsity:.1%}",
             f"{row.bits_per_weight:.2f}",
-            f"{row.macs / 1e6:.1f}M",
+            f"{(row.macs or 0) / 1e6:.1f}M",
             f"{row.scores[metric.name]:.2f}",
         )
     out.print(table)
