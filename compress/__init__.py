@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from lite_nlp.compress.finetune import FinetuneOptions
-    from lite_nlp.compress.ledger import CompressionSubject, Metric, StageRow
+    from lite_nlp.compress.ledger import CompressionSubject, StageRow
     from lite_nlp.compress.lnlp.container import Container, read_container
+    from lite_nlp.compress.metric import Metric
     from lite_nlp.compress.modules import compress_module, load_compressed
     from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
     from lite_nlp.compress.quantize.protocol import QuantizedWeights, Quantizer, TrainableWeights
@@ -41,7 +42,7 @@ _HOMES: Final = {
     "Container": "lnlp.container",
     "FinetuneOptions": "finetune",
     "Finetuning": "pipeline",
-    "Metric": "ledger",
+    "Metric": "metric",
     "QuantizedWeights": "quantize.protocol",
     "Quantizer": "quantize.protocol",
     "StageRow": "ledger",

@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.compress.finetune import FinetuneOptions
-from lite_nlp.compress.ledger import CompressionSubject, Metric, StageRow
+from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
 from lite_nlp.compress.stages import FINAL_FILE
 from lite_nlp.core.errors import ModelError, OutputError

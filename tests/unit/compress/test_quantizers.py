@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lite_nlp.compress.finetune import FinetuneOptions
-from lite_nlp.compress.ledger import CompressionSubject, Metric
+from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.lnlp.encodings import ClusteredTensor, EncodedTensor, encode_kmeans
+from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
 from lite_nlp.compress.quantize import registry
 from lite_nlp.compress.quantize.protocol import Quantizer
