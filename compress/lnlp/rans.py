@@ -97,7 +97,7 @@ def quantize_frequencies(counts: IntArray, scale_bits: int) -> IntArray:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Where the lanes of several streams lie in one concatenated array, longest stream first."""
+    """The layout of the lanes of several streams in one concatenated array, longest stream first."""
 
     order: list[int]
     starts: IntArray

@@ -185,6 +185,30 @@ def test_the_module_of_the_caller_is_not_touched(cnn: nn.Module, tmp_path: Path)
     assert all(parameter.requires_grad for parameter in cnn.parameters())
 
 
+def test_recurrent_layers_are_fine_tuned_without_cudnn(lstm: nn.Module, cnn: nn.Module, tmp_path: Path) -> None:
+    # In evaluation mode cuDNN has a backward pass for convolutions but not for recurrent layers.
+    enabled: dict[str, set[bool]] = {}
+    for name, module, batches in (("lstm", lstm, _tag_batches()), ("cnn", cnn, _image_batches())):
+        seen = enabled.setdefault(name, set())
+
+        def loss(model: nn.Module, batch: Batch, seen: set[bool] = seen) -> Tensor:
+            if torch.is_grad_enabled():
+                seen.add(torch.backends.cudnn.enabled)
+            return _loss(model, batch)
+
+        compress_module(
+            module,
+            out=tmp_path / name,
+            score=lambda _: 1.0,
+            batches=batches,
+            loss=loss,
+            finetune_steps=1,
+            tolerance=0.0,
+        )
+    assert enabled == {"lstm": {False}, "cnn": {True}}
+    assert torch.backends.cudnn.enabled
+
+
 def test_evaluate_takes_the_place_of_the_loss_as_a_guide(cnn: nn.Module, tmp_path: Path) -> None:
     calls: list[bool] = []
 
