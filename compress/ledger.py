@@ -1,4 +1,4 @@
-"""The ledger: one row per stage, measured on the file that the stage wrote, read back and rebuilt."""
+"""The ledger: one row per stage, measured on the file that the stage wrote after reading it back."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,23 +12,25 @@ from torch import nn
 from lite_nlp.compress.lnlp.container import read_container, write_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
-from lite_nlp.compress.stages import model_tensors
+from lite_nlp.compress.stages import model_tensors, stage_file
 
-__all__ = ["Ledger", "StageRow", "Task"]
+__all__ = ["CompressionSubject", "Ledger", "StageRow"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """What compression must be told about a model, since it knows none.
+class CompressionSubject:
+    """The model to be compressed, as callbacks: how to store, rebuild, score and evaluate it.
+
+    ``lite_nlp.compress.modules.compress_module`` fills this in for any module.
 
     Attributes:
-        name: The model's name.
-        files: The small files that belong in a file of this model (config, tokenizer, metrics).
+        name: The name of the model, for the file and for messages.
+        files: The small files to embed in a file of this model (config, tokenizer, metrics).
         load: Rebuild the model from a container and nothing else, in evaluation mode.
-        metric: What the largest loss is held against.
+        metric: The measure of quality that ``CompressionOptions.max_loss`` limits.
         score: Quality of a model for the ledger, by metric; that of ``metric`` is among them.
-        evaluate: Loss of a model on validation text, lower is better; called hundreds of times.
-        count_macs: Mult-Adds of a model.
+        evaluate: Loss of a model on validation data, lower is better; called hundreds of times.
+        count_macs: Mult-Adds of a model; None if they are not counted.
     """
 
     name: str
@@ -37,12 +39,12 @@ class Task:
     metric: Metric
     score: Callable[[nn.Module], Mapping[str, float]]
     evaluate: Callable[[nn.Module], float]
-    count_macs: Callable[[nn.Module], int]
+    count_macs: Callable[[nn.Module], int | None]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StageRow:
-    """One stage, as measured.
+    """The figures of one stage.
 
     Attributes:
         stage: Name of the stage.
@@ -52,7 +54,7 @@ class StageRow:
         sparsity: Fraction of zeros among the weights in the file.
         bits_per_weight: Bits of the tensors (codebooks and tables included, embedded files not) per weight of the
             original model.
-        macs: Mult-Adds of the model in the file.
+        macs: Mult-Adds of the model in the file; None if they are not counted.
         scores: By metric, of the model rebuilt from the file.
         seconds: Time to make and write the file, without scoring it.
     """
@@ -63,7 +65,7 @@ class StageRow:
     ratio: float
     sparsity: float
     bits_per_weight: float
-    macs: int
+    macs: int | None
     scores: dict[str, float]
     seconds: float
 
@@ -77,39 +79,38 @@ class Ledger:
 
     Args:
         out: Directory of the files; it exists.
-        task: What to embed, how to load and score.
-        original: The uncompressed model; its weights are what bits are counted for.
+        subject: What to embed, how to load and score.
+        original: The uncompressed model; bits per weight refer to its number of weights.
     """
 
-    def __init__(self, *, out: Path, task: Task, original: nn.Module) -> None:
+    def __init__(self, *, out: Path, subject: CompressionSubject, original: nn.Module) -> None:
         self._out = out
-        self._task = task
+        self._subject = subject
         self._num_weights = model_tensors(original).num_weights
         self._started = time.perf_counter()
         self.rows: list[StageRow] = []
 
     def start_stage(self) -> None:
-        """Begin to count the seconds of the next stage; the end of a stage does so by itself."""
+        """Restart the clock of the next stage, which otherwise runs from the end of the last."""
         self._started = time.perf_counter()
 
-    def add(self, stage: str, file: str, model: nn.Module, tensors: Mapping[str, EncodedTensor]) -> StageRow:
-        """Write a stage's file, read it back, and add the row measured on what was read.
+    def add(self, stage: str, model: nn.Module, tensors: Mapping[str, EncodedTensor]) -> StageRow:
+        """Write the file of a stage, read it back, and add the row measured on what was read.
 
         Args:
             stage: Name of the stage.
-            file: Name of the file to write.
             model: The model whose tied names and embedded files go in.
             tensors: Its tensors, encoded.
 
         Raises:
             OutputError: If the system refuses the write.
         """
-        path = self._out / file
+        path = self._out / stage_file(stage)
         size_bytes = write_container(
             path,
             tensors=tensors,
             aliases=model_tensors(model).aliases,
-            files=self._task.files(model),
+            files=self._subject.files(model),
             metadata=self.metadata(stage),
         )
         seconds = time.perf_counter() - self._started
@@ -117,18 +118,18 @@ class Ledger:
         state = container.state_dict()
         elements = sum(tensor.num_elements for tensor in container.tensors.values())
         zeros = sum(state[name].size - int(np.count_nonzero(state[name])) for name in container.tensors)
-        loaded = self._task.load(path)
+        loaded = self._subject.load(path)
         row = StageRow(
             stage=stage,
-            file=file,
+            file=path.name,
             size_bytes=size_bytes,
             ratio=round((self.rows[0].size_bytes if self.rows else size_bytes) / size_bytes, 3),
             sparsity=round(zeros / elements, 4),
             bits_per_weight=round(
                 8 * sum(len(tensor.payload) for tensor in container.tensors.values()) / self._num_weights, 3
             ),
-            macs=self._task.count_macs(loaded),
-            scores=dict(self._task.score(loaded)),
+            macs=self._subject.count_macs(loaded),
+            scores=dict(self._subject.score(loaded)),
             seconds=round(seconds, 2),
         )
         self.rows.append(row)
@@ -136,16 +137,16 @@ class Ledger:
         return row
 
     def metadata(self, stage: str) -> dict[str, Any]:
-        """What the file of a stage says about itself and the stages before it."""
+        """The metadata of the file of a stage: the stage, and the ledger of those before it."""
         return {
             "kind": "model",
-            "name": self._task.name,
+            "name": self._subject.name,
             "stage": stage,
             "stages": [row.as_dict() for row in self.rows],
         }
 
     def forget_after(self, count: int) -> None:
-        """Drop the rows, and the files, after the first ``count``: they are about to be made again."""
+        """Remove the rows after the first ``count``, and their files."""
         for row in self.rows[count:]:
             (self._out / row.file).unlink(missing_ok=True)
         del self.rows[count:]

@@ -1,4 +1,4 @@
-"""The score that a compressed model is judged by. Imports no torch."""
+"""The measure of a model's quality. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ __all__ = ["Metric"]
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A score of a model.
+    """A measure of a model's quality.
 
     Attributes:
         name: Its key among the scores.
-        label: What people call it.
-        unit: Of a loss, as it stands after the number.
+        label: Its name in tables.
+        unit: The unit of a loss of quality, as written after the number.
         lower_is_better: Whether smaller scores are better.
     """
 

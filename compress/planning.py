@@ -1,4 +1,4 @@
-"""How far to compress: the sparsity and the number of centroids that bring a file to a size at the smallest loss."""
+"""Search for the sparsity and the number of levels that reach a file size at the smallest loss."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,17 +6,22 @@ from typing import Final
 
 from torch import nn
 
-from lite_nlp.compress.ledger import Ledger, Task
+from lite_nlp.compress.ledger import CompressionSubject, Ledger
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.compress.prune.allocation import MAX_SPARSITY, SensitivityCurve, allocate_sparsity
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, weights_restored
-from lite_nlp.compress.stages import cluster_parameters, entropy_coded_model, model_tensors, set_clusters
+from lite_nlp.compress.quantize.protocol import Quantizer
+from lite_nlp.compress.stages import (
+    ENTROPY_CODED,
+    entropy_coded_model,
+    model_tensors,
+    quantize_parameters,
+    set_weights,
+)
 from lite_nlp.core.errors import ModelError
 
-__all__ = ["CENTROID_LADDER", "Plan", "plan_for_size"]
+__all__ = ["Plan", "plan_for_size"]
 
-#: Numbers of centroids tried when a size must be met.
-CENTROID_LADDER: Final = (256, 64, 16, 8)
 #: Sizes are planned this much below the target: fine-tuning moves them a little.
 _MARGIN: Final = 0.995
 _ROUNDS: Final = 4
@@ -28,15 +33,15 @@ _SPARSE_SHARE: Final = 0.2
 
 @dataclass(frozen=True)
 class Plan:
-    """How far to compress.
+    """The strength of a compression.
 
     Attributes:
         sparsity: Overall fraction of zeros in the matrices, 0 to 0.95.
-        num_centroids: Size of each codebook.
+        num_levels: By matrix, the number of different values that its weights may have.
     """
 
     sparsity: float
-    num_centroids: int
+    num_levels: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -49,22 +54,24 @@ class _Trial:
 def plan_for_size(
     model: nn.Module,
     *,
-    task: Task,
+    subject: CompressionSubject,
     ledger: Ledger,
+    quantizer: Quantizer,
     parameters: Mapping[str, nn.Parameter],
     curves: Mapping[str, SensitivityCurve],
     target_bytes: int,
     on_trial: Callable[[], None] = lambda: None,
 ) -> Plan:
-    """The plan with the smallest loss among those whose file, really built, is no larger than a target.
+    """The plan with the smallest loss among those whose file, actually built, is no larger than a target.
 
-    For each number of centroids, from many to few, the smallest sufficient sparsity is searched; once fewer centroids
-    give a larger loss the search ends.
+    For each number of levels of the quantizer's ladder, from many to few, the smallest sufficient sparsity is searched;
+    once fewer levels give a larger loss the search ends.
 
     Args:
         model: Its weights are as before afterwards.
-        task: How to evaluate, and what to embed.
-        ledger: What the metadata will say.
+        subject: How to evaluate, and what to embed.
+        ledger: Source of the metadata.
+        quantizer: How matrices are quantized.
         parameters: The matrices.
         curves: From ``scan_sensitivity``.
         target_bytes: Largest size of the file.
@@ -75,30 +82,34 @@ def plan_for_size(
     """
 
     def attempt(plan: Plan) -> _Trial:
-        trial = _build(model, plan, task=task, ledger=ledger, parameters=parameters, curves=curves)
+        trial = _build(
+            model, plan, subject=subject, ledger=ledger, quantizer=quantizer, parameters=parameters, curves=curves
+        )
         on_trial()
         return trial
 
     wanted = int(target_bytes * _MARGIN)
     best: _Trial | None = None
     smallest = None
-    for num_centroids in CENTROID_LADDER:
-        found, least = _smallest_sparsity(attempt, num_centroids, wanted)
+    for size in quantizer.ladder:
+        found, least = _smallest_sparsity(attempt, dict.fromkeys(parameters, size), wanted)
         smallest = least if smallest is None else min(smallest, least)
         if found is not None and best is not None and found.loss >= best.loss:
             break
         best = found or best
     if best is None:
         raise ModelError(
-            f"{task.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file reached, with a sparsity "
-            f"of {MAX_SPARSITY} and {CENTROID_LADDER[-1]} centroids, has {smallest:,} bytes"
+            f"{subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file reached, with "
+            f"a sparsity of {MAX_SPARSITY} and {quantizer.ladder[-1]} values per matrix, has {smallest:,} bytes"
         )
     return best.plan
 
 
-def _smallest_sparsity(attempt: Callable[[Plan], _Trial], num_centroids: int, wanted: int) -> tuple[_Trial | None, int]:
+def _smallest_sparsity(
+    attempt: Callable[[Plan], _Trial], num_levels: Mapping[str, int], wanted: int
+) -> tuple[_Trial | None, int]:
     """The trial with the smallest sparsity found that is small enough, if any, and the smallest size seen."""
-    dense = attempt(Plan(0.0, num_centroids))
+    dense = attempt(Plan(0.0, num_levels))
     if dense.size_bytes <= wanted:
         return dense, dense.size_bytes
     low = dense
@@ -113,11 +124,11 @@ def _smallest_sparsity(attempt: Callable[[Plan], _Trial], num_centroids: int, wa
         # Size falls almost evenly with sparsity, so a straight line lands near the target; halving in turn with it
         # bounds the search where it does not.
         share = 0.5 if round_number % 2 else (low.size_bytes - wanted) / (low.size_bytes - end_size)
-        trial = attempt(Plan(low.plan.sparsity + gap * min(max(share, 0.05), 0.95), num_centroids))
+        trial = attempt(Plan(low.plan.sparsity + gap * min(max(share, 0.05), 0.95), num_levels))
         low, high = (low, trial) if trial.size_bytes <= wanted else (trial, high)
     if high is not None:
         return high, high.size_bytes
-    sparse = attempt(Plan(MAX_SPARSITY, num_centroids))
+    sparse = attempt(Plan(MAX_SPARSITY, num_levels))
     return (sparse if sparse.size_bytes <= wanted else None), sparse.size_bytes
 
 
@@ -125,21 +136,22 @@ def _build(
     model: nn.Module,
     plan: Plan,
     *,
-    task: Task,
+    subject: CompressionSubject,
     ledger: Ledger,
+    quantizer: Quantizer,
     parameters: Mapping[str, nn.Parameter],
     curves: Mapping[str, SensitivityCurve],
 ) -> _Trial:
     """Prune and quantize as planned, measure file and loss, and put the weights back."""
     with weights_restored(parameters):
         apply_masks(parameters, magnitude_masks(parameters, allocate_sparsity(curves, plan.sparsity)))
-        clusters = cluster_parameters(parameters, plan.num_centroids)
-        set_clusters(parameters, clusters)
+        quantized = quantize_parameters(quantizer, parameters, plan.num_levels)
+        set_weights(parameters, quantized)
         tensors = model_tensors(model)
         content = container_bytes(
-            tensors=entropy_coded_model(tensors.tensors, clusters),
+            tensors=entropy_coded_model(tensors.tensors, quantized),
             aliases=tensors.aliases,
-            files=task.files(model),
-            metadata=ledger.metadata("entropy-coded"),
+            files=subject.files(model),
+            metadata=ledger.metadata(ENTROPY_CODED),
         )
-        return _Trial(plan, len(content), task.evaluate(model))
+        return _Trial(plan, len(content), subject.evaluate(model))

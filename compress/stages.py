@@ -2,35 +2,54 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from lite_nlp.compress.lnlp.encodings import (
-    ClusteredTensor,
     EncodedTensor,
     encode_fp16,
     encode_fp32,
     encode_int64,
-    encode_kmeans,
-    encode_kmeans_rans,
     encode_pruned,
-    fp16_codebook,
 )
-from lite_nlp.compress.quantize.kmeans import assign, fit_codebook
+from lite_nlp.compress.quantize.protocol import QuantizedWeights, Quantizer
+from lite_nlp.core.errors import ModelError
 
 __all__ = [
+    "ENTROPY_CODED",
+    "FINAL_FILE",
+    "FINETUNED",
+    "FIXED_STAGES",
+    "ORIGINAL",
+    "PRUNED",
+    "STRUCTURED",
     "ModelTensors",
-    "cluster_parameters",
-    "clustered_model",
     "dense_model",
     "entropy_coded_model",
     "model_tensors",
     "pruned_model",
-    "recode_clusters",
-    "set_clusters",
+    "quantize_parameters",
+    "quantized_model",
+    "set_weights",
+    "stage_file",
 ]
+
+ORIGINAL: Final = "original"
+STRUCTURED: Final = "structured"
+PRUNED: Final = "pruned"
+FINETUNED: Final = "finetuned"
+ENTROPY_CODED: Final = "entropy-coded"
+#: The stages that are there whichever quantizer is chosen; the one between the last two bears its name.
+FIXED_STAGES: Final = (ORIGINAL, STRUCTURED, PRUNED, FINETUNED, ENTROPY_CODED)
+#: The file of the last stage, the one to keep.
+FINAL_FILE: Final = "model.lnlp"
+
+
+def stage_file(stage: str) -> str:
+    """The name of the file that a stage writes."""
+    return FINAL_FILE if stage == ENTROPY_CODED else f"{stage}.lnlp"
 
 
 @dataclass(frozen=True)
@@ -52,11 +71,18 @@ class ModelTensors:
 
 
 def model_tensors(model: nn.Module) -> ModelTensors:
-    """The tensors that a file of this model must hold; those that share their memory are one."""
+    """The tensors that a file of this model must hold; those that share their memory are one.
+
+    Raises:
+        ModelError: If the state dict holds something else than tensors of real numbers.
+    """
     tensors: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     first_names: dict[tuple[object, ...], str] = {}
     for name, tensor in model.state_dict().items():
+        if not isinstance(tensor, Tensor) or tensor.is_complex():
+            found = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
+            raise ModelError(f"{type(model).__name__}: {name}: expected a tensor of real numbers, found {found}")
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if tensor.numel() and place in first_names:
             aliases[name] = first_names[place]
@@ -67,71 +93,64 @@ def model_tensors(model: nn.Module) -> ModelTensors:
 
 
 def dense_model(tensors: Mapping[str, Tensor]) -> dict[str, EncodedTensor]:
-    """Every weight as a 32-bit float: what all other files are measured against."""
-    return {name: _encode_rest(tensor, exact=True) for name, tensor in tensors.items()}
+    """Every weight as a 32-bit float: the size that ratios are measured against."""
+    return {name: _encode_unquantized(tensor, exact=True) for name, tensor in tensors.items()}
 
 
 def pruned_model(tensors: Mapping[str, Tensor]) -> dict[str, EncodedTensor]:
     """Bitmap and 32-bit floats where that is smaller than the floats alone."""
     dense = dense_model(tensors)
     for name, tensor in tensors.items():
-        if dense[name].encoding == "fp32":
-            pruned = encode_pruned(tensor.numpy())
+        if tensor.is_floating_point():
+            pruned = encode_pruned(tensor.float().numpy())
             if len(pruned.payload) < len(dense[name].payload):
                 dense[name] = pruned
     return dense
 
 
-def clustered_model(tensors: Mapping[str, Tensor], clusters: Mapping[str, ClusteredTensor]) -> dict[str, EncodedTensor]:
-    """Codebooks and fixed-width indices for the clustered tensors, 16-bit floats for the rest."""
+def quantized_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
+    """Quantized weights with a fixed number of bits each, 16-bit floats for the other tensors."""
+    encoded = quantized.encode()
     return {
-        name: encode_kmeans(clusters[name]) if name in clusters else _encode_rest(tensor, exact=False)
+        name: encoded[name] if name in encoded else _encode_unquantized(tensor, exact=False)
         for name, tensor in tensors.items()
     }
 
 
-def entropy_coded_model(
-    tensors: Mapping[str, Tensor], clusters: Mapping[str, ClusteredTensor]
-) -> dict[str, EncodedTensor]:
-    """Entropy-coded indices where they are smaller than fixed-width ones, 16-bit floats for unclustered tensors."""
-    encoded = clustered_model(tensors, clusters)
-    for name, coded in (encode_kmeans_rans(clusters) if clusters else {}).items():
+def entropy_coded_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
+    """``quantized_model`` with entropy-coded weights wherever that is smaller."""
+    encoded = quantized_model(tensors, quantized)
+    for name, coded in quantized.encode_entropy().items():
         if len(coded.payload) < len(encoded[name].payload):
             encoded[name] = coded
     return encoded
 
 
-def cluster_parameters(parameters: Mapping[str, Tensor], num_centroids: int) -> dict[str, ClusteredTensor]:
-    """Fit one codebook for each parameter, zero among the centroids where weights are pruned.
+def quantize_parameters(
+    quantizer: Quantizer, parameters: Mapping[str, Tensor], num_levels: Mapping[str, int]
+) -> QuantizedWeights:
+    """Quantize parameters, which are left as they are.
+
+    Args:
+        quantizer: One of the registry's.
+        parameters: By name.
+        num_levels: Under the same names, the number of different values that each may have.
 
     Raises:
-        ModelError: If a weight is not finite.
+        ModelError: If the quantizer cannot quantize them.
     """
-    clusters = {}
-    for name, parameter in parameters.items():
-        values = parameter.detach().cpu().numpy()
-        codebook = np.unique(fp16_codebook(fit_codebook(values, num_centroids)))
-        clusters[name] = ClusteredTensor(codebook, assign(values, codebook))
-    return clusters
-
-
-def recode_clusters(clusters: Mapping[str, ClusteredTensor]) -> dict[str, ClusteredTensor]:
-    """The clusters with centroids as a file will hold them: rounded, ascending, and each value once."""
-    recoded = {}
-    for name, cluster in clusters.items():
-        codebook, renumbered = np.unique(fp16_codebook(cluster.codebook), return_inverse=True)
-        recoded[name] = ClusteredTensor(codebook, renumbered.astype(np.uint16)[cluster.assignments])
-    return recoded
+    weights = {name: parameter.detach().float().cpu().numpy() for name, parameter in parameters.items()}
+    return quantizer.fit(weights, num_levels)
 
 
 @torch.no_grad()
-def set_clusters(parameters: Mapping[str, Tensor], clusters: Mapping[str, ClusteredTensor]) -> None:
-    """Set every clustered parameter, in place, to the centroids of its weights."""
-    for name, cluster in clusters.items():
-        parameters[name].copy_(torch.from_numpy(cluster.values()))
+def set_weights(parameters: Mapping[str, Tensor], quantized: QuantizedWeights) -> None:
+    """Set every quantized parameter, in place, to what its stored weights stand for."""
+    for name, values in quantized.values().items():
+        parameters[name].copy_(torch.from_numpy(values))
 
 
-def _encode_rest(tensor: Tensor, *, exact: bool) -> EncodedTensor:
+def _encode_unquantized(tensor: Tensor, *, exact: bool) -> EncodedTensor:
     if not tensor.is_floating_point():
         return encode_int64(tensor.numpy())
     return encode_fp32(tensor.float().numpy()) if exact else encode_fp16(tensor.float().numpy())

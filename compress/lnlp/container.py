@@ -49,7 +49,7 @@ class Container:
     """The contents of a container.
 
     Attributes:
-        metadata: Free JSON object.
+        metadata: Any JSON object.
         files: Embedded files by name.
         tensors: Encoded tensors by name, each stored once.
         aliases: Further names of tensors (tied weights): alias to the name in ``tensors``.
@@ -157,7 +157,7 @@ def read_container(path: Path) -> Container:
 
 
 def parse_container(content: bytes) -> Container:
-    """Check and take apart the bytes of a container; ``read_container`` for bytes in memory."""
+    """Check and parse the bytes of a container; errors as for ``read_container``."""
     start = _PREAMBLE.size + _CRC.size
     if not content.startswith(MAGIC[: len(content)]):
         raise ContainerError(f"not a container: expected the first bytes {MAGIC!r}, found {content[:8]!r}")

@@ -1,10 +1,13 @@
-"""Encodings of one tensor to bytes: raw, pruned, k-means indices and entropy-coded k-means indices.
+"""Encodings of a tensor to bytes: raw, pruned, k-means indices and entropy-coded k-means indices.
 
-``FORMAT.md`` specifies the byte layout of each. Everything is NumPy, nothing here knows torch.
+``FORMAT.md`` specifies the byte layout of each. ``ENCODINGS`` is the table of all: a new encoding is a function that
+makes an ``EncodedTensor``, a function that decodes it, and a row. NumPy only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Final
 
@@ -37,9 +40,7 @@ __all__ = [
     "fp16_codebook",
 ]
 
-ENCODINGS: Final = ("fp32", "fp16", "int64", "pruned", "kmeans", "kmeans+rans")
 MAX_CENTROIDS: Final = 4096
-_RAW_TYPES: Final = {"fp32": "<f4", "fp16": "<f2", "int64": "<i8"}
 _FP16_MAX: Final = 65504.0
 
 Array = NDArray[Any]
@@ -48,7 +49,13 @@ FloatArray = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class EncodedTensor:
-    """A tensor as it lies in the file: its shape, the name of its encoding, and its bytes."""
+    """A tensor as stored in a file.
+
+    Attributes:
+        shape: Its dimensions; empty for a scalar.
+        encoding: One of ``ENCODINGS``.
+        payload: Its bytes.
+    """
 
     shape: tuple[int, ...]
     encoding: str
@@ -141,32 +148,20 @@ def encode_kmeans_rans(tensors: Mapping[str, ClusteredTensor]) -> dict[str, Enco
 def decode_tensors(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
     """Decode tensors to float32 (int64 for the integer encoding), in order.
 
-    The entropy-coded ones are decoded together, which is much faster than one by one.
-
     Raises:
-        ContainerError: If a payload does not fit its encoding and shape; the message names the tensor.
+        ContainerError: If an encoding is unknown, or a payload does not fit its encoding and shape; the message names
+            the tensor.
     """
-    decoded: dict[str, Array] = {}
-    coded: dict[str, tuple[FloatArray, RansStream]] = {}
+    groups: dict[str, dict[str, EncodedTensor]] = {}
     for name, tensor in tensors.items():
-        try:
-            if tensor.encoding in _RAW_TYPES:
-                decoded[name] = _decode_raw(tensor)
-            elif tensor.encoding == "pruned":
-                decoded[name] = _decode_pruned(tensor)
-            elif tensor.encoding == "kmeans":
-                decoded[name] = _decode_kmeans(tensor)
-            elif tensor.encoding == "kmeans+rans":
-                coded[name] = _parse_rans(tensor)
-                decoded[name] = np.empty(0)
-            else:
+        with _named(name):
+            if tensor.encoding not in ENCODINGS:
                 raise ContainerError(f"unknown encoding {tensor.encoding!r}; expected one of {', '.join(ENCODINGS)}")
-        except ContainerError as error:
-            raise ContainerError(f"tensor {name!r}: {error}") from error
-    symbols = decode_streams([stream for _, stream in coded.values()])
-    for (name, (codebook, _)), indices in zip(coded.items(), symbols, strict=True):
-        decoded[name] = codebook[indices].reshape(tensors[name].shape)
-    return decoded
+        groups.setdefault(tensor.encoding, {})[name] = tensor
+    decoded: dict[str, Array] = {}
+    for encoding, group in groups.items():
+        decoded |= ENCODINGS[encoding](group)
+    return {name: decoded[name] for name in tensors}
 
 
 def _drop_unused(tensor: ClusteredTensor) -> ClusteredTensor:
@@ -240,11 +235,31 @@ def _read_codebook(cursor: _Cursor) -> tuple[FloatArray, int]:
     return np.frombuffer(content, dtype=f"<f{kind}").astype(np.float32), bits
 
 
-def _decode_raw(tensor: EncodedTensor) -> Array:
-    dtype = np.dtype(_RAW_TYPES[tensor.encoding])
-    _check_length(tensor, tensor.num_elements * dtype.itemsize, len(tensor.payload))
-    values = np.frombuffer(tensor.payload, dtype=dtype)
-    return values.astype(np.int64 if tensor.encoding == "int64" else np.float32).reshape(tensor.shape)
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Name the tensor in an error of the block."""
+    try:
+        yield
+    except ContainerError as error:
+        raise ContainerError(f"tensor {name!r}: {error}") from error
+
+
+def _separately(decode: Callable[[EncodedTensor], Array]) -> "Decoder":
+    """A decoder that decodes one tensor after the other."""
+
+    def decode_all(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
+        decoded = {}
+        for name, tensor in tensors.items():
+            with _named(name):
+                decoded[name] = decode(tensor)
+        return decoded
+
+    return decode_all
+
+
+def _decode_raw(tensor: EncodedTensor, *, stored: str, dtype: type[np.float32 | np.int64]) -> Array:
+    _check_length(tensor, tensor.num_elements * np.dtype(stored).itemsize, len(tensor.payload))
+    return np.frombuffer(tensor.payload, dtype=stored).astype(dtype).reshape(tensor.shape)
 
 
 def _decode_pruned(tensor: EncodedTensor) -> Array:
@@ -277,6 +292,21 @@ def _decode_kmeans(tensor: EncodedTensor) -> Array:
     return codebook[indices].reshape(tensor.shape)
 
 
+def _decode_kmeans_rans(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
+    """All streams together, which is much faster than one after the other."""
+    codebooks, streams = [], []
+    for name, tensor in tensors.items():
+        with _named(name):
+            codebook, stream = _parse_rans(tensor)
+        codebooks.append(codebook)
+        streams.append(stream)
+    indices = decode_streams(streams)
+    return {
+        name: codebook[symbols].reshape(tensor.shape)
+        for (name, tensor), codebook, symbols in zip(tensors.items(), codebooks, indices, strict=True)
+    }
+
+
 def _parse_rans(tensor: EncodedTensor) -> tuple[FloatArray, RansStream]:
     cursor = _Cursor(tensor.payload)
     codebook, scale_bits = _read_codebook(cursor)
@@ -307,3 +337,17 @@ def _check_length(tensor: EncodedTensor, expected: int, found: int) -> None:
         raise ContainerError(
             f"shape {list(tensor.shape)} in {tensor.encoding}: expected {expected} bytes, found {found}"
         )
+
+
+#: Checks and decodes tensors of one encoding, by name; raises ``ContainerError``, naming the tensor.
+Decoder = Callable[[Mapping[str, EncodedTensor]], dict[str, Array]]
+
+#: Every encoding that a file may use, and what decodes it.
+ENCODINGS: Final[Mapping[str, Decoder]] = {
+    "fp32": _separately(partial(_decode_raw, stored="<f4", dtype=np.float32)),
+    "fp16": _separately(partial(_decode_raw, stored="<f2", dtype=np.float32)),
+    "int64": _separately(partial(_decode_raw, stored="<i8", dtype=np.int64)),
+    "pruned": _separately(_decode_pruned),
+    "kmeans": _separately(_decode_kmeans),
+    "kmeans+rans": _decode_kmeans_rans,
+}

@@ -97,7 +97,7 @@ def quantize_frequencies(counts: IntArray, scale_bits: int) -> IntArray:
 
 @dataclass(frozen=True)
 class _Lanes:
-    """Where the lanes of several streams lie in one concatenated array, longest stream first."""
+    """The layout of the lanes of several streams in one concatenated array, longest stream first."""
 
     order: list[int]
     starts: IntArray
@@ -137,6 +137,8 @@ def encode_streams(
     Returns:
         One stream per sequence, in order. Equal input gives equal bytes.
     """
+    if not sequences:
+        return []
     plans = [_plan(symbols, size, scale_bits, symbols_per_lane) for symbols, size in sequences]
     lanes = _Lanes.arrange([plan.lanes for plan in plans], [plan.padded.shape[0] for plan in plans])
     bases = np.cumsum([0, *(len(plan.frequencies) for plan in plans)]).tolist()

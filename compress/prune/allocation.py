@@ -1,4 +1,4 @@
-"""Sharing out one overall sparsity among the matrices of a model, by how sensitive each is. NumPy only."""
+"""Allocation of one overall sparsity to the matrices of a model by their sensitivity. NumPy only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 __all__ = ["GRID", "MAX_SPARSITY", "SensitivityCurve", "allocate_sparsity"]
 
-#: No matrix is pruned further than this: little is won and the model may fall apart.
+#: No matrix is pruned further than this: it would save little size and cost much quality.
 MAX_SPARSITY: Final = 0.95
 #: Sparsities at which costs are compared.
 GRID: Final = np.linspace(0.0, MAX_SPARSITY, 39)
@@ -20,12 +20,12 @@ _TIE_COST: Final = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class SensitivityCurve:
-    """How much the loss grows when one matrix alone is pruned.
+    """The increase of the loss when one matrix alone is pruned.
 
     Attributes:
         num_weights: Elements of the matrix.
         sparsities: The sparsities scanned, ascending, each above 0 and at most 0.95.
-        loss_increases: What each costs, in the unit of the loss; noise may make one negative.
+        loss_increases: The increase of the loss at each; noise may make one negative.
         energies: The fraction of the matrix's sum of squares that magnitude pruning removes, at each of ``GRID``.
     """
 
@@ -51,7 +51,7 @@ class SensitivityCurve:
 
 
 def allocate_sparsity(curves: Mapping[str, SensitivityCurve], target: float) -> dict[str, float]:
-    """The sparsity of each matrix, so that together they reach ``target`` at the smallest sum of estimated costs.
+    """Choose a sparsity for each matrix so that together they reach ``target`` at the smallest sum of estimated costs.
 
     Each matrix's cost is replaced by its lower convex hull; then the cheapest steps, in cost per zero, are taken first
     (optimal for convex costs), the last in part.

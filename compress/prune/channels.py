@@ -29,15 +29,15 @@ def prune_channels(
 ) -> int:
     """Remove the least important output channels of some Linear layers, and whatever depends on them, in place.
 
-    Importance of a channel is the L2 norm of all weights that die with it: its row in the layer and its column in
-    every layer that takes it in. Every layer keeps the same number, so that one number describes the smaller model.
+    Importance of a channel is the L2 norm of all weights that are removed with it: its row in the layer and its column
+    in every layer that takes it in. Every layer keeps the same number, so that one number describes the smaller model.
 
     Args:
         model: Changed in place; its mode is left as it is.
         example_inputs: Arguments of one forward call, to trace which layer feeds which.
         layers: Names of Linear layers of one and the same width whose outputs may go (the first of each
             feed-forward pair).
-        fraction: Part of the channels to remove, above 0 and below 1.
+        fraction: Fraction of the channels to remove, above 0 and below 1.
         round_to: The width left is rounded up to a multiple of this.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Magnitude pruning: which weights may be pruned, masks for them, and the largest sparsity within a tolerance."""
+"""Magnitude pruning: the prunable weights of a model, masks, and the largest sparsity within a tolerance."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ __all__ = [
     "weights_restored",
 ]
 
-#: Smaller tensors (biases, norms, convolution kernels) hold too little to be worth their codebook.
+#: Smaller tensors (biases, norms, convolution kernels) save less than their codebook costs.
 MIN_PRUNABLE_ELEMENTS: Final = 2048
 #: Sparsity is searched to this fraction.
 _SEARCH_PRECISION: Final = 0.02
@@ -75,7 +75,7 @@ def apply_masks(parameters: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -
 
 @contextmanager
 def weights_restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
-    """Whatever the block does to these weights is undone after it, also if it fails."""
+    """Restore these weights after the block, also if it fails."""
     saved = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     try:
         yield
@@ -94,14 +94,14 @@ def largest_sparsity(
     tolerance: float,
     on_evaluation: Callable[[], None] = lambda: None,
 ) -> float:
-    """The largest overall sparsity, allocated by sensitivity, whose loss stays within a tolerance.
+    """Search for the largest overall sparsity, allocated by sensitivity, whose loss stays within a tolerance.
 
-    All matrices are pruned together and the loss is measured, since the losses of single ones do not simply add up.
+    All matrices are pruned together and the loss is measured, since the losses of single ones do not add up.
 
     Args:
         model: Evaluated; its weights are as before afterwards.
         evaluate: The loss of the model, lower is better.
-        parameters: What to prune.
+        parameters: The matrices to prune, by name.
         curves: From ``scan_sensitivity``.
         tolerance: Largest increase of the loss.
         on_evaluation: Called after each of about six evaluations.

@@ -28,9 +28,8 @@ def scan_sensitivity(
 
     Args:
         model: Evaluated; its weights are as before afterwards.
-        evaluate: The loss of the model on validation text, lower is better; called once, then once for each
-            matrix and sparsity.
-        parameters: What to scan.
+        evaluate: The loss of the model, lower is better; called once, then once for each matrix and sparsity.
+        parameters: The matrices to scan, by name.
         sparsities: Ascending, each above 0 and at most 0.95.
         on_evaluation: Called after each evaluation of a pruned model.
 

@@ -1,1 +1,1 @@
-"""Quantizers: few values per tensor in place of fp32 weights."""
+"""Quantizers: matrices stored with few bits per weight."""

@@ -1,4 +1,4 @@
-"""One-dimensional k-means: the few values that a tensor's weights share (Deep Compression, Han et al. 2016, section 3).
+"""One-dimensional k-means, which finds the values that weights share (Deep Compression, Han et al. 2016, section 3).
 
 In one dimension a cluster is an interval, so sorted values with prefix sums give every sum that Lloyd's algorithm needs
 in O(K log n) per round, whatever the number of values.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lite_nlp.budget.gate.enforcement import BudgetGate
-    from lite_nlp.compress.ledger import StageRow, Task
+    from lite_nlp.compress.ledger import CompressionSubject, StageRow
     from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
@@ -116,8 +116,7 @@ def compress_model(
 
     import torch
 
-    from lite_nlp.compress.pipeline import CompressionOptions
-    from lite_nlp.compress.pipeline import compress_model as run_pipeline
+    from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
 
     progress = progress or SilentProgress()
     if threads is not None:
@@ -142,7 +141,7 @@ def compress_model(
         rows = run_pipeline(
             loaded.model,
             out=directory,
-            task=_subject(loaded, guidance, progress, gate),
+            subject=_subject(loaded, guidance, progress, gate),
             options=options,
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=_finetuning(loaded, guidance, finetune_steps) if finetune else None,
@@ -165,11 +164,13 @@ def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
     return task.room().guide(loaded, data)
 
 
-def _subject(loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None") -> "Task":
+def _subject(
+    loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None"
+) -> "CompressionSubject":
     """The callbacks by which compression, which knows no task, reaches this one."""
     from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.budget.gate.enforcement import BudgetGate
-    from lite_nlp.compress.ledger import Task
+    from lite_nlp.compress.ledger import CompressionSubject
     from lite_nlp.tasks.calibration import divergence_from
 
     lengths = (gate or BudgetGate()).lengths
@@ -179,7 +180,7 @@ def _subject(loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate
         src_len, tgt_len = lengths(config)
         return count_config(config, src_len=src_len, tgt_len=tgt_len).macs_paper
 
-    return Task(
+    return CompressionSubject(
         name=loaded.name,
         files=lambda model: _embedded_files(loaded, cast("Model", model)),
         load=lambda path: load_model(path).model,
@@ -216,7 +217,7 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int | None) ->
         batches=guidance.tuning,
         loss=distillation_loss(guidance.predict, copy.deepcopy(loaded.model), guidance.label_weight),
         pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
-        shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
+        quantized=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
     )
 
 

@@ -7,9 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.compress.finetune import FinetuneOptions, finetune_pruned, finetune_shared
+from lite_nlp.compress.finetune import FinetuneOptions, finetune_pruned, finetune_quantized
 from lite_nlp.compress.lnlp.encodings import ClusteredTensor
 from lite_nlp.compress.prune.magnitude import magnitude_masks
+from lite_nlp.compress.quantize.shared_centroids import SharedCentroids
 
 Batch = tuple[Tensor, Tensor]
 
@@ -34,6 +35,10 @@ def _clusters(model: nn.Linear) -> dict[str, ClusteredTensor]:
     return {"weight": ClusteredTensor(np.array([-0.4, -0.1, 0, 0.2, 0.5], dtype=np.float32), assignments)}
 
 
+def _shared(model: nn.Linear) -> SharedCentroids:
+    return SharedCentroids({"weight": model.weight}, _clusters(model))
+
+
 def test_pruned_weights_stay_zero_and_the_loss_falls() -> None:
     model = _model()
     masks = magnitude_masks({"weight": model.weight}, {"weight": 0.5})
@@ -56,14 +61,16 @@ def test_shared_weights_move_together_and_zero_stays() -> None:
     model = _model()
     clusters = _clusters(model)
     losses: list[float] = []
-    tuned = finetune_shared(
+    weights = _shared(model)
+    finetune_quantized(
         model,
         _batches(),
         _loss,
-        clusters=clusters,
+        weights=weights,
         options=FinetuneOptions(steps=80, learning_rate=0.02),
         on_step=losses.append,
-    )["weight"]
+    )
+    tuned = weights.clusters()["weight"]
     assert losses[-1] < 0.9 * losses[0]
     assert tuned.codebook[2] == 0.0
     assert not np.any(np.delete(tuned.codebook, 2) == np.delete(clusters["weight"].codebook, 2))
@@ -81,10 +88,9 @@ def test_a_centroids_gradient_is_the_sum_over_its_weights() -> None:
     assert model.weight.grad is not None
     gradient = model.weight.grad.numpy()
     sums = np.array([gradient[clusters["weight"].assignments == index].sum() for index in range(5)])
-    tuned = finetune_shared(
-        model, _batches(), _loss, clusters=clusters, options=FinetuneOptions(steps=1, learning_rate=0.01)
-    )["weight"]
-    moved = tuned.codebook - clusters["weight"].codebook
+    weights = _shared(model)
+    finetune_quantized(model, _batches(), _loss, weights=weights, options=FinetuneOptions(steps=1, learning_rate=0.01))
+    moved = weights.clusters()["weight"].codebook - clusters["weight"].codebook
     expected = -0.01 * np.sign(sums) * (clusters["weight"].codebook != 0)
     assert moved == pytest.approx(expected, abs=1e-5)
 
@@ -100,7 +106,7 @@ def test_an_interruption_leaves_consistent_weights() -> None:
         finetune_pruned(model, interrupted(), _loss, masks=masks, options=FinetuneOptions(steps=9))
     assert torch.equal(model.weight != 0, masks["weight"])
     with pytest.raises(KeyboardInterrupt):
-        finetune_shared(model, interrupted(), _loss, clusters=_clusters(model), options=FinetuneOptions(steps=9))
+        finetune_quantized(model, interrupted(), _loss, weights=_shared(model), options=FinetuneOptions(steps=9))
     assert len(np.unique(model.weight.detach().numpy())) == 5
 
 
@@ -115,3 +121,12 @@ def test_batches_that_run_out_end_it() -> None:
         on_step=steps.append,
     )
     assert len(steps) == 3
+
+
+def test_trained_centroids_are_put_in_order_and_merged() -> None:
+    weight = nn.Parameter(torch.zeros(1, 4))
+    assignments = np.array([[0, 1, 2, 3]], dtype=np.uint16)
+    clusters = ClusteredTensor(np.array([0.0, 5.0, 1.0, 1.0], dtype=np.float32), assignments)
+    recoded = SharedCentroids({"w": weight}, {"w": clusters}).quantized().clusters["w"]
+    assert recoded.codebook.tolist() == [0.0, 1.0, 5.0]
+    assert recoded.values().tolist() == [[0.0, 5.0, 1.0, 1.0]]

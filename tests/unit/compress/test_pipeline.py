@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.compress.finetune import FinetuneOptions
-from lite_nlp.compress.ledger import StageRow, Task
+from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
-from lite_nlp.compress.pipeline import FINAL_FILE, CompressionOptions, Finetuning, compress_model
+from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.stages import FINAL_FILE
 from lite_nlp.core.errors import ModelError, OutputError
 
 WIDTH = 48
@@ -64,8 +65,8 @@ def _load(path: Path) -> nn.Module:
     return model
 
 
-def _task() -> Task:
-    return Task(
+def _subject() -> CompressionSubject:
+    return CompressionSubject(
         name="regression",
         files=lambda _: {"config.toml": b"width = 48\n"},
         load=_load,
@@ -84,15 +85,15 @@ def _finetuning() -> Finetuning:
         batches=batches,
         loss=_loss,
         pruned=FinetuneOptions(steps=20, learning_rate=1e-3),
-        shared=FinetuneOptions(steps=10, learning_rate=1e-4),
+        quantized=FinetuneOptions(steps=10, learning_rate=1e-4),
     )
 
 
 def _compress(out: Path, *, finetuning: Finetuning | None = None, **options: object) -> list[StageRow]:
-    return compress_model(
+    return run_pipeline(
         _model(),
         out=out,
-        task=_task(),
+        subject=_subject(),
         options=CompressionOptions(**options),  # type: ignore[arg-type]
         finetuning=finetuning,
     )
@@ -163,20 +164,20 @@ def test_largest_loss_backs_off_sparsity(tmp_path: Path) -> None:
 
 def test_largest_loss_of_a_metric_that_is_better_when_lower(tmp_path: Path) -> None:
     error = Metric(name="error", label="error", unit="of error", lower_is_better=True)
-    task = replace(_task(), metric=error, score=lambda model: {"bleu": 0.0, "error": _evaluate(model)})
+    subject = replace(_subject(), metric=error, score=lambda model: {"bleu": 0.0, "error": _evaluate(model)})
     rows = {}
     for max_loss in (1.0, 0.01):
         out = tmp_path / str(max_loss)
         out.mkdir()
         options = CompressionOptions(tolerance=0.2, max_loss=max_loss)
-        rows[max_loss] = compress_model(_model(), out=out, task=task, options=options)
+        rows[max_loss] = run_pipeline(_model(), out=out, subject=subject, options=options)
     lost = {max_loss: found[-1].scores["error"] - found[0].scores["error"] for max_loss, found in rows.items()}
     assert 0.01 < lost[1.0] <= 0.2
     assert 0.0 < lost[0.01] <= 0.01
     with pytest.raises(
         ModelError, match=r"a loss of at most -1 of error; the smallest loss reached is 0\.\d+ of error at"
     ):
-        compress_model(_model(), out=tmp_path, task=task, options=CompressionOptions(max_loss=-1))
+        run_pipeline(_model(), out=tmp_path, subject=subject, options=CompressionOptions(max_loss=-1))
 
 
 def test_an_impossible_loss_is_told(tmp_path: Path) -> None:
@@ -198,8 +199,8 @@ def test_structured_pruning_changes_the_model_that_is_written(tmp_path: Path) ->
             smaller.up.weight[::2] = 0
         return smaller
 
-    rows = compress_model(
-        _model(), out=tmp_path, task=_task(), options=CompressionOptions(tolerance=0.01), shrink=shrink
+    rows = run_pipeline(
+        _model(), out=tmp_path, subject=_subject(), options=CompressionOptions(tolerance=0.01), shrink=shrink
     )
     assert [row.stage for row in rows[:3]] == ["original", "structured", "pruned"]
     assert rows[0].sparsity == 0
@@ -208,7 +209,7 @@ def test_structured_pruning_changes_the_model_that_is_written(tmp_path: Path) ->
 
 def test_the_model_is_as_before(tmp_path: Path) -> None:
     model = _model()
-    compress_model(model, out=tmp_path, task=_task(), options=CompressionOptions(), finetuning=_finetuning())
+    run_pipeline(model, out=tmp_path, subject=_subject(), options=CompressionOptions(), finetuning=_finetuning())
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in _model().state_dict().items())
 
 
@@ -228,5 +229,5 @@ def test_a_full_disk_midway_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_model_with_nothing_to_prune_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="LayerNorm: expected weight matrices"):
-        compress_model(nn.LayerNorm(3), out=tmp_path, task=_task(), options=CompressionOptions())
+        run_pipeline(nn.LayerNorm(3), out=tmp_path, subject=_subject(), options=CompressionOptions())
     assert list(tmp_path.iterdir()) == []

@@ -8,16 +8,17 @@ from torch import nn
 from lite_nlp.compress.lnlp.container import read_container, write_container
 from lite_nlp.compress.lnlp.encodings import decode_tensors
 from lite_nlp.compress.prune.magnitude import prunable_parameters
+from lite_nlp.compress.quantize.shared_centroids import KMeansQuantizer
 from lite_nlp.compress.stages import (
-    cluster_parameters,
-    clustered_model,
     dense_model,
     entropy_coded_model,
     model_tensors,
     pruned_model,
-    recode_clusters,
-    set_clusters,
+    quantize_parameters,
+    quantized_model,
+    set_weights,
 )
+from lite_nlp.core.errors import ModelError
 
 
 class Tied(nn.Module):
@@ -61,20 +62,20 @@ def test_each_stage_decodes_to_what_it_should_and_gets_smaller() -> None:
     tensors = model_tensors(model).tensors
     parameters = prunable_parameters(model)
     table = model.embedding.weight.detach().numpy()
-    clusters = cluster_parameters(parameters, 16)
+    quantized = quantize_parameters(KMeansQuantizer(), parameters, dict.fromkeys(parameters, 16))
     stages = [
         dense_model(tensors),
         pruned_model(tensors),
-        clustered_model(tensors, clusters),
-        entropy_coded_model(tensors, clusters),
+        quantized_model(tensors, quantized),
+        entropy_coded_model(tensors, quantized),
     ]
     sizes = [sum(len(tensor.payload) for tensor in stage.values()) for stage in stages]
     assert sizes == sorted(sizes, reverse=True)
     decoded = [decode_tensors(stage) for stage in stages]
     assert np.array_equal(decoded[0]["embedding.weight"], table)
     assert np.array_equal(decoded[1]["embedding.weight"], table)
-    assert np.array_equal(decoded[2]["embedding.weight"], clusters["embedding.weight"].values())
-    assert np.array_equal(decoded[3]["embedding.weight"], clusters["embedding.weight"].values())
+    assert np.array_equal(decoded[2]["embedding.weight"], quantized.values()["embedding.weight"])
+    assert np.array_equal(decoded[3]["embedding.weight"], quantized.values()["embedding.weight"])
     assert np.all(decoded[3]["embedding.weight"][table == 0] == 0)
     assert len(np.unique(decoded[3]["embedding.weight"])) <= 16
     assert decoded[3]["norm.num_batches_tracked"].dtype == np.int64
@@ -88,22 +89,32 @@ def test_dense_tensors_are_not_stored_with_a_bitmap() -> None:
     }
 
 
-def test_trained_centroids_are_put_in_order_and_merged() -> None:
-    clusters = cluster_parameters({"w": torch.tensor([[0.0, 1.0, 2.0, 3.0]])}, 4)
-    clusters["w"].codebook[:] = [0.0, 5.0, 1.0, 1.0]
-    recoded = recode_clusters(clusters)["w"]
-    assert recoded.codebook.tolist() == [0.0, 1.0, 5.0]
-    assert recoded.values().tolist() == [[0.0, 5.0, 1.0, 1.0]]
+def test_each_matrix_has_its_own_number_of_levels() -> None:
+    torch.manual_seed(0)
+    parameters = {"few": torch.randn(40, 40), "many": torch.randn(40, 40)}
+    values = quantize_parameters(KMeansQuantizer(), parameters, {"few": 4, "many": 32}).values()
+    assert {name: len(np.unique(array)) for name, array in values.items()} == {"few": 4, "many": 32}
 
 
 def test_a_weight_that_is_no_number_is_refused() -> None:
-    with pytest.raises(Exception, match="expected finite weights"):
-        cluster_parameters({"w": torch.tensor([1.0, float("nan")])}, 4)
+    with pytest.raises(ModelError, match="expected finite weights"):
+        quantize_parameters(KMeansQuantizer(), {"w": torch.tensor([1.0, float("nan")])}, {"w": 4})
 
 
 def test_parameters_take_the_values_of_their_centroids() -> None:
     model = Tied()
     parameters = prunable_parameters(model)
-    clusters = cluster_parameters(parameters, 8)
-    set_clusters(parameters, clusters)
-    assert np.array_equal(model.output.weight.detach().numpy(), clusters["embedding.weight"].values())
+    quantized = quantize_parameters(KMeansQuantizer(), parameters, dict.fromkeys(parameters, 8))
+    set_weights(parameters, quantized)
+    assert np.array_equal(model.output.weight.detach().numpy(), quantized.values()["embedding.weight"])
+
+
+def test_a_state_that_is_no_tensor_of_real_numbers_is_refused() -> None:
+    class Extra(nn.Linear):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"calls": 1}
+
+    with pytest.raises(ModelError, match="Extra: _extra_state: expected a tensor of real numbers, found dict"):
+        model_tensors(Extra(2, 2))
+    with pytest.raises(ModelError, match=r"Linear: weight: expected a tensor of real numbers, found torch.complex64"):
+        model_tensors(nn.Linear(2, 2, dtype=torch.complex64))

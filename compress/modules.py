@@ -1,0 +1,255 @@
+"""Compression of any ``nn.Module`` by a score of the caller's own, and the way back from the file to the module."""
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.compress.finetune import FinetuneOptions
+from lite_nlp.compress.ledger import CompressionSubject, StageRow
+from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.quantize.registry import DEFAULT_QUANTIZER
+from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.files import atomic_directory
+from lite_nlp.core.progress import Progress
+
+__all__ = ["compress_module", "load_compressed"]
+
+Batch = TypeVar("Batch")
+
+#: Batches on which the loss is measured that guides pruning.
+_GUIDING_BATCHES: Final = 8
+#: Largest increase of that loss by pruning where no target is given, as a fraction of its value.
+_RELATIVE_TOLERANCE: Final = 0.01
+_FINETUNE_STEPS: Final = 200
+#: Learning rate of the quantized weights as a fraction of that of the pruned ones.
+_QUANTIZED_RATE: Final = 0.25
+
+
+def compress_module(
+    module: nn.Module,
+    *,
+    out: str | Path,
+    score: Callable[[nn.Module], float],
+    metric: str = "score",
+    lower_is_better: bool = False,
+    batches: Iterable[Batch] | None = None,
+    loss: Callable[[nn.Module, Batch], Tensor] | None = None,
+    evaluate: Callable[[nn.Module], float] | None = None,
+    example_inputs: tuple[Any, ...] | None = None,
+    name: str | None = None,
+    files: Mapping[str, bytes] | None = None,
+    quantizer: str = DEFAULT_QUANTIZER,
+    tolerance: float | None = None,
+    target_bytes: int | None = None,
+    target_ratio: float | None = None,
+    max_loss: float | None = None,
+    finetune_steps: int | None = None,
+    learning_rate: float = 2e-4,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> list[StageRow]:
+    """Compress any module: sensitivity scan, pruning, fine-tuning, quantization, entropy coding.
+
+    Matrices and convolution kernels of at least 2,048 weights are pruned and quantized, whatever layer they belong to;
+    everything else in the state dict is stored as fp16 (integers exactly).
+
+    Args:
+        module: Not changed: a copy in evaluation mode is compressed.
+        out: Directory to write: a ``.lnlp`` file for each stage, of which ``model.lnlp`` is the one to keep.
+        score: Quality of a module, for the ledger and for ``max_loss``. Called without gradients, in evaluation mode.
+        metric: Name of that score.
+        lower_is_better: Whether a smaller score is better, as for perplexity.
+        batches: Training batches, such as a ``DataLoader`` or a list; gone through again and again.
+        loss: Scalar loss of a module on a batch. With ``batches`` it guides pruning and is what fine-tuning minimizes.
+        evaluate: What guides pruning instead, lower is better; by default the mean loss on the first 8 batches or,
+            without a loss, the score. It is called a few times for each matrix.
+        example_inputs: Arguments of one forward call; Mult-Adds are counted for these.
+        name: Name of the model in the file and in messages; by default that of its class.
+        files: Small files to embed, by plain file name.
+        quantizer: A name of ``lite_nlp.compress.quantize.registry``.
+        tolerance: Largest increase of ``evaluate`` by pruning where no target is given; by default 1 % of its value.
+        target_bytes: Largest size of the final file.
+        target_ratio: Smallest ratio of the fp32 file to the final one.
+        max_loss: Largest loss of quality from the fp32 file to the final one, in the unit of the score.
+        finetune_steps: Steps of fine-tuning after pruning, and half as many after quantization; 0 for none. By default
+            200 where there is a loss.
+        learning_rate: Adam's highest learning rate after pruning; a quarter of it after quantization.
+        force: Whether ``out`` may be overwritten.
+        progress: Receiver of progress reports.
+
+    Returns:
+        The ledger: one row for each stage, measured on the stage's file after reading it back into a copy of the
+        module.
+
+    Raises:
+        UsageError: If arguments contradict each other or are out of range.
+        ModelError: If there is nothing to compress, the module cannot be copied, a score is not finite, or a target or
+            the largest loss cannot be met.
+        CountError: If the Mult-Adds cannot be counted.
+        OutputError: If ``out`` exists already or cannot be written; nothing is left behind then.
+    """
+    title = name or type(module).__name__
+    working = _copied(module, title)
+    judge = _judge(score, title, metric)
+    finetuning: Finetuning | None = None
+    if loss is not None and batches is not None:
+        guide = _judge(_mean_loss(loss, _guiding_batches(batches)), title, "loss")
+        finetuning = _finetuning(
+            loss, batches, _FINETUNE_STEPS if finetune_steps is None else finetune_steps, learning_rate
+        )
+    elif loss is not None or batches is not None:
+        raise UsageError("loss and batches: expected both or neither, found one of them")
+    elif finetune_steps:
+        raise UsageError(
+            f"finetune_steps = {finetune_steps}: expected a loss and batches to fine-tune with, found none"
+        )
+    else:
+        guide = judge if lower_is_better else _negative(judge)
+    if evaluate is not None:
+        guide = _judge(evaluate, title, "value of evaluate")
+    options = CompressionOptions(
+        quantizer=quantizer,
+        tolerance=_RELATIVE_TOLERANCE * abs(guide(working)) if tolerance is None else tolerance,
+        target_bytes=target_bytes,
+        target_ratio=target_ratio,
+        max_loss=max_loss,
+    )
+    subject = CompressionSubject(
+        name=title,
+        files=lambda _: files or {},
+        load=lambda path: _rebuilt(working, path),
+        metric=Metric(name=metric, label=metric, unit=f"of {metric}", lower_is_better=lower_is_better),
+        score=lambda model: {metric: judge(model)},
+        evaluate=guide,
+        count_macs=lambda model: _count_macs(model, example_inputs),
+    )
+    with atomic_directory(Path(out), force=force) as directory:
+        return run_pipeline(
+            working, out=directory, subject=subject, options=options, finetuning=finetuning, progress=progress
+        )
+
+
+def load_compressed(path: str | Path, module: nn.Module) -> None:
+    """Put the weights of a ``.lnlp`` file into a module, in place.
+
+    Args:
+        path: A file of any stage.
+        module: Of the architecture that was compressed; on any device and in any mode, which stay as they are.
+
+    Raises:
+        ContainerError: If the file is missing or damaged.
+        ModelError: If the weights do not fit the module, which is then unchanged.
+    """
+    state = {name: torch.from_numpy(array) for name, array in read_container(Path(path)).state_dict().items()}
+    expected = module.state_dict()
+    problems = [f"{name} missing" for name in expected if name not in state]
+    problems += [f"{name} unknown" for name in state if name not in expected]
+    problems += [
+        f"{name} of shape {list(state[name].shape)} in place of {list(tensor.shape)}"
+        for name, tensor in expected.items()
+        if name in state and state[name].shape != tensor.shape
+    ]
+    if problems:
+        raise ModelError(f"{path}: expected the weights of {type(module).__name__}, found {', '.join(problems)}")
+    module.load_state_dict(state)
+
+
+def _copied(module: nn.Module, title: str) -> nn.Module:
+    """A copy in evaluation mode.
+
+    Raises:
+        ModelError: If it cannot be copied.
+    """
+    try:
+        return copy.deepcopy(module).eval()
+    except (RuntimeError, TypeError) as error:
+        raise ModelError(f"{title}: expected a module that copy.deepcopy can copy: {error}") from error
+
+
+def _rebuilt(module: nn.Module, path: Path) -> nn.Module:
+    rebuilt = copy.deepcopy(module)
+    load_compressed(path, rebuilt)
+    return rebuilt
+
+
+def _judge(score: Callable[[nn.Module], float], title: str, what: str) -> Callable[[nn.Module], float]:
+    """``score`` in evaluation mode and without gradients; refuses what is no number."""
+
+    def judge(model: nn.Module) -> float:
+        model.eval()
+        with torch.no_grad():
+            value = float(score(model))
+        if not math.isfinite(value):
+            raise ModelError(f"{title}: expected a finite {what}, found {value}")
+        return value
+
+    return judge
+
+
+def _negative(judge: Callable[[nn.Module], float]) -> Callable[[nn.Module], float]:
+    return lambda model: -judge(model)
+
+
+def _mean_loss(loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch]) -> Callable[[nn.Module], float]:
+    def mean(model: nn.Module) -> float:
+        losses = [float(loss(model, batch)) for batch in batches]
+        return sum(losses) / len(losses)
+
+    return mean
+
+
+def _guiding_batches(batches: Iterable[Batch]) -> list[Batch]:
+    """The first batches, to measure the loss on the same ones each time.
+
+    Raises:
+        UsageError: If there are none, or they can be gone through only once.
+    """
+    if iter(batches) is batches:
+        raise UsageError(
+            "batches: expected what can be gone through again, such as a list or a DataLoader, found "
+            f"{type(batches).__name__}"
+        )
+    guiding = list(islice(batches, _GUIDING_BATCHES))
+    if not guiding:
+        raise UsageError("batches: expected at least one, found none")
+    return guiding
+
+
+def _finetuning(
+    loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch], steps: int, learning_rate: float
+) -> Finetuning | None:
+    """Fine-tuning in so many steps, then half as many; none for 0."""
+
+    def endless() -> Iterator[Batch]:
+        while True:
+            yield from batches
+
+    def differentiable(model: nn.Module, batch: Batch) -> Tensor:
+        # cuDNN's recurrent layers have no gradient in evaluation mode.
+        recurrent = any(isinstance(part, nn.RNNBase) for part in model.modules())
+        with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
+            return loss(model, batch)
+
+    if steps < 1:
+        return None
+    return Finetuning(
+        batches=endless,
+        loss=differentiable,
+        pruned=FinetuneOptions(steps=steps, learning_rate=learning_rate),
+        quantized=FinetuneOptions(steps=max(1, steps // 2), learning_rate=_QUANTIZED_RATE * learning_rate),
+    )
+
+
+def _count_macs(model: nn.Module, example_inputs: tuple[Any, ...] | None) -> int | None:
+    # A copy: a module that keeps a tensor of the call would be left with one that has no numbers.
+    return None if example_inputs is None else count_work(copy.deepcopy(model), *example_inputs).macs

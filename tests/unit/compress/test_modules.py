@@ -1,0 +1,352 @@
+"""``compress_module`` and ``load_compressed`` on modules of other people: a CNN, an LSTM, by a score of one's own."""
+
+import copy
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.compress import compress_module, load_compressed, read_container
+from lite_nlp.core.errors import ContainerError, CountError, ModelError, OutputError, UsageError
+
+Batch = tuple[Tensor, Tensor]
+
+
+class Images(nn.Module):
+    """A CNN with batch normalization."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 32, 3, padding=1), nn.ReLU()
+        )
+        self.classify = nn.Linear(32 * 16, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.classify(F.max_pool2d(self.features(images), 2).flatten(1))  # type: ignore[no-any-return]
+
+
+class Tagger(nn.Module):
+    """A bidirectional LSTM whose output layer shares the table of its embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(50, 48)
+        self.lstm = nn.LSTM(48, 24, bidirectional=True, batch_first=True)
+        self.output = nn.Linear(48, 50)
+        self.output.weight = self.embed.weight
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.output(self.lstm(self.embed(tokens))[0])  # type: ignore[no-any-return]
+
+
+def _image_batches() -> list[Batch]:
+    generator = torch.Generator().manual_seed(0)
+    patterns = torch.randn(4, 1, 8, 8, generator=generator)
+    labels = torch.arange(96) % 4
+    images = patterns[labels] + 0.7 * torch.randn(96, 1, 8, 8, generator=generator)
+    return list(zip(images.split(32), labels.split(32), strict=True))
+
+
+def _tag_batches() -> list[Batch]:
+    tokens = torch.randint(0, 50, (48, 10), generator=torch.Generator().manual_seed(0))
+    # The tag is the token before, so that the recurrent weights are needed.
+    return list(zip(tokens.split(16), tokens.roll(1, dims=1).split(16), strict=True))
+
+
+def _loss(model: nn.Module, batch: Batch) -> Tensor:
+    logits = model(batch[0])
+    return F.cross_entropy(logits.flatten(0, -2), batch[1].flatten())
+
+
+def _accuracy(batches: list[Batch]) -> Callable[[nn.Module], float]:
+    def accuracy(model: nn.Module) -> float:
+        hits = torch.cat([(model(inputs).argmax(-1) == labels).flatten() for inputs, labels in batches])
+        return 100 * float(hits.float().mean())
+
+    return accuracy
+
+
+def _trained(module: nn.Module, batches: list[Batch], rounds: int) -> nn.Module:
+    optimizer = torch.optim.Adam(module.parameters(), lr=5e-3)
+    for _ in range(rounds):
+        for batch in batches:
+            optimizer.zero_grad()
+            _loss(module, batch).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    return module
+
+
+@pytest.fixture(scope="module")
+def cnn() -> nn.Module:
+    torch.manual_seed(0)
+    return _trained(Images(), _image_batches(), 15)
+
+
+@pytest.fixture(scope="module")
+def lstm() -> nn.Module:
+    torch.manual_seed(0)
+    return _trained(Tagger(), _tag_batches(), 80)
+
+
+def _check_files(
+    rows: list[Any], out: Path, fresh: Callable[[], nn.Module], score: Callable[[nn.Module], float], metric: str
+) -> None:
+    """Every file decodes into a fresh module that has the score of its row."""
+    for row in rows:
+        module = fresh()
+        load_compressed(out / row.file, module)
+        with torch.no_grad():
+            assert score(module.eval()) == pytest.approx(row.scores[metric])
+        assert row.size_bytes == (out / row.file).stat().st_size
+        assert row.ratio == pytest.approx(rows[0].size_bytes / row.size_bytes, abs=1e-3)
+
+
+def test_a_cnn(cnn: nn.Module, tmp_path: Path) -> None:
+    batches, out = _image_batches(), tmp_path / "small"
+    score = _accuracy(batches)
+    rows = compress_module(
+        cnn,
+        out=out,
+        score=score,
+        metric="accuracy",
+        batches=batches,
+        loss=_loss,
+        target_ratio=5,
+        finetune_steps=20,
+        example_inputs=(torch.zeros(1, 1, 8, 8),),
+    )
+    assert [row.stage for row in rows] == ["original", "pruned", "finetuned", "kmeans", "entropy-coded"]
+    assert rows[-1].ratio >= 5
+    assert rows[0].scores["accuracy"] > 90
+    assert rows[-1].scores["accuracy"] > 80
+    # Convolutions of 16 x 1 and 32 x 16 kernels of 9 over 64 places, and the Linear.
+    assert {row.macs for row in rows} == {16 * 9 * 64 + 32 * 16 * 9 * 64 + 512 * 4}
+    _check_files(rows, out, Images, score, "accuracy")
+    container = read_container(out / "model.lnlp")
+    assert container.metadata["name"] == "Images"
+    encodings = {name: tensor.encoding for name, tensor in container.tensors.items()}
+    assert encodings["features.3.weight"].startswith("kmeans")
+    assert encodings["features.1.running_var"] == "fp16"
+    assert encodings["features.1.num_batches_tracked"] == "int64"
+
+
+def test_an_lstm(lstm: nn.Module, tmp_path: Path) -> None:
+    batches, out = _tag_batches(), tmp_path / "small"
+
+    def perplexity(model: nn.Module) -> float:
+        return math.exp(sum(float(_loss(model, batch)) for batch in batches) / len(batches))
+
+    rows = compress_module(
+        lstm,
+        out=out,
+        score=perplexity,
+        metric="perplexity",
+        lower_is_better=True,
+        batches=batches,
+        loss=_loss,
+        max_loss=0.5,
+        finetune_steps=20,
+    )
+    lost = rows[-1].scores["perplexity"] - rows[0].scores["perplexity"]
+    assert lost <= 0.5
+    assert rows[-1].ratio > 2.5
+    assert rows[-1].macs is None
+    _check_files(rows, out, Tagger, perplexity, "perplexity")
+    container = read_container(out / "model.lnlp")
+    assert container.aliases == {"output.weight": "embed.weight"}
+    recurrent = ("lstm.weight_ih_l0", "lstm.weight_hh_l0", "lstm.weight_ih_l0_reverse", "lstm.weight_hh_l0_reverse")
+    assert all(container.tensors[name].encoding.startswith("kmeans") for name in recurrent)
+
+
+def test_a_score_alone_is_enough(cnn: nn.Module, tmp_path: Path) -> None:
+    score = _accuracy(_image_batches())
+    rows = compress_module(cnn, out=tmp_path / "small", score=score)
+    assert [row.stage for row in rows] == ["original", "pruned", "kmeans", "entropy-coded"]
+    # Guided by the score itself: at most a hundredth of it may be lost by pruning.
+    assert rows[1].scores["score"] >= 0.99 * rows[0].scores["score"]
+    assert rows[1].sparsity > 0.2
+
+
+def test_the_module_of_the_caller_is_not_touched(cnn: nn.Module, tmp_path: Path) -> None:
+    before = copy.deepcopy(cnn.state_dict())
+    cnn.train()
+    compress_module(
+        cnn, out=tmp_path / "small", score=lambda _: 1.0, batches=_image_batches(), loss=_loss, finetune_steps=2
+    )
+    assert cnn.training
+    assert all(torch.equal(tensor, before[name]) for name, tensor in cnn.state_dict().items())
+    assert all(parameter.requires_grad for parameter in cnn.parameters())
+
+
+def test_recurrent_layers_are_fine_tuned_without_cudnn(lstm: nn.Module, cnn: nn.Module, tmp_path: Path) -> None:
+    # In evaluation mode cuDNN has a backward pass for convolutions but not for recurrent layers.
+    enabled: dict[str, set[bool]] = {}
+    for name, module, batches in (("lstm", lstm, _tag_batches()), ("cnn", cnn, _image_batches())):
+        seen = enabled.setdefault(name, set())
+
+        def loss(model: nn.Module, batch: Batch, seen: set[bool] = seen) -> Tensor:
+            if torch.is_grad_enabled():
+                seen.add(torch.backends.cudnn.enabled)
+            return _loss(model, batch)
+
+        compress_module(
+            module,
+            out=tmp_path / name,
+            score=lambda _: 1.0,
+            batches=batches,
+            loss=loss,
+            finetune_steps=1,
+            tolerance=0.0,
+        )
+    assert enabled == {"lstm": {False}, "cnn": {True}}
+    assert torch.backends.cudnn.enabled
+
+
+def test_evaluate_takes_the_place_of_the_loss_as_a_guide(cnn: nn.Module, tmp_path: Path) -> None:
+    calls: list[bool] = []
+
+    def evaluate(model: nn.Module) -> float:
+        calls.append(model.training or torch.is_grad_enabled())
+        return 0.0
+
+    rows = compress_module(cnn, out=tmp_path / "small", score=lambda _: 1.0, evaluate=evaluate)
+    # Nothing that pruning does is worse than anything else.
+    assert rows[1].sparsity > 0.85
+    assert calls
+    assert not any(calls)
+
+
+def test_files_and_name_are_embedded(cnn: nn.Module, tmp_path: Path) -> None:
+    compress_module(
+        cnn, out=tmp_path / "small", score=lambda _: 1.0, name="digits", files={"labels.txt": b"a\nb\n"}, tolerance=0.0
+    )
+    container = read_container(tmp_path / "small" / "model.lnlp")
+    assert container.metadata["name"] == "digits"
+    assert container.files == {"labels.txt": b"a\nb\n"}
+
+
+def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    module = nn.Linear(64, 64, dtype=torch.bfloat16)
+    rows = compress_module(
+        module,
+        out=tmp_path / "small",
+        score=lambda model: -float((model.weight - module.weight).abs().mean()),  # type: ignore[operator, union-attr]
+        batches=[torch.zeros(1)],
+        loss=lambda model, _: (model.weight - module.weight.detach()).square().sum(),  # type: ignore[operator, union-attr]
+        finetune_steps=2,
+    )
+    assert rows[-1].scores["score"] > -0.02
+    fresh = nn.Linear(64, 64, dtype=torch.bfloat16)
+    load_compressed(tmp_path / "small" / "original.lnlp", fresh)
+    assert torch.equal(fresh.weight, module.weight)
+    assert fresh.weight.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"loss": _loss}, "loss and batches: expected both or neither"),
+        ({"batches": [1]}, "loss and batches: expected both or neither"),
+        ({"finetune_steps": 5}, "finetune_steps = 5: expected a loss and batches to fine-tune with, found none"),
+        (
+            {"loss": _loss, "batches": iter([1])},
+            "batches: expected what can be gone through again.*found list_iterator",
+        ),
+        ({"loss": _loss, "batches": []}, "batches: expected at least one, found none"),
+        ({"target_ratio": 0.5}, "target_ratio: expected more than 1, found 0.5"),
+        ({"quantizer": "zip"}, "quantizer: expected one of kmeans, found 'zip'"),
+    ],
+)
+def test_wrong_usage_leaves_nothing_behind(
+    cnn: nn.Module, tmp_path: Path, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        compress_module(cnn, out=tmp_path / "small", score=lambda _: 1.0, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_score_that_is_no_number_is_told(cnn: nn.Module, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Images: expected a finite accuracy, found nan"):
+        compress_module(cnn, out=tmp_path / "small", score=lambda _: math.nan, metric="accuracy")
+
+
+def test_a_module_without_matrices_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="LayerNorm: expected weight matrices of at least 2048 elements"):
+        compress_module(nn.LayerNorm(4), out=tmp_path / "small", score=lambda _: 1.0)
+
+
+def test_a_module_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:
+    module = nn.Linear(64, 64)
+    module.cached = module.weight * 2  # type: ignore[assignment]
+    with pytest.raises(ModelError, match=r"Linear: expected a module that copy.deepcopy can copy: "):
+        compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+
+
+def test_work_that_cannot_be_counted_is_told(tmp_path: Path) -> None:
+    class Dependent(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return x if float(x.sum()) > 0 else super().forward(x)
+
+    with pytest.raises(CountError):
+        compress_module(
+            Dependent(64, 64), out=tmp_path / "small", score=lambda _: 1.0, example_inputs=(torch.ones(1, 64),)
+        )
+
+
+def test_an_existing_directory_is_kept_unless_told_otherwise(cnn: nn.Module, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(OutputError, match="output exists already"):
+        compress_module(cnn, out=tmp_path, score=lambda _: 1.0)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_weights_of_another_architecture_are_refused(cnn: nn.Module, tmp_path: Path) -> None:
+    compress_module(cnn, out=tmp_path / "small", score=lambda _: 1.0, tolerance=0.0)
+    other = nn.Sequential()
+    other.add_module("classify", nn.Linear(8, 4))
+    before = copy.deepcopy(other.state_dict())
+    with pytest.raises(
+        ModelError,
+        match=r"model.lnlp: expected the weights of Sequential, found features.0.weight unknown, .*, "
+        r"classify.weight of shape \[4, 512\] in place of \[4, 8\]",
+    ):
+        load_compressed(tmp_path / "small" / "model.lnlp", other)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in other.state_dict().items())
+    with pytest.raises(ModelError, match=r"found weight missing, bias missing, features"):
+        load_compressed(tmp_path / "small" / "model.lnlp", nn.Linear(2, 2))
+    with pytest.raises(ContainerError, match=r"nowhere.lnlp: expected a compressed model file"):
+        load_compressed(tmp_path / "nowhere.lnlp", other)
+
+
+def test_progress_is_reported(cnn: nn.Module, tmp_path: Path) -> None:
+    class Recorded:
+        started: list[str] = []  # noqa: RUF012
+        steps = 0
+
+        def start(self, task: str, total: int | None) -> None:
+            self.started.append(task)
+
+        def advance(self, steps: int = 1) -> None:
+            self.steps += steps
+
+    progress = Recorded()
+    compress_module(cnn, out=tmp_path / "small", score=lambda _: 1.0, progress=progress)
+    assert progress.started == ["sensitivity scan", "search for the largest sparsity", "quantization (kmeans)"]
+    assert progress.steps > 4
+
+
+def test_weights_loaded_are_those_of_the_file(lstm: nn.Module, tmp_path: Path) -> None:
+    compress_module(lstm, out=tmp_path / "small", score=lambda _: 1.0, tolerance=0.0)
+    fresh = Tagger()
+    load_compressed(tmp_path / "small" / "model.lnlp", fresh)
+    state = read_container(tmp_path / "small" / "model.lnlp").state_dict()
+    assert all(np.array_equal(tensor.numpy(), state[name]) for name, tensor in fresh.state_dict().items())
+    assert fresh.output.weight is fresh.embed.weight
