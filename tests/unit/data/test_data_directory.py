@@ -1,7 +1,9 @@
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
@@ -65,6 +67,38 @@ def test_everything_written_is_read_back(prepared):
     assert (data.info.src_lang, data.info.tgt_lang) == ("en", "de")
 
 
+def test_a_split_is_a_table_that_other_libraries_read(prepared):
+    # As `datasets.load_from_disk` expects it: a list of files, each a stream of at most 1000 rows a batch.
+    state = json.loads((prepared / "train" / "state.json").read_text())
+    assert [file["filename"] for file in state["_data_files"]] == ["data-00000-of-00001.arrow"]
+    features = json.loads((prepared / "train" / "dataset_info.json").read_text())["features"]
+    assert features["src"] == {"feature": {"dtype": "int32", "_type": "Value"}, "_type": "List"}
+    assert features["tgt_text"] == {"dtype": "string", "_type": "Value"}
+    with pa.ipc.open_stream((prepared / "train" / "data-00000-of-00001.arrow").read_bytes()) as stream:
+        table = stream.read_all()
+    assert json.loads(table.schema.metadata[b"huggingface"]) == {"info": {"features": features}}
+    assert table.column_names == list(features)
+    assert {batch.num_rows for batch in table.to_batches()} == {1000, NUM_PAIRS % 1000}
+
+
+def test_a_split_may_be_several_files(copied):
+    whole = open_data(copied).split("train").texts()
+    state = json.loads((copied / "train" / "state.json").read_text())
+    file = arrow_file(copied / "train")
+    with pa.ipc.open_stream(file.read_bytes()) as stream:
+        table = stream.read_all()
+    file.unlink()
+    state["_data_files"] = []
+    for name, rows in (("first.arrow", table.slice(0, 2_500)), ("second.arrow", table.slice(2_500))):
+        with pa.ipc.new_stream(copied / "train" / name, table.schema) as stream:
+            stream.write_table(rows)
+        state["_data_files"].append({"filename": name})
+    (copied / "train" / "state.json").write_text(json.dumps(state))
+    split = open_data(copied).split("train")
+    assert split.texts() == whole
+    assert split.texts([2_499, 2_500])[0] == [whole[0][2_499], whole[0][2_500]]
+
+
 def test_rows_come_in_the_order_asked_for(prepared):
     train = open_data(prepared).split("train")
     rows = [NUM_PAIRS - 1, 0, 4_999, 5_000, 0]
@@ -91,7 +125,9 @@ def test_tokens_are_views_of_the_file(prepared):
 def test_same_corpus_same_directory(prepared, tmp_path):
     corpus = Corpus(splits={"train": [Given(numbered(NUM_PAIRS))], "valid": [Given(numbered(5))]})
     prepare_data(tmp_path / "again", corpus, options=OPTIONS)
-    for file in (INFO_FILE, TOKENIZER_FILE):
+    files = [path.relative_to(prepared) for path in prepared.rglob("*") if path.is_file()]
+    assert {Path(INFO_FILE), Path(TOKENIZER_FILE), Path("train/state.json")} < set(files)
+    for file in files:
         assert (tmp_path / "again" / file).read_bytes() == (prepared / file).read_bytes()
 
 
