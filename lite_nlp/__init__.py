@@ -8,11 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite_nlp.api.data import prepare_data
     from lite_nlp.artifacts.models import load_model
 
 __all__ = [
     "__version__",
     "load_model",
+    "prepare_data",
 ]
 
 __version__ = "0.1.0"
@@ -20,6 +22,7 @@ __version__ = "0.1.0"
 #: Where each name is defined.
 _HOMES = {
     "load_model": "lite_nlp.artifacts.models",
+    "prepare_data": "lite_nlp.api.data",
 }
 
 

@@ -59,7 +59,6 @@ class ProgressBars:
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        self._bars.start()
         return self
 
     def __exit__(
@@ -67,11 +66,14 @@ class ProgressBars:
     ) -> None:
         if error is None:
             self._finish()
-        self._bars.stop()
+        # Bars that were never started would still end in an empty line.
+        if self._task is not None:
+            self._bars.stop()
 
     def start(self, task: str, total: int | None) -> None:
         """Begin a piece of work; see :class:`lite_nlp.core.progress.Progress`."""
         self._finish()
+        self._bars.start()
         self._task = self._bars.add_task(task, total=total)
 
     def advance(self, steps: int = 1) -> None:

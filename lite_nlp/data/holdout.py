@@ -1,4 +1,4 @@
-"""Which pairs of a corpus that comes in one piece are for training, which for validation and test.
+"""Rules that divide a corpus that comes in one piece into training, validation and test.
 
 The choice depends on the text alone, not on random numbers: the same corpus gives the same splits.
 """
@@ -7,13 +7,22 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.data.choices import SplitName
 
-__all__ = ["DEFAULT_PAIRS", "Assignment", "EveryNth", "HoldOut", "Shares", "SplitName", "SplitRule", "sentence_key"]
-
-SplitName = Literal["train", "valid", "test"]
+__all__ = [
+    "DEFAULT_PAIRS",
+    "Assignment",
+    "EveryNth",
+    "HoldOut",
+    "LastLines",
+    "Shares",
+    "SplitRule",
+    "hold_out",
+    "sentence_key",
+]
 
 #: Pairs of a held-out split where the corpus is large enough ...
 DEFAULT_PAIRS: Final = 2_000
@@ -30,14 +39,18 @@ class Assignment(Protocol):
 
 
 class SplitRule(Protocol):
-    """A way to divide a corpus."""
+    """A way to divide a corpus. A line of running text is a pair of twice the same."""
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
         """The splits that it takes out of the training text."""
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
-        """Look at the corpus once where the rule has to."""
+        """Look at the corpus once where the rule has to.
+
+        Raises:
+            DataError: If the corpus is too small.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +156,58 @@ class Shares:
         if place < self.valid_percent:
             return "valid"
         return "test" if place < self.valid_percent + self.test_percent else "train"
+
+
+@dataclass(frozen=True, slots=True)
+class LastLines:
+    """The last twentieth of a running text for test, and the twentieth before it for validation, both in one piece."""
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """Both."""
+        return ("valid", "test")
+
+    def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
+        """Count the lines.
+
+        Raises:
+            DataError: If there are fewer than twenty.
+        """
+        lines = sum(1 for _ in pairs)
+        held = lines // _SMALLEST_SHARE
+        if not held:
+            raise DataError(
+                f"text: expected at least {_SMALLEST_SHARE} lines, to hold out a twentieth to validate and a"
+                f" twentieth for test, found {lines}"
+            )
+        return _Ranges(valid=lines - 2 * held, test=lines - held)
+
+
+def hold_out(valid_pairs: int | None, test_pairs: int | None, *, given: bool) -> HoldOut | None:
+    """The rule for the numbers asked for; None where nothing is to be held out.
+
+    Args:
+        valid_pairs: Pairs for validation, as in :class:`HoldOut`.
+        test_pairs: The same for the test.
+        given: Whether the corpus comes with a validation or test split; then a number of None means 0.
+    """
+    valid, test = (0 if given and wanted is None else wanted for wanted in (valid_pairs, test_pairs))
+    rule = HoldOut(valid_pairs=valid, test_pairs=test)
+    return rule if rule.splits else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """The outcome of :class:`LastLines`: the numbers of the first lines for validation and for test."""
+
+    valid: int
+    test: int
+
+    def split_of(self, index: int, src: str, tgt: str) -> SplitName:
+        del src, tgt
+        if index < self.valid:
+            return "train"
+        return "valid" if index < self.test else "test"
 
 
 @dataclass(frozen=True, slots=True)

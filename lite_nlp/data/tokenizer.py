@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -18,10 +18,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.data.choices import Normalization
 
-__all__ = ["MIN_VOCAB_SIZE", "Normalization", "Tokenizer"]
-
-Normalization = Literal["none", "nfc", "nfkc"]
+__all__ = ["MIN_VOCAB_SIZE", "Tokenizer"]
 
 _NUM_BYTES: Final = 256
 

@@ -12,9 +12,9 @@ from typing import IO, Final
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
-from lite_nlp.data.holdout import SplitName
-from lite_nlp.data.pairs.readers import read_lines
+from lite_nlp.data.choices import SplitName
 from lite_nlp.data.published.download import open_archive
+from lite_nlp.data.sources import read_lines
 
 __all__ = ["ARTICLE", "HIGHLIGHTS", "extract_stories", "split_story"]
 
@@ -23,6 +23,9 @@ ARTICLE: Final = "article"
 HIGHLIGHTS: Final = "highlights"
 
 _MARK: Final = "@highlight"
+
+#: No address in the lists is as long.
+_MAX_ADDRESS_BYTES: Final = 16_384
 
 #: What a highlight may end with; others, most of them, get a full stop, so that their sentences stay apart.
 _ENDS: Final = tuple(".!?…'\"’”)")  # noqa: RUF001 - these are the characters meant
@@ -79,7 +82,7 @@ def _by_name(addresses: Mapping[SplitName, Path]) -> dict[str, SplitName]:
     return {
         hashlib.sha1(line.strip(), usedforsecurity=False).hexdigest(): split
         for split, path in addresses.items()
-        for line in read_lines(path)
+        for line in read_lines(path, max_bytes=_MAX_ADDRESS_BYTES)
         if line
     }
 
