@@ -32,10 +32,10 @@ _SMALLEST_SHARE: Final = 20
 
 
 class Assignment(Protocol):
-    """The split of each pair."""
+    """The outcome of a rule: the split of each pair."""
 
     def split_of(self, index: int, src: str, tgt: str) -> SplitName | None:
-        """The split of pair number ``index`` (from 0); None where it must be in no split."""
+        """The split of pair number ``index`` (from 0); None if it must be in no split."""
 
 
 class SplitRule(Protocol):
@@ -43,10 +43,10 @@ class SplitRule(Protocol):
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
-        """The splits that it takes out of the training text."""
+        """The splits that are taken out of the training text."""
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
-        """Look at the corpus once where the rule has to.
+        """Read the corpus once, if the rule depends on it.
 
         Raises:
             DataError: If the corpus is too small.
@@ -65,7 +65,7 @@ class EveryNth:
         return ("valid",)
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> "EveryNth":
-        """Nothing needs to be known."""
+        """Leave the corpus unread, on which the rule does not depend."""
         del pairs
         return self
 
@@ -92,7 +92,7 @@ class HoldOut:
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
-        """Those of which not zero pairs are wanted."""
+        """Those of which pairs are wanted."""
         wanted: list[tuple[SplitName, int | None]] = [("valid", self.valid_pairs), ("test", self.test_pairs)]
         return tuple(name for name, pairs in wanted if pairs != 0)
 
@@ -127,13 +127,13 @@ class HoldOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shares:
-    """Shares of the pairs by the hash of their source sentence, for corpora too large to hold much of in memory.
+    """Shares of the pairs by the hash of their source sentence, in constant memory.
 
     No source sentence of one split occurs in another, case, spaces and punctuation aside.
 
     Attributes:
         valid_percent: Share for validation, 0 to 100.
-        test_percent: Share for the test; both leave something to train on.
+        test_percent: Share for the test; the sum is below 100.
     """
 
     valid_percent: int
@@ -145,7 +145,7 @@ class Shares:
         return ("valid", "test")
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> "Shares":
-        """Nothing needs to be known."""
+        """Leave the corpus unread, on which the rule does not depend."""
         del pairs
         return self
 
@@ -184,7 +184,7 @@ class LastLines:
 
 
 def hold_out(valid_pairs: int | None, test_pairs: int | None, *, given: bool) -> HoldOut | None:
-    """The rule for the numbers asked for; None where nothing is to be held out.
+    """The rule for the numbers asked for; None if nothing is to be held out.
 
     Args:
         valid_pairs: Pairs for validation, as in :class:`HoldOut`.

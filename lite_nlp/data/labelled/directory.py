@@ -2,7 +2,7 @@
 
 ``DIR/{train,valid,test}/`` hold the sentences in the format of :mod:`lite_nlp.data.pairs.storage`, the first of each
 example as source and the second, if there is one, as target; ``labels.npy`` beside them holds one int32 per row, the
-place of its label in ``data.json``. The other files are as in :mod:`lite_nlp.data.directory`.
+number of its label in ``data.json``. The other files are as in :mod:`lite_nlp.data.directory`.
 """
 
 from dataclasses import dataclass
@@ -102,7 +102,7 @@ class LabelledSplit:
 
     Attributes:
         pairs: First sentences as sources, second ones as targets.
-        labels: (rows,) int32, the place of each row's label.
+        labels: (rows,) int32, the number of each row's label.
         sentences: Sentences of each example.
     """
 

@@ -1,4 +1,4 @@
-"""Labelled sentences and sentence pairs out of text files: label, tab, sentence, and for pairs tab, second sentence.
+"""Labelled sentences and sentence pairs out of text files.
 
 Lines are as in :mod:`lite_nlp.data.sources`; white space around a sentence or label is not part of it.
 """
@@ -42,7 +42,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A text file, plain or gzip, with a label, a tab and a sentence on each line, or with another tab and sentence.
+    """A text file, plain or gzip, with label, tab, sentence on each line, and for pairs tab, second sentence.
 
     Attributes:
         path: The file.
@@ -57,7 +57,7 @@ class LabelledFile:
 
     @property
     def sentences(self) -> int:
-        """Sentences of each example, as the first line says that has a tab.
+        """Sentences of each example, 1 or 2: the columns after the label in the first line that has two or three.
 
         Raises:
             DataError: If no line has two or three columns.

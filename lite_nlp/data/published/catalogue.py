@@ -1,4 +1,4 @@
-"""The corpora known by name: where they are published, what is in them, and how they are divided.
+"""The catalogue of published corpora: name, contents, terms, files and splits of each.
 
 Importing it takes milliseconds, so that the command line can list the names.
 """

@@ -73,7 +73,7 @@ def open_published(
 
 
 def corpus_languages(corpus: PublishedPairs, src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
-    """Source and target language: those asked for, or the corpus's own where none are.
+    """Source and target language of a corpus: those asked for, else those of its usual direction.
 
     Raises:
         DataError: If the corpus is not in those languages.

@@ -1,4 +1,4 @@
-"""Files from the network, into a cache: checked, resumed where they broke off, whole or absent under their name."""
+"""Downloads into a cache, checked and resumable, and the extraction of archives; files appear whole or not at all."""
 
 import gzip
 import hashlib
@@ -42,7 +42,7 @@ def default_cache() -> Path:
 def fetch(archive: Archive, cache: Path, *, progress: Progress, pause_s: float = 2.0) -> Path:
     """Download ``archive`` unless the cache has it.
 
-    A broken connection is taken up again where it broke, also by the next call if this one gives up.
+    A download that breaks off is resumed where it broke, also by the next call if this one gives up.
 
     Args:
         archive: What to download.
@@ -83,7 +83,7 @@ def fetch(archive: Archive, cache: Path, *, progress: Progress, pause_s: float =
 
 
 def _continue(archive: Archive, partial: Path, progress: Progress) -> None:
-    """Download what ``partial`` lacks.
+    """Download the rest of ``partial``.
 
     Raises:
         ConnectionError: If the server closes the connection early.
@@ -136,7 +136,7 @@ def _validator_file(partial: Path) -> Path:
 
 
 def _check(archive: Archive, path: Path) -> None:
-    """Compare with the published size and checksum; what does not match is removed."""
+    """Compare with the published size and checksum, and remove a file that does not match."""
     size = path.stat().st_size
     found = None
     if archive.size is not None and size != archive.size:
@@ -154,7 +154,7 @@ def _check(archive: Archive, path: Path) -> None:
 
 
 def extract(archive: Path, members: Sequence[str], out: Path) -> list[Path]:
-    """Take single files out of a tar or zip archive, whatever else is in it.
+    """Extract single files from a tar or zip archive.
 
     Args:
         archive: The archive.
@@ -192,8 +192,8 @@ def open_archive(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
     """Open a tar or zip archive.
 
     Yields:
-        Name and content of each regular file, in the order of the archive; a content is there until the next one is
-        asked for. A damage shows at the latest when the last one has been.
+        Name and content of each regular file, in the order of the archive; a content can be read until the next one is
+        asked for. Damage is found at the end of the iteration at the latest.
 
     Raises:
         DataError: If the archive is damaged.

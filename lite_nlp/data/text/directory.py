@@ -36,12 +36,12 @@ IntArray = npt.NDArray[np.int64]
 
 
 class TextSplitInfo(Facts):
-    """Counts of one split; with them a likelihood per token becomes one per word, character or byte.
+    """Counts of one split, by which a likelihood per token is converted to one per word, character or byte.
 
     Attributes:
         tokens: Tokens, one end mark per line included.
         lines: Lines.
-        words: What white space separates, line ends not counted.
+        words: Stretches without white space.
         characters: Unicode characters of the text as it was read, one per line end included.
         bytes: Bytes of it in UTF-8, one per line end included.
         sources: The files it was read from.
