@@ -10,13 +10,15 @@ import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import Normalization, SplitName
-from lite_nlp.data.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = [
     "BAD_LINES_FILE",
@@ -58,7 +60,7 @@ class TokenizerInfo(Facts):
     normalization: Normalization
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> Self:
+    def of(cls, tokenizer: "Tokenizer") -> Self:
         """The facts of ``tokenizer``."""
         return cls(
             sha256=tokenizer.sha256,
@@ -99,12 +101,15 @@ class DataDirectory(Generic[InfoT]):
         self.info = info
 
     @cached_property
-    def tokenizer(self) -> Tokenizer:
+    def tokenizer(self) -> "Tokenizer":
         """The tokenizer of the directory.
 
         Raises:
             DataError: If it is missing, damaged, or not the one that the splits were tokenized with.
         """
+        # Not above: the registry of tasks, which the command line imports, needs the facts of directories alone.
+        from lite_nlp.data.tokenizer import Tokenizer
+
         file = self.path / TOKENIZER_FILE
         tokenizer = Tokenizer.load(file)
         expected, found = self.info.tokenizer.sha256, tokenizer.sha256
