@@ -17,7 +17,7 @@ from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.choices import SPLITS, Normalization, SplitName
 from lite_nlp.data.directory import BAD_LINES_FILE, INFO_FILE, TOKENIZER_FILE, Facts, SkippedLines, TokenizerInfo
 from lite_nlp.data.holdout import Assignment
-from lite_nlp.data.sources import BadLine, Corpus, Source, ignore_bad_line
+from lite_nlp.data.sources import BadLine, Corpus, ItemSource, ignore_bad_line
 from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = ["DataFormat", "SplitPass", "VocabularyOptions", "prepare_directory"]
@@ -180,7 +180,7 @@ class SplitPass(Generic[ItemT]):
         self._stage = stage
         self._tally = _Tally(name, bad_lines)
         self._own = name in work.corpus.splits
-        self._sources: list[Source[ItemT]] = list(work.corpus.splits[name if self._own else "train"])
+        self._sources: list[ItemSource[ItemT]] = list(work.corpus.splits[name if self._own else "train"])
 
     @property
     def sources(self) -> list[str]:

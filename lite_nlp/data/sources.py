@@ -19,9 +19,9 @@ from lite_nlp.data.holdout import SplitRule
 __all__ = [
     "BadLine",
     "Corpus",
+    "ItemSource",
     "OnBadLine",
     "Reason",
-    "Source",
     "ignore_bad_line",
     "open_text",
     "read_lines",
@@ -59,7 +59,7 @@ def ignore_bad_line(bad: BadLine) -> None:
     """Report nothing: for further passes over a source whose bad lines are known already."""
 
 
-class Source(Protocol[ItemT_co]):
+class ItemSource(Protocol[ItemT_co]):
     """A sequence of items that is read anew, and alike, in each pass."""
 
     @property
@@ -83,7 +83,7 @@ class Corpus(Generic[ItemT]):
         rule: Rule by which other splits are taken out of ``train``; None to take none.
     """
 
-    splits: Mapping[SplitName, Sequence[Source[ItemT]]]
+    splits: Mapping[SplitName, Sequence[ItemSource[ItemT]]]
     rule: SplitRule | None = None
 
 

@@ -70,7 +70,7 @@ class LabelledFile:
         )
 
     def read(self, on_bad: OnBadLine) -> Iterator[Example]:
-        """See :class:`~lite_nlp.data.sources.Source`; every line must have the columns of the first."""
+        """See :class:`~lite_nlp.data.sources.ItemSource`; every line must have the columns of the first."""
         columns = 1 + self.sentences
         for number, line in enumerate(read_lines(self.path, max_bytes=max_line_bytes()), start=1):
             usable = _examine(line, columns, number)

@@ -13,7 +13,7 @@ from typing import Final
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import PairTask, SplitName
 from lite_nlp.data.holdout import hold_out
-from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, Source, read_lines
+from lite_nlp.data.sources import BadLine, Corpus, ItemSource, OnBadLine, Reason, read_lines
 
 __all__ = [
     "MAX_CHARACTERS",
@@ -83,7 +83,7 @@ class TextFiles:
         return f"{self.src} {self.tgt}"
 
     def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
-        """See :class:`~lite_nlp.data.sources.Source`; unequal line counts raise at the end of the shorter file."""
+        """See :class:`~lite_nlp.data.sources.ItemSource`; unequal line counts raise at the end of the shorter file."""
         number = 0
         max_bytes = max_line_bytes(self.max_characters)
         src_lines, tgt_lines = (read_lines(path, max_bytes=max_bytes) for path in (self.src, self.tgt))
@@ -129,7 +129,7 @@ class TsvFile:
         return str(self.path)
 
     def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
-        """See :class:`~lite_nlp.data.sources.Source`."""
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
         for number, line in enumerate(read_lines(self.path, max_bytes=max_line_bytes(self.max_characters)), start=1):
             usable = self._examine(line)
             if isinstance(usable, str):
@@ -191,7 +191,7 @@ def pairs_in_files(
     """
     long = task == "summarization"
     bound = MAX_DOCUMENT_CHARACTERS if long else MAX_CHARACTERS
-    splits: dict[SplitName, list[Source[Pair]]] = {
+    splits: dict[SplitName, list[ItemSource[Pair]]] = {
         "train": [TsvFile(path, check_ratio=not long, max_characters=bound) for path in tsv]
     }
     for name, pairs in files.items():

@@ -21,7 +21,7 @@ from lite_nlp.data.published.entries import (
 )
 from lite_nlp.data.published.markup import plain_text
 from lite_nlp.data.published.stories import ARTICLE, HIGHLIGHTS, extract_stories
-from lite_nlp.data.sources import Source
+from lite_nlp.data.sources import ItemSource
 from lite_nlp.data.text.readers import TextCorpus, text_in_files
 
 __all__ = [
@@ -92,7 +92,7 @@ def local_pairs(corpus: PublishedPairs, directory: Path, languages: tuple[str, s
     Raises:
         DataError: If a file is missing.
     """
-    splits: dict[SplitName, list[Source[Pair]]] = {}
+    splits: dict[SplitName, list[ItemSource[Pair]]] = {}
     missing: list[str] = []
     for split, stem in corpus.stems.items():
         src, tgt = (_local_file(directory, f"{stem}.{language}", missing) for language in languages)
@@ -151,7 +151,7 @@ def download_pairs(
     paths = _fetch_all(_archives(corpus), cache, progress, pause_s)
     texts = _extract_all(_texts(corpus), paths, cache / corpus.name)
     stories = _stories(corpus, paths, cache / corpus.name)
-    splits: dict[SplitName, list[Source[Pair]]] = {}
+    splits: dict[SplitName, list[ItemSource[Pair]]] = {}
     for split, parts in corpus.parts.items():
         splits[split] = []
         for part in parts:
