@@ -10,27 +10,44 @@ from typing import TYPE_CHECKING, Any
 from lite_nlp.core.version import __version__
 
 if TYPE_CHECKING:
+    from lite_nlp.api.bench import bench_model
+    from lite_nlp.api.budget import check_budget, count_model
     from lite_nlp.api.compress import compress_model
+    from lite_nlp.api.data import prepare_data
     from lite_nlp.api.evaluate import evaluate_model
+    from lite_nlp.api.export import export_model
+    from lite_nlp.api.report import report_model
     from lite_nlp.api.train import train_model
     from lite_nlp.artifacts.models import load_model
     from lite_nlp.artifacts.translators import open_translator
 
 __all__ = [
     "__version__",
+    "bench_model",
+    "check_budget",
     "compress_model",
+    "count_model",
     "evaluate_model",
+    "export_model",
     "load_model",
     "open_translator",
+    "prepare_data",
+    "report_model",
     "train_model",
 ]
 
 #: Where each name is defined.
 _HOMES = {
+    "bench_model": "lite_nlp.api.bench",
+    "check_budget": "lite_nlp.api.budget",
     "compress_model": "lite_nlp.api.compress",
+    "count_model": "lite_nlp.api.budget",
     "evaluate_model": "lite_nlp.api.evaluate",
+    "export_model": "lite_nlp.api.export",
     "load_model": "lite_nlp.artifacts.models",
     "open_translator": "lite_nlp.artifacts.translators",
+    "prepare_data": "lite_nlp.api.data",
+    "report_model": "lite_nlp.api.report",
     "train_model": "lite_nlp.api.train",
 }
 

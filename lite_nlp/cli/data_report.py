@@ -1,91 +1,82 @@
-"""What ``lite-nlp data prepare`` shows: progress, skipped lines, counts."""
+"""What ``lite-nlp data prepare`` shows: skipped lines, counts."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
 from rich.table import Table
 
-from lite_nlp.cli.console import err, out, progress_bar
+from lite_nlp.cli.console import out, print_json, warn
 
 if TYPE_CHECKING:
-    from lite_nlp.data.holdout import SplitName
-    from lite_nlp.data.labelled.directory import LabelledInfo, LabelledSplitInfo
-    from lite_nlp.data.pairs.directory import DataInfo, SplitInfo
-    from lite_nlp.data.pairs.prepare import OnProgress
-    from lite_nlp.data.text.directory import TextInfo, TextSplitInfo
+    from lite_nlp.data.labelled.directory import LabelledInfo
+    from lite_nlp.data.pairs.directory import PairInfo
+    from lite_nlp.data.text.directory import TextInfo
 
-__all__ = ["print_examples", "print_pairs", "print_text", "report_progress", "warn_skipped"]
+__all__ = ["print_info", "warn_skipped"]
 
 #: With more labels than this, a table does not count each.
 _MOST_LABELS: Final = 6
 
 
-@contextmanager
-def report_progress() -> Iterator["OnProgress"]:
-    """Show each stage as a bar on stderr."""
-    with progress_bar() as bar:
-        tasks = {}
-
-        def show(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bar.add_task(stage, total=total)
-            bar.update(tasks[stage], completed=done, total=total)
-
-        yield show
-
-
-def warn_skipped(splits: "Mapping[SplitName, SplitInfo | LabelledSplitInfo | TextSplitInfo]") -> None:
+def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
     """Say on stderr which lines were skipped."""
-    for name, split in splits.items():
+    for name, split in info.splits.items():
         for reason, lines in split.skipped.items():
             shown = ", ".join(lines.first) + (", ..." if lines.count > len(lines.first) else "")
-            err.print(f"warning: {name}: {lines.count:,} skipped, {reason}: {shown}", markup=False, soft_wrap=True)
+            warn(f"{name}: {lines.count:,} skipped, {reason}: {shown}")
 
 
-def print_pairs(path: Path, info: "DataInfo") -> None:
-    """The counts of sentence pairs."""
-    table = Table(
-        title=f"{escape(str(path))}: {info.src_lang} -> {info.tgt_lang}, {info.tokenizer.vocab_size:,} tokens"
-    )
-    table.add_column("split")
-    for column in ("pairs", f"{info.src_lang} tokens", f"{info.tgt_lang} tokens", "skipped", "overlapping"):
-        table.add_column(column, justify="right")
+def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_json: bool) -> None:
+    """Print the facts of a new directory, for people or as JSON."""
+    if as_json:
+        print_json({"data": str(path), **info.model_dump(exclude={"schema_version"})})
+    elif info.kind == "pairs":
+        out.print(_pairs_table(path, info))
+    elif info.kind == "text":
+        out.print(_text_table(path, info))
+    else:
+        out.print(_labelled_table(path, info))
+
+
+def _pairs_table(path: Path, info: "PairInfo") -> Table:
+    columns = ("pairs", f"{info.src_lang} tokens", f"{info.tgt_lang} tokens", "skipped", "overlapping")
+    table = _table(f"{escape(str(path))}: {info.src_lang} -> {info.tgt_lang}", info, columns)
     for name, split in info.splits.items():
         skipped = sum(lines.count for lines in split.skipped.values())
-        counts = (split.pairs, split.src_tokens, split.tgt_tokens, skipped, split.overlapping)
-        table.add_row(name, *(f"{count:,}" for count in counts))
-    out.print(table)
+        _add_counts(table, name, (split.pairs, split.src_tokens, split.tgt_tokens, skipped, split.overlapping))
+    return table
 
 
-def print_text(path: Path, info: "TextInfo") -> None:
-    """The counts of running text."""
-    table = Table(title=f"{escape(str(path))}: running text, {info.tokenizer.vocab_size:,} tokens")
-    table.add_column("split")
-    for column in ("lines", "words", "bytes", "tokens", "skipped"):
-        table.add_column(column, justify="right")
+def _text_table(path: Path, info: "TextInfo") -> Table:
+    table = _table(f"{escape(str(path))}: running text", info, ("lines", "words", "bytes", "tokens", "skipped"))
     for name, split in info.splits.items():
         skipped = sum(lines.count for lines in split.skipped.values())
-        counts = (split.lines, split.words, split.bytes, split.tokens, skipped)
-        table.add_row(name, *(f"{count:,}" for count in counts))
-    out.print(table)
+        _add_counts(table, name, (split.lines, split.words, split.bytes, split.tokens, skipped))
+    return table
 
 
-def print_examples(path: Path, info: "LabelledInfo") -> None:
+def _labelled_table(path: Path, info: "LabelledInfo") -> Table:
     """The counts of labelled examples, those of each label among them where there are few."""
     shown = info.labels if len(info.labels) <= _MOST_LABELS else []
-    table = Table(
-        title=f"{escape(str(path))}: {len(info.labels)} labels, sentences: {info.sentences}, "
-        f"{info.tokenizer.vocab_size:,} tokens"
-    )
-    table.add_column("split")
-    for column in ("examples", *map(escape, shown), "tokens", "skipped", "overlapping"):
-        table.add_column(column, justify="right")
+    title = f"{escape(str(path))}: {len(info.labels)} labels, sentences: {info.sentences}"
+    table = _table(title, info, ("examples", *map(escape, shown), "tokens", "skipped", "overlapping"))
     for name, split in info.splits.items():
         skipped = sum(lines.count for lines in split.skipped.values())
+        tokens = split.first_tokens + split.second_tokens
         by_label = [split.by_label[label] for label in shown]
-        counts = (split.examples, *by_label, split.first_tokens + split.second_tokens, skipped, split.overlapping)
-        table.add_row(name, *(f"{count:,}" for count in counts))
-    out.print(table)
+        _add_counts(table, name, (split.examples, *by_label, tokens, skipped, split.overlapping))
+    return table
+
+
+def _table(title: str, info: "PairInfo | TextInfo | LabelledInfo", columns: Iterable[str]) -> Table:
+    table = Table(title=f"{title}, {info.tokenizer.vocab_size:,} tokens")
+    table.add_column("split")
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _add_counts(table: Table, split: str, counts: Iterable[int]) -> None:
+    table.add_row(split, *(f"{count:,}" for count in counts))

@@ -1,1 +1,1 @@
-"""Corpora, tokenizer and token-budget batches. Importing this package imports nothing heavy."""
+"""Corpora: published and own, their preparation, data directories, tokenizer. Importing it imports nothing heavy."""

@@ -1,4 +1,4 @@
-"""Which pairs of a corpus that comes in one piece are for training, which for validation and test.
+"""Rules that divide a corpus that comes in one piece into training, validation and test.
 
 The choice depends on the text alone, not on random numbers: the same corpus gives the same splits.
 """
@@ -7,13 +7,22 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.data.choices import SplitName
 
-__all__ = ["DEFAULT_PAIRS", "Assignment", "EveryNth", "HoldOut", "Shares", "SplitName", "SplitRule", "sentence_key"]
-
-SplitName = Literal["train", "valid", "test"]
+__all__ = [
+    "DEFAULT_PAIRS",
+    "Assignment",
+    "EveryNth",
+    "HoldOut",
+    "LastLines",
+    "Shares",
+    "SplitRule",
+    "hold_out",
+    "sentence_key",
+]
 
 #: Pairs of a held-out split where the corpus is large enough ...
 DEFAULT_PAIRS: Final = 2_000
@@ -23,21 +32,25 @@ _SMALLEST_SHARE: Final = 20
 
 
 class Assignment(Protocol):
-    """The split of each pair."""
+    """The outcome of a rule: the split of each pair."""
 
     def split_of(self, index: int, src: str, tgt: str) -> SplitName | None:
-        """The split of pair number ``index`` (from 0); None where it must be in no split."""
+        """The split of pair number ``index`` (from 0); None if it must be in no split."""
 
 
 class SplitRule(Protocol):
-    """A way to divide a corpus."""
+    """A way to divide a corpus. A line of running text is a pair of twice the same."""
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
-        """The splits that it takes out of the training text."""
+        """The splits that are taken out of the training text."""
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
-        """Look at the corpus once where the rule has to."""
+        """Read the corpus once, if the rule depends on it.
+
+        Raises:
+            DataError: If the corpus is too small.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +65,7 @@ class EveryNth:
         return ("valid",)
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> "EveryNth":
-        """Nothing needs to be known."""
+        """Leave the corpus unread, on which the rule does not depend."""
         del pairs
         return self
 
@@ -79,7 +92,7 @@ class HoldOut:
 
     @property
     def splits(self) -> tuple[SplitName, ...]:
-        """Those of which not zero pairs are wanted."""
+        """Those of which pairs are wanted."""
         wanted: list[tuple[SplitName, int | None]] = [("valid", self.valid_pairs), ("test", self.test_pairs)]
         return tuple(name for name, pairs in wanted if pairs != 0)
 
@@ -114,13 +127,13 @@ class HoldOut:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shares:
-    """Shares of the pairs by the hash of their source sentence, for corpora too large to hold much of in memory.
+    """Shares of the pairs by the hash of their source sentence, in constant memory.
 
     No source sentence of one split occurs in another, case, spaces and punctuation aside.
 
     Attributes:
         valid_percent: Share for validation, 0 to 100.
-        test_percent: Share for the test; both leave something to train on.
+        test_percent: Share for the test; the sum is below 100.
     """
 
     valid_percent: int
@@ -132,7 +145,7 @@ class Shares:
         return ("valid", "test")
 
     def fit(self, pairs: Iterator[tuple[str, str]]) -> "Shares":
-        """Nothing needs to be known."""
+        """Leave the corpus unread, on which the rule does not depend."""
         del pairs
         return self
 
@@ -143,6 +156,58 @@ class Shares:
         if place < self.valid_percent:
             return "valid"
         return "test" if place < self.valid_percent + self.test_percent else "train"
+
+
+@dataclass(frozen=True, slots=True)
+class LastLines:
+    """The last twentieth of a running text for test, and the twentieth before it for validation, both in one piece."""
+
+    @property
+    def splits(self) -> tuple[SplitName, ...]:
+        """Both."""
+        return ("valid", "test")
+
+    def fit(self, pairs: Iterator[tuple[str, str]]) -> Assignment:
+        """Count the lines.
+
+        Raises:
+            DataError: If there are fewer than twenty.
+        """
+        lines = sum(1 for _ in pairs)
+        held = lines // _SMALLEST_SHARE
+        if not held:
+            raise DataError(
+                f"text: expected at least {_SMALLEST_SHARE} lines, to hold out a twentieth to validate and a"
+                f" twentieth for test, found {lines}"
+            )
+        return _Ranges(valid=lines - 2 * held, test=lines - held)
+
+
+def hold_out(valid_pairs: int | None, test_pairs: int | None, *, given: bool) -> HoldOut | None:
+    """The rule for the numbers asked for; None if nothing is to be held out.
+
+    Args:
+        valid_pairs: Pairs for validation, as in :class:`HoldOut`.
+        test_pairs: The same for the test.
+        given: Whether the corpus comes with a validation or test split; then a number of None means 0.
+    """
+    valid, test = (0 if given and wanted is None else wanted for wanted in (valid_pairs, test_pairs))
+    rule = HoldOut(valid_pairs=valid, test_pairs=test)
+    return rule if rule.splits else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """The outcome of :class:`LastLines`: the numbers of the first lines for validation and for test."""
+
+    valid: int
+    test: int
+
+    def split_of(self, index: int, src: str, tgt: str) -> SplitName:
+        del src, tgt
+        if index < self.valid:
+            return "train"
+        return "valid" if index < self.test else "test"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Byte-level BPE that gives back exactly the text it was given.
+"""Byte-level BPE, of which decoding is the exact inverse of encoding.
 
 A tokenizer is one file, ``tokenizer.json``, in the format of Hugging Face ``tokenizers``: optional Unicode
 normalization and lowercasing, one space put before the line (so that a word is spelled the same at its start as inside
@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, get_args
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -18,31 +18,30 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.data.choices import Normalization
 
-__all__ = ["MIN_VOCAB_SIZE", "Normalization", "Tokenizer"]
-
-Normalization = Literal["none", "nfc", "nfkc"]
+__all__ = ["MIN_VOCAB_SIZE", "Tokenizer"]
 
 _NUM_BYTES: Final = 256
 
 #: The special tokens and one token for each byte: below this no text can be written.
 MIN_VOCAB_SIZE: Final = len(SPECIAL_TOKENS) + _NUM_BYTES
 
-#: A pair seen once is noise: merging it would spend a row of the embedding on one line of the corpus.
+#: A pair seen once is noise: merging it would spend a row of the embedding table on one line of the corpus.
 _MIN_PAIR_COUNT: Final = 2
 
 _FORMS: Final = {"nfc": normalizers.NFC, "nfkc": normalizers.NFKC}
 
 
 class Tokenizer:
-    """Text to token ids and back.
+    """A tokenizer: text to token ids and back.
 
     Made by :meth:`train`, :meth:`load` or :meth:`from_json`. Ids never include the special tokens, whatever the text:
     a literal ``</s>`` typed by the user is five characters like any others.
     """
 
     def __init__(self, content: bytes, name: str = "tokenizer") -> None:
-        """Read a ``tokenizer.json``; :meth:`load` and :meth:`from_json` are the usual ways in.
+        """Read the content of a ``tokenizer.json``; prefer :meth:`load` and :meth:`from_json`.
 
         Raises:
             DataError: If ``content`` is damaged or describes another kind of tokenizer.
@@ -228,7 +227,7 @@ def _checked(text: str) -> str:
 
 
 def _parse(content: bytes, name: str) -> dict[str, Any]:
-    """Read the JSON and check that it is a tokenizer as :meth:`Tokenizer.train` makes it, on which all code relies."""
+    """The content as JSON, checked to be a tokenizer as :meth:`Tokenizer.train` makes it, on which all code relies."""
     try:
         document = json.loads(content)
         _check_document(document)
@@ -242,7 +241,7 @@ def _parse(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _check_document(document: Any) -> None:
-    """Raise ValueError, KeyError or TypeError at the first thing that is not as it must be."""
+    """Raise ValueError, KeyError or TypeError at the first property that a tokenizer of ours does not have."""
     model, vocabulary = document["model"], document["model"]["vocab"]
     if model["type"] != "BPE" or document["pre_tokenizer"]["type"] != "ByteLevel":
         raise ValueError(f"model {model['type']}, pre-tokenizer {document['pre_tokenizer']['type']}")

@@ -1,4 +1,4 @@
-"""Pretrained word vectors in GloVe's text format: a word, a space, and its numbers on each line.
+"""Pretrained word vectors in GloVe's text format: a word, a space, and its components on each line.
 
 fastText's ``.vec`` files, which begin with a line of two counts, are read too.
 """
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import PAD_ID, SPECIAL_TOKENS
-from lite_nlp.data.pairs.readers import open_text
+from lite_nlp.data.sources import open_text
 from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = ["TokenVectors", "read_vectors"]
@@ -37,17 +37,17 @@ class TokenVectors:
 
 
 def read_vectors(path: Path, tokenizer: Tokenizer, *, dim: int, seed: int) -> TokenVectors:
-    """Look up the vectors of all tokens that are whole words.
+    """Read the vectors of all tokens that are whole words.
 
     A token gets the vector of the word that the tokenizer spells with it alone, or of the word in lower case where the
-    file has only that. The others (parts of words, rare words, marks) get random ones as long on average; the padding
-    gets zeros.
+    file has only that. The others (parts of words, rare words, punctuation) get random vectors of the same standard
+    deviation; the padding gets zeros.
 
     Args:
         path: The file, plain or gzip.
         tokenizer: The vocabulary.
-        dim: Numbers D that each vector must have.
-        seed: Of the random vectors, not negative.
+        dim: Components D that each vector must have.
+        seed: Seed of the random vectors, not negative.
 
     Raises:
         DataError: If the file is missing or damaged, has vectors of another size, or no word of the vocabulary.

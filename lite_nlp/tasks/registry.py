@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from lite_nlp.core.errors import ConfigError, DataError
-from lite_nlp.data.pairs.directory import data_task
+from lite_nlp.data.directory import data_task
 from lite_nlp.tasks.room import Room
 
 __all__ = ["TASKS", "Task", "register_task", "task_of_architecture", "task_of_data", "task_of_metric"]

@@ -9,14 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from lite_nlp import prepare_data
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.config.preset import Config, ModelConfig
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import collate
-from lite_nlp.data.pairs.directory import open_data
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import TextFiles
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
@@ -50,13 +49,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("compress")
     for side, name in enumerate(("en.txt", "de.txt")):
         (path / name).write_text("".join(pair[side] + "\n" for pair in PAIRS), encoding="utf-8")
-    texts = [TextFiles(path / "en.txt", path / "de.txt")]
-    prepare_data(
-        path / "data",
-        Corpus(splits={"train": texts, "valid": texts}),
-        options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=300),
-    )
-    tokenizer = open_data(path / "data").tokenizer
+    texts = (path / "en.txt", path / "de.txt")
+    prepare_data(path / "data", train=texts, valid=texts, src_lang="en", tgt_lang="de", vocab_size=300)
+    tokenizer = open_sentence_pairs(path / "data").tokenizer
     config = ModelConfig(
         family="lite-transformer",
         src_vocab_size=tokenizer.vocab_size,
@@ -239,19 +234,15 @@ def test_a_damaged_or_missing_model_is_named(
 
 
 def test_data_of_another_vocabulary_is_refused(run: Compress, home: Path, tmp_path: Path) -> None:
-    texts = [TextFiles(home / "en.txt", home / "de.txt")]
-    prepare_data(
-        tmp_path / "other",
-        Corpus(splits={"train": texts, "valid": texts}),
-        options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=280),
-    )
+    texts = (home / "en.txt", home / "de.txt")
+    prepare_data(tmp_path / "other", train=texts, valid=texts, src_lang="en", tgt_lang="de", vocab_size=280)
     code, _, errors = run("--out", tmp_path / "small", "--data", tmp_path / "other")
     assert code == 1
     assert "expected data tokenized with the model's own tokenizer" in errors.replace("\n", " ")
 
 
 def test_everyday_sentences_are_divided_without_overlap(home: Path) -> None:
-    tokenizer = open_data(home / "data").tokenizer
+    tokenizer = open_sentence_pairs(home / "data").tokenizer
     calibration = everyday_calibration(tokenizer)
     scanned = {tuple(row) for batch in calibration.scan for row in _source_rows(batch.src_tokens)}
     judged = {tuple(tokenizer.encode(line)) for line in calibration.sources}

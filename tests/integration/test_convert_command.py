@@ -8,7 +8,7 @@ import torch
 
 from lite_nlp.artifacts.directory import load_model_directory, save_model_directory
 from lite_nlp.config.preset import Config, ModelConfig, load_config
-from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.models.build import build_model
 from tests.integration.conftest import LiteNlp
 from tests.integration.tiny_training import write_files
@@ -19,7 +19,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory, and a model of random weights that reads it: two layers, 16 channels, two heads."""
     path = tmp_path_factory.mktemp("convert")
     write_files(path)
-    tokenizer = open_data(path / "data").tokenizer
+    tokenizer = open_sentence_pairs(path / "data").tokenizer
     settings = ("family=transformer", "num_encoder_layers=2", "num_decoder_layers=2", "conv_dropout=0.0")
     kernels = ("kernel_sizes=[]", "decoder_kernel_sizes=[]")
     vocabulary = tuple(f"{side}_vocab_size={tokenizer.vocab_size}" for side in ("src", "tgt"))
@@ -148,7 +148,7 @@ def test_an_output_is_kept_and_a_model_is_converted_once(lite_nlp: LiteNlp, home
 
 
 def test_a_language_model_has_self_attention_alone(lite_nlp: LiteNlp, home: Path, tmp_path: Path) -> None:
-    tokenizer = open_data(home / "data").tokenizer
+    tokenizer = open_sentence_pairs(home / "data").tokenizer
     model = ModelConfig(
         family="transformer",
         architecture="language-model",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_several_corpora_become_one_data_directory(run):
     assert facts["schema_version"] == 1
     assert facts["languages"] == {"src": "en", "tgt": "de"}
     assert {name: split["pairs"] for name, split in facts["splits"].items()} == {"train": 60, "valid": 5, "test": 4}
-    data = open_data("data")
+    data = open_sentence_pairs("data")
     assert data.tokenizer.vocab_size == 300 == facts["tokenizer"]["vocab_size"]
     src, tgt = data.split("train").texts([0, 40])
     assert (src, tgt) == (["a number 0", "b number 0"], ["a Nummer 0 für alle", "b Nummer 0 für alle"])
@@ -63,7 +63,7 @@ def test_bad_lines_are_counted_reported_and_listed(run):
         (54, "invalid_utf8"),
         (55, "length_ratio"),
     ]
-    data = open_data("data")
+    data = open_sentence_pairs("data")
     assert data.info.splits["train"].skipped["empty_side"].first == ["all.tsv:52", "all.tsv:53"]
     # 51 good lines: two are held out for each of the other splits.
     assert {name: split.pairs for name, split in data.info.splits.items()} == {"train": 47, "valid": 2, "test": 2}
@@ -75,7 +75,7 @@ def test_only_the_first_line_numbers_are_kept_in_the_facts(run):
     code, _, err = run("data", "prepare", "--tsv", "all.tsv", *arguments)
     assert code == 0
     assert "25 skipped, missing_tab: all.tsv:4, all.tsv:5" in err
-    skipped = open_data("data").info.splits["train"].skipped["missing_tab"]
+    skipped = open_sentence_pairs("data").info.splits["train"].skipped["missing_tab"]
     assert (skipped.count, skipped.first) == (25, [f"all.tsv:{n}" for n in range(4, 14)])
     assert len(Path("data/bad_lines.jsonl").read_text().splitlines()) == 25
 
@@ -88,7 +88,7 @@ def test_local_copy_of_a_named_corpus_and_a_shared_tokenizer(run):
     named = ("data", "prepare", "--corpus", "multi30k", "--from", "copy")
     assert run(*named, "--vocab-size", "300", "--lowercase", "--normalization", "nfkc", "--out", "one")[0] == 0
     assert run(*named, "--src-lang", "de", "--tokenizer", "one/tokenizer.json", "--out", "two")[0] == 0
-    one, two = open_data("one"), open_data("two")
+    one, two = open_sentence_pairs("one"), open_sentence_pairs("two")
     assert one.info.tokenizer == two.info.tokenizer
     assert (one.tokenizer.lowercase, one.tokenizer.normalization) == (True, "nfkc")
     assert (two.info.src_lang, two.info.tgt_lang) == ("de", "en")

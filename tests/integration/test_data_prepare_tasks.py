@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lite_nlp.data.labelled.directory import open_labelled
-from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.text.directory import open_running_text
 
 ARTICLE = "The council met again on Monday to talk about the bridge. " * 60
@@ -43,7 +43,7 @@ def test_pairs_to_summarize_may_be_long_on_one_side(run, tsv):
         "valid": (2, {}),
         "test": (2, {}),
     }
-    assert open_data("data").info.task == "summarization"
+    assert open_sentence_pairs("data").info.task == "summarization"
     assert run("data", "prepare", *given, *SMALL, "--force")[0] == 1
 
 
@@ -52,12 +52,12 @@ def test_pairs_are_for_translation_where_nothing_is_said(run):
     Path(src).write_text(Path(tgt).read_text())
     none_held_out = ("--valid-pairs", "0", "--test-pairs", "0")
     assert run("data", "prepare", "--train", src, tgt, *none_held_out, *SMALL)[0] == 0
-    assert open_data("data").info.task == "translation"
+    assert open_sentence_pairs("data").info.task == "translation"
     # Directories from before there was a choice do not say it.
     facts = json.loads(Path("data/data.json").read_text())
     del facts["task"]
     Path("data/data.json").write_text(json.dumps(facts))
-    assert open_data("data").info.task == "translation"
+    assert open_sentence_pairs("data").info.task == "translation"
 
 
 def test_a_copy_of_cnn_dailymail(run):
@@ -96,7 +96,7 @@ def test_a_copy_of_running_text(run):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--corpus", "snli", "--src-lang", "en"], "--src-lang does not go with --corpus snli, which is no pairs."),
+        (["--corpus", "snli", "--src-lang", "en"], "--src-lang does not go with --corpus snli, which holds no pairs."),
         (["--corpus", "wikitext-103", "--task", "summarization"], "--task does not go with --corpus wikitext-103"),
         (["--corpus", "multi30k", "--task", "summarization"], "--task does not go with --corpus, which has its own."),
         (["--text", "a.txt", "--task", "translation"], "--task does not go with --text"),

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import TextFiles
+from lite_nlp import prepare_data
 from tests.integration.conftest import LiteNlp, write_model
 
 SOURCES = [
@@ -30,12 +29,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("evaluate")
     (path / "en.txt").write_text("\n".join(SOURCES) + "\n", encoding="utf-8")
     (path / "de.txt").write_text("\n".join(REFERENCES) + "\n", encoding="utf-8")
-    texts = [TextFiles(path / "en.txt", path / "de.txt")]
-    prepare_data(
-        path / "data",
-        Corpus(splits={"train": texts, "test": texts}),
-        options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=300),
-    )
+    texts = (path / "en.txt", path / "de.txt")
+    prepare_data(path / "data", train=texts, test=texts, src_lang="en", tgt_lang="de", vocab_size=300)
     write_model(path / "tiny", SOURCES + REFERENCES, family="transformer")
     return path
 

@@ -32,7 +32,7 @@ SENTENCES = [line.split("\t")[0] for line in EVERYDAY.read_text(encoding="utf-8"
 LINES = [*SENTENCES[:6], "", "A", "これは何ですか", "The old man is waiting for the bus. " * 20]
 MAX_SOURCE = 96
 # What a phone does not have: torch and what needs it.
-TORCH = ["torch", "onnx", "executorch", "datasets", "accelerate"]
+TORCH = ["torch", "onnx", "executorch", "pyarrow", "accelerate"]
 
 
 def _run(*words: str, missing: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:

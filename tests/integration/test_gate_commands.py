@@ -18,7 +18,7 @@ from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.config.preset import load_config
 from lite_nlp.core.files import atomic_file
-from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.models.build import build_model
 from tests.integration.conftest import Done, LiteNlp
 
@@ -36,7 +36,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a config, a data directory and a model of random weights."""
     path = tmp_path_factory.mktemp("gate")
     write_files(path)
-    tokenizer = open_data(path / "data").tokenizer
+    tokenizer = open_sentence_pairs(path / "data").tokenizer
     sizes = [f"model.{side}_vocab_size={tokenizer.vocab_size}" for side in ("src", "tgt")]
     config = load_config(path / "tiny.toml", sizes)
     torch.manual_seed(1)

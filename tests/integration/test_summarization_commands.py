@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
+from lite_nlp import prepare_data
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import TextFiles
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.translate import Translator
@@ -30,12 +29,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("summaries")
     (path / "articles.txt").write_text("".join(f"{line}\n" for line in ARTICLES))
     (path / "summaries.txt").write_text("".join(f"{line}\n" for line in SUMMARIES))
-    texts = [TextFiles(path / "articles.txt", path / "summaries.txt", check_ratio=False)]
-    prepare_data(
-        path / "data",
-        Corpus(splits={"train": texts, "test": texts}, task="summarization"),
-        options=PrepareOptions(src_lang="article", tgt_lang="summary", vocab_size=300),
-    )
+    texts = (path / "articles.txt", path / "summaries.txt")
+    sides = {"src_lang": "article", "tgt_lang": "summary"}
+    prepare_data(path / "data", train=texts, test=texts, task="summarization", vocab_size=300, **sides)
     for name in ("plain", "summarizer"):
         write_model(path / name, ARTICLES + SUMMARIES, family="transformer")
     config = path / "summarizer" / "config.toml"
@@ -125,12 +121,9 @@ def test_wrong_usage(lite_nlp: LiteNlp, files: Path, words: list[str], message: 
 
 def test_training_cuts_long_articles_and_counts_them(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
     prepared = tmp_path / "data"
-    texts = [TextFiles(files / "articles.txt", files / "summaries.txt", check_ratio=False)]
-    prepare_data(
-        prepared,
-        Corpus(splits={"train": texts, "valid": texts}, task="summarization"),
-        options=PrepareOptions(src_lang="article", tgt_lang="summary", vocab_size=300),
-    )
+    texts = (files / "articles.txt", files / "summaries.txt")
+    sides = {"src_lang": "article", "tgt_lang": "summary"}
+    prepare_data(prepared, train=texts, valid=texts, task="summarization", vocab_size=300, **sides)
     sizes = {
         "model.embed_dim": 16, "model.ffn_dim": 16, "model.num_heads": 2, "model.cross_num_heads": 2,
         "model.num_encoder_layers": 1, "model.num_decoder_layers": 1, "training.max_steps": 1,

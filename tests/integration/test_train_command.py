@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from lite_nlp import prepare_data
 from lite_nlp.artifacts.directory import load_model_directory
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import TextFiles
 from tests.integration.conftest import LiteNlp
 
 from .tiny_training import write_files
@@ -94,9 +93,8 @@ def test_a_model_of_another_shape_or_vocabulary_is_refused(run: Run, files: Path
     code, _, errors = run("--set", "model.ffn_dim=24", "--init-from", str(tmp_path / "first"))
     assert code == 1
     assert "expected a model of the config, found: model.ffn_dim is 16, the config has 24" in errors
-    texts = [TextFiles(files / "valid.en", files / "valid.de")]
-    options = PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=270)
-    prepare_data(tmp_path / "other", Corpus(splits={"train": texts, "valid": texts}), options=options)
+    texts = (files / "valid.en", files / "valid.de")
+    prepare_data(tmp_path / "other", train=texts, valid=texts, vocab_size=270)
     code, _, errors = run("--init-from", str(tmp_path / "first"), data=str(tmp_path / "other"))
     assert code == 1
     assert "expected a model with the tokenizer of" in errors
@@ -132,9 +130,8 @@ def test_bad_input_is_an_error_that_names_it(
 
 
 def test_data_without_a_validation_split_is_refused(run: Run, files: Path, tmp_path: Path) -> None:
-    texts = [TextFiles(files / "train.en", files / "train.de")]
-    options = PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=270)
-    prepare_data(tmp_path / "other", Corpus(splits={"train": texts}), options=options)
+    texts = (files / "train.en", files / "train.de")
+    prepare_data(tmp_path / "other", train=texts, valid_pairs=0, test_pairs=0, vocab_size=270)
     code, _, errors = run(data=str(tmp_path / "other"))
     assert code == 1
     assert "expected a split of train, found valid" in errors

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import TextFiles
+from lite_nlp import prepare_data
 
 NUMBERS = (("one", "eins"), ("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("six", "sechs"))
 
@@ -46,7 +45,5 @@ def write_files(path: Path) -> None:
         lines = [" ".join(NUMBERS[number][side] for number in row) for row in rows]
         (path / f"train.{language}").write_text("\n".join(lines) + "\n", encoding="utf-8")
         (path / f"valid.{language}").write_text("\n".join(lines[:9]) + "\n", encoding="utf-8")
-    splits = {name: [TextFiles(path / f"{name}.en", path / f"{name}.de")] for name in ("train", "valid")}
-    prepare_data(
-        path / "data", Corpus(splits=splits), options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=280)
-    )
+    train, valid = ((path / f"{name}.en", path / f"{name}.de") for name in ("train", "valid"))
+    prepare_data(path / "data", train=train, valid=valid, vocab_size=280)

@@ -2,11 +2,10 @@
 
 ``DIR/{train,valid,test}/`` hold the sentences in the format of :mod:`lite_nlp.data.pairs.storage`, the first of each
 example as source and the second, if there is one, as target; ``labels.npy`` beside them holds one int32 per row, the
-place of its label in ``data.json``. The other files are as in :mod:`lite_nlp.data.pairs.directory`.
+number of its label in ``data.json``. The other files are as in :mod:`lite_nlp.data.directory`.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
@@ -16,11 +15,10 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import EOS_ID
-from lite_nlp.data.holdout import SplitName
+from lite_nlp.data.choices import SplitName
+from lite_nlp.data.directory import DataDirectory, Facts, SkippedLines, TokenizerInfo, read_info, split_counts
 from lite_nlp.data.pairs.batches import IntArray, pad_rows
-from lite_nlp.data.pairs.directory import Facts, SkippedLines, TokenizerInfo, open_tokenizer, read_info
 from lite_nlp.data.pairs.storage import Split, load_split
-from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = [
     "LABELS_FILE",
@@ -104,7 +102,7 @@ class LabelledSplit:
 
     Attributes:
         pairs: First sentences as sources, second ones as targets.
-        labels: (rows,) int32, the place of each row's label.
+        labels: (rows,) int32, the number of each row's label.
         sentences: Sentences of each example.
     """
 
@@ -162,26 +160,8 @@ def collate_labelled(
     )
 
 
-class LabelledDirectory:
-    """An opened data directory.
-
-    Attributes:
-        path: The directory.
-        info: Labels, tokenizer and counts.
-    """
-
-    def __init__(self, path: Path, info: LabelledInfo) -> None:
-        self.path = path
-        self.info = info
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the directory.
-
-        Raises:
-            DataError: If it is missing, damaged, or not the one that the splits were tokenized with.
-        """
-        return open_tokenizer(self.path, self.info.tokenizer)
+class LabelledDirectory(DataDirectory[LabelledInfo]):
+    """An opened data directory of labelled examples."""
 
     def split(self, name: str) -> LabelledSplit:
         """The split ``train``, ``valid`` or ``test``.
@@ -189,14 +169,12 @@ class LabelledDirectory:
         Raises:
             DataError: If the directory has no such split or it is damaged.
         """
-        facts = {str(split): info for split, info in self.info.splits.items()}
-        if name not in facts:
-            raise DataError(f"{self.path}: expected a split of {', '.join(facts)}, found {name}")
+        expected = split_counts(self.path, self.info.splits, name).examples
         pairs = load_split(self.path / name, name)
         labels = _load_labels(self.path / name / LABELS_FILE, num_labels=len(self.info.labels))
-        if not len(pairs) == len(labels) == facts[name].examples:
+        if not len(pairs) == len(labels) == expected:
             raise DataError(
-                f"{self.path / name}: expected {facts[name].examples:,} examples, found {len(pairs):,} rows and "
+                f"{self.path / name}: expected {expected:,} examples, found {len(pairs):,} rows and "
                 f"{len(labels):,} labels"
             )
         return LabelledSplit(pairs, labels, sentences=self.info.sentences)

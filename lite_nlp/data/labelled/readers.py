@@ -1,18 +1,20 @@
-"""Labelled sentences and sentence pairs out of text files: label, tab, sentence, and for pairs tab, second sentence.
+"""Labelled sentences and sentence pairs out of text files.
 
-Lines and white space are as in :mod:`lite_nlp.data.pairs.readers`; what cannot be used is reported by line number.
+Lines are as in :mod:`lite_nlp.data.sources`; white space around a sentence or label is not part of it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.holdout import SplitName, SplitRule
-from lite_nlp.data.pairs.readers import MAX_CHARACTERS, BadLine, OnBadLine, Reason, read_lines
+from lite_nlp.data.choices import SplitName
+from lite_nlp.data.holdout import hold_out
+from lite_nlp.data.pairs.readers import MAX_CHARACTERS, max_line_bytes
+from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, read_lines
 
-__all__ = ["MAX_LABELS", "Example", "LabelledCorpus", "LabelledFile", "LabelledSource", "collect_labels"]
+__all__ = ["MAX_LABELS", "Example", "LabelledCorpus", "LabelledFile", "collect_labels", "examples_in_files"]
 
 #: More different labels than this are taken for a mistake, such as a label column that holds text.
 MAX_LABELS: Final = 1_000
@@ -38,28 +40,9 @@ class Example:
     line: int = 0
 
 
-class LabelledSource(Protocol):
-    """Something that gives labelled examples, the same ones each time it is asked."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in reports."""
-
-    @property
-    def sentences(self) -> int:
-        """Sentences of each example, 1 or 2."""
-
-    def examples(self, on_bad: OnBadLine) -> Iterator[Example]:
-        """Yield each usable example in order; pass the other lines to ``on_bad``.
-
-        Raises:
-            DataError: If a file is missing, empty or truncated.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A text file, plain or gzip, with a label, a tab and a sentence on each line, or with another tab and sentence.
+    """A text file, plain or gzip, with label, tab, sentence on each line, and for pairs tab, second sentence.
 
     Attributes:
         path: The file.
@@ -74,22 +57,22 @@ class LabelledFile:
 
     @property
     def sentences(self) -> int:
-        """Sentences of each example, as the first line says that has a tab.
+        """Sentences of each example, 1 or 2: the columns after the label in the first line that has two or three.
 
         Raises:
             DataError: If no line has two or three columns.
         """
-        for line in read_lines(self.path):
+        for line in read_lines(self.path, max_bytes=max_line_bytes()):
             if line is not None and (columns := line.count(b"\t") + 1) in _COLUMNS:
                 return columns - 1
         raise DataError(
             f"{self.path}: expected lines of a label and one or two sentences, separated by tabs, found none"
         )
 
-    def examples(self, on_bad: OnBadLine) -> Iterator[Example]:
-        """See :class:`LabelledSource`; every line must have the columns of the first."""
+    def read(self, on_bad: OnBadLine) -> Iterator[Example]:
+        """See :class:`~lite_nlp.data.sources.ItemSource`; every line must have the columns of the first."""
         columns = 1 + self.sentences
-        for number, line in enumerate(read_lines(self.path), start=1):
+        for number, line in enumerate(read_lines(self.path, max_bytes=max_line_bytes()), start=1):
             usable = _examine(line, columns, number)
             if isinstance(usable, str):
                 on_bad(BadLine(self.name, number, usable))
@@ -98,16 +81,14 @@ class LabelledFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LabelledCorpus:
-    """Where the labelled examples come from.
+class LabelledCorpus(Corpus[Example]):
+    """The labelled examples that a data directory is prepared from.
 
     Attributes:
-        splits: For each split, the sources it is made of, one after the other; ``train`` must be there.
-        rule: How to take other splits out of ``train``; None to take none.
+        splits: For each split, the files it is made of, one after the other; ``train`` must be there.
     """
 
-    splits: Mapping[SplitName, Sequence[LabelledSource]]
-    rule: SplitRule | None = None
+    splits: Mapping[SplitName, Sequence[LabelledFile]]
 
     @property
     def sentences(self) -> int:
@@ -124,6 +105,21 @@ class LabelledCorpus:
                     f"{name}: expected as many sentences after each label as in {first} ({expected}), found {sentences}"
                 )
         return expected
+
+
+def examples_in_files(
+    files: Mapping[SplitName, Sequence[Path]], *, valid_examples: int | None, test_examples: int | None
+) -> LabelledCorpus:
+    """A corpus of labelled examples in files.
+
+    Args:
+        files: For each split, its files; ``train`` must have some.
+        valid_examples: Examples to hold out for validation; see :func:`lite_nlp.data.holdout.hold_out`.
+        test_examples: The same for the test.
+    """
+    splits = {name: [LabelledFile(path) for path in paths] for name, paths in files.items() if paths}
+    rule = hold_out(valid_examples, test_examples, given=len(splits) > 1)
+    return LabelledCorpus(splits=splits, rule=rule)
 
 
 def collect_labels(examples: Iterable[Example]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Batches bounded by tokens instead of rows: similar lengths together, so that little is padding.
+"""Batches bounded by tokens instead of rows, of rows of similar lengths, which need little padding.
 
 Shapes: B rows of a batch, S longest source row, T longest target row, special tokens included in both.
 """
@@ -25,8 +25,8 @@ class Batch:
     Attributes:
         src_tokens: (B, S) int64, each row tokens + eos.
         src_mask: (B, S) bool, True where a token is, False on padding.
-        tgt_tokens: (B, T) int64, what the decoder reads: bos + tokens.
-        labels: (B, T) int64, what it must say: tokens + eos; padding is 0.
+        tgt_tokens: (B, T) int64, the inputs of the decoder: bos + tokens.
+        labels: (B, T) int64, the tokens to predict: tokens + eos; padding is 0.
     """
 
     src_tokens: IntArray
@@ -122,7 +122,7 @@ def collate(src_rows: Sequence[TokenRow], tgt_rows: Sequence[TokenRow]) -> Batch
         raise DataError(f"batch: expected as many source as target rows, found {len(src_rows)} and {len(tgt_rows)}")
     src_tokens, src_mask = pad_rows(src_rows, last=EOS_ID)
     labels, tgt_mask = pad_rows(tgt_rows, last=EOS_ID)
-    # The decoder reads the labels one step late; where the labels end, so does what it reads.
+    # The inputs of the decoder are the labels one step late, and end where the labels end.
     shifted = np.concatenate([np.full((len(labels), 1), BOS_ID, dtype=np.int64), labels[:, :-1]], axis=1)
     return Batch(
         src_tokens=src_tokens,

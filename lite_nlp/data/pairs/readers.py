@@ -1,37 +1,36 @@
 """Sentence pairs out of text files, streaming; what cannot be used is reported by line number, never repaired.
 
-A line ends at a newline; a carriage return before it and a byte order mark at the start of a file are not part of the
-text, nor is white space around a sentence. Nothing else is changed.
+Lines are as in :mod:`lite_nlp.data.sources`; white space around a sentence is not part of it. Nothing else is changed.
 """
 
-import gzip
-import io
-import zlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.data.choices import PairTask, SplitName
+from lite_nlp.data.holdout import hold_out
+from lite_nlp.data.sources import BadLine, Corpus, ItemSource, OnBadLine, Reason, read_lines
 
 __all__ = [
     "MAX_CHARACTERS",
     "MAX_DOCUMENT_CHARACTERS",
     "MAX_LENGTH_RATIO",
     "RATIO_FREE_CHARACTERS",
-    "BadLine",
-    "OnBadLine",
-    "PairSource",
-    "Reason",
+    "Pair",
+    "PairCorpus",
     "TextFiles",
     "TsvFile",
-    "ignore_bad_line",
-    "open_text",
-    "read_lines",
+    "languages_of_names",
+    "max_line_bytes",
+    "pairs_in_files",
 ]
 
-Reason = Literal["missing_tab", "extra_tab", "empty_side", "invalid_utf8", "length_ratio", "too_long", "unknown_label"]
+#: Source and target sentence.
+Pair = tuple[str, str]
 
 #: Characters in a side above which a line is too long: about 330 English words.
 MAX_CHARACTERS: Final = 2000
@@ -45,41 +44,21 @@ MAX_LENGTH_RATIO: Final = 9
 #: ... unless the longer side has at most this many: "No." may well be a whole clause in another language.
 RATIO_FREE_CHARACTERS: Final = 40
 
-#: What UTF-8 can need for a character.
+#: Bytes that UTF-8 can need for a character.
 _CHARACTER_BYTES: Final = 4
 
-#: What UTF-8 can need for a line of two sides; a longer line is skipped without being held in memory.
-_MAX_LINE_BYTES: Final = 2 * _CHARACTER_BYTES * MAX_CHARACTERS + 2
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PairCorpus(Corpus[Pair]):
+    """The sentence pairs that a data directory is prepared from.
 
+    Attributes:
+        languages: Codes of the source and target language.
+        task: What the pairs are for.
+    """
 
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that was skipped: file (of two, the source), line number from 1, and why."""
-
-    file: str
-    line: int
-    reason: Reason
-
-
-OnBadLine = Callable[[BadLine], None]
-
-
-class PairSource(Protocol):
-    """Something that gives sentence pairs, the same ones each time it is asked."""
-
-    @property
-    def name(self) -> str:
-        """What to call it in reports."""
-
-    def pairs(self, on_bad: OnBadLine) -> Iterator[tuple[str, str]]:
-        """Yield source and target of each usable line in order; pass the other lines to ``on_bad``.
-
-        Raises:
-            DataError: If a file is missing, empty, truncated, or does not match its partner.
-        """
+    languages: tuple[str, str]
+    task: PairTask = "translation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +82,10 @@ class TextFiles:
         """Both files."""
         return f"{self.src} {self.tgt}"
 
-    def pairs(self, on_bad: OnBadLine) -> Iterator[tuple[str, str]]:
-        """See :class:`PairSource`; unequal line counts raise at the end of the shorter file."""
+    def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
+        """See :class:`~lite_nlp.data.sources.ItemSource`; unequal line counts raise at the end of the shorter file."""
         number = 0
-        max_bytes = _line_bytes(self.max_characters)
+        max_bytes = max_line_bytes(self.max_characters)
         src_lines, tgt_lines = (read_lines(path, max_bytes=max_bytes) for path in (self.src, self.tgt))
         for number, (src, tgt) in enumerate(zip_longest(src_lines, tgt_lines, fillvalue=b"\n"), start=1):
             # Only a line beyond the end of its file has a newline in it: readers take it off the others.
@@ -149,16 +128,16 @@ class TsvFile:
         """The file."""
         return str(self.path)
 
-    def pairs(self, on_bad: OnBadLine) -> Iterator[tuple[str, str]]:
-        """See :class:`PairSource`."""
-        for number, line in enumerate(read_lines(self.path, max_bytes=_line_bytes(self.max_characters)), start=1):
+    def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        for number, line in enumerate(read_lines(self.path, max_bytes=max_line_bytes(self.max_characters)), start=1):
             usable = self._examine(line)
             if isinstance(usable, str):
                 on_bad(BadLine(self.name, number, usable))
             else:
                 yield (usable[1], usable[0]) if self.swap else usable
 
-    def _examine(self, line: bytes | None) -> tuple[str, str] | Reason:
+    def _examine(self, line: bytes | None) -> Pair | Reason:
         """The first two columns of a line, or why it cannot be used."""
         if line is None:
             return "too_long"
@@ -168,11 +147,7 @@ class TsvFile:
         return _examine([sides[0], sides[1]], check_ratio=self.check_ratio, max_characters=self.max_characters)
 
 
-def ignore_bad_line(bad: BadLine) -> None:
-    """For a second pass over a source whose bad lines are known already."""
-
-
-def _examine(sides: list[bytes | None], *, check_ratio: bool, max_characters: int) -> tuple[str, str] | Reason:
+def _examine(sides: list[bytes | None], *, check_ratio: bool, max_characters: int) -> Pair | Reason:
     """The pair that the raw sides hold, or why they hold none; a side of None was too long to be read."""
     if None in sides:
         return "too_long"
@@ -190,46 +165,48 @@ def _examine(sides: list[bytes | None], *, check_ratio: bool, max_characters: in
     return src, tgt
 
 
-def _line_bytes(max_characters: int) -> int:
-    """What a line of two sides can need, as for :data:`MAX_CHARACTERS`."""
+def max_line_bytes(max_characters: int = MAX_CHARACTERS) -> int:
+    """Bytes that UTF-8 can need for a line of two sides; a longer line is skipped without being held in memory."""
     return 2 * _CHARACTER_BYTES * max_characters + 2
 
 
-def read_lines(path: Path, *, max_bytes: int = _MAX_LINE_BYTES) -> Iterator[bytes | None]:
-    """Yield the lines without their ends; None for a line of more than ``max_bytes`` bytes.
+def pairs_in_files(
+    files: Mapping[SplitName, Sequence[tuple[Path, Path]]],
+    tsv: Sequence[Path],
+    *,
+    languages: tuple[str, str],
+    task: PairTask,
+    valid_pairs: int | None,
+    test_pairs: int | None,
+) -> PairCorpus:
+    """A corpus of pairs in files. Pairs to summarize may be long, and of any length ratio.
 
-    Raises:
-        DataError: If the file is missing, empty, or its gzip stream is damaged.
+    Args:
+        files: For each split, pairs of aligned text files.
+        tsv: Files with tabs, for training.
+        languages: Source and target language.
+        task: What the pairs are for.
+        valid_pairs: Pairs to hold out for validation; see :func:`lite_nlp.data.holdout.hold_out`.
+        test_pairs: The same for the test.
     """
-    number = 0
-    try:
-        with open_text(path) as file:
-            while line := file.readline(max_bytes + 2):
-                number += 1
-                if len(line) > max_bytes and not line.endswith(b"\n"):
-                    _skip_line(file, max_bytes)
-                    yield None
-                    continue
-                if number == 1:
-                    line = line.removeprefix(_BYTE_ORDER_MARK)
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path}: expected a whole gzip file, found it damaged after line {number:,}: {error}"
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path}: expected a readable text file, found none: {error.strerror or error}") from error
-    if not number:
-        raise DataError(f"{path}: expected lines of text, found an empty file")
+    long = task == "summarization"
+    bound = MAX_DOCUMENT_CHARACTERS if long else MAX_CHARACTERS
+    splits: dict[SplitName, list[ItemSource[Pair]]] = {
+        "train": [TsvFile(path, check_ratio=not long, max_characters=bound) for path in tsv]
+    }
+    for name, pairs in files.items():
+        check_ratio = name == "train" and not long
+        splits.setdefault(name, []).extend(
+            TextFiles(src, tgt, check_ratio=check_ratio, max_characters=bound) for src, tgt in pairs
+        )
+    given = {name: sources for name, sources in splits.items() if sources}
+    rule = hold_out(valid_pairs, test_pairs, given=len(given) > 1)
+    return PairCorpus(splits=given, rule=rule, languages=languages, task=task)
 
 
-def open_text(path: Path) -> io.BufferedIOBase:
-    """Open a file for reading bytes, through gzip where it begins like a gzip file, whatever its name."""
-    with path.open("rb") as file:
-        magic = file.read(len(_GZIP_MAGIC))
-    return gzip.open(path, "rb") if magic == _GZIP_MAGIC else path.open("rb")
-
-
-def _skip_line(file: io.BufferedIOBase, piece_bytes: int) -> None:
-    while (piece := file.readline(piece_bytes)) and not piece.endswith(b"\n"):
-        pass
+def languages_of_names(src: Path, tgt: Path) -> tuple[str, str] | None:
+    """The endings of two file names, before ``.gz``, if they look like codes of two languages."""
+    ends = [path.name.removesuffix(".gz").rpartition(".")[2] for path in (src, tgt)]
+    if ends[0] == ends[1] or not all(re.fullmatch("[a-z]{2,3}", end) for end in ends):
+        return None
+    return ends[0], ends[1]

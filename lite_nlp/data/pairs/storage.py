@@ -1,22 +1,25 @@
-"""One split of a data directory: an Arrow table on disk that is read through a memory map.
+"""One split of sentence pairs on disk: an Arrow table that is read through a memory map.
 
 Columns: ``src`` and ``tgt``, lists of int32 token ids without special tokens; ``src_text`` and ``tgt_text``;
 ``src_length`` and ``tgt_length``, int32, so that the lengths can be read without the tokens.
+
+The directory is also one that ``datasets.load_from_disk`` of Hugging Face reads: the table is one or several files in
+Arrow's streaming format, which ``state.json`` lists and ``dataset_info.json`` describes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-import datasets
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.files import sha256_file
 from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = ["Split", "load_split", "write_split"]
@@ -34,8 +37,12 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
-#: Pairs tokenized and written at a time: what is in memory.
-_CHUNK_PAIRS: Final = 5_000
+#: Pairs tokenized and written at a time: what is in memory, and a record batch of the file.
+_BATCH_PAIRS: Final = 1_000
+
+_TABLE_FILE: Final = "data-00000-of-00001.arrow"
+_STATE_FILE: Final = "state.json"
+_FEATURES_FILE: Final = "dataset_info.json"
 
 
 class Split:
@@ -116,9 +123,9 @@ def load_split(path: Path, name: str) -> Split:
         DataError: If it is missing, damaged, or has other columns.
     """
     try:
-        dataset = datasets.load_from_disk(str(path), keep_in_memory=False)
-        table = dataset.data.table
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+        files = json.loads((path / _STATE_FILE).read_bytes())["_data_files"]
+        table = pa.concat_tables([_map_table(path / file["filename"]) for file in files])
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{path}: expected the Arrow files of a split, found damaged ones: {error}") from error
     if not table.schema.remove_metadata().equals(SCHEMA):
         raise DataError(
@@ -127,46 +134,57 @@ def load_split(path: Path, name: str) -> Split:
     return Split(name, table)
 
 
+def _map_table(file: Path) -> pa.Table:
+    """The table in ``file``, whose buffers are views of a memory map."""
+    with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
+        return stream.read_all()
+
+
 def write_split(path: Path, pairs: Iterable[tuple[str, str]], tokenizer: Tokenizer) -> tuple[int, int, int]:
-    """Tokenize ``pairs`` and write them to the new directory ``path``, a chunk at a time.
+    """Tokenize ``pairs`` and write them to the new directory ``path``, a batch at a time.
 
     Returns:
         Pairs, source tokens and target tokens, special tokens not counted.
     """
-    # Not inside the directory: a data set refuses to be saved where it is read from.
-    scratch = path.with_name(f"{path.name}.stream.arrow")
+    path.mkdir()
+    features = {field.name: _feature(field.type) for field in SCHEMA}
+    schema = SCHEMA.with_metadata({"huggingface": json.dumps({"info": {"features": features}})})
     counts = np.zeros(3, dtype=np.int64)
-    with scratch.open("wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+    table = path / _TABLE_FILE
+    with table.open("wb") as file, pa.ipc.new_stream(file, schema) as stream:
         rest = iter(pairs)
-        while chunk := list(islice(rest, _CHUNK_PAIRS)):
-            batch = _encode(chunk, tokenizer)
+        while chunk := list(islice(rest, _BATCH_PAIRS)):
+            batch = _encode(chunk, tokenizer, schema)
             stream.write_batch(batch)
             counts += [batch.num_rows, *(len(batch.column(side).values) for side in ("src", "tgt"))]
-    with _no_progress_bars():
-        datasets.Dataset.from_file(str(scratch)).save_to_disk(str(path))
-    scratch.unlink()
+    described = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
+    state: dict[str, Any] = {
+        "_data_files": [{"filename": table.name}],
+        "_fingerprint": sha256_file(table)[:16],
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": None,
+    }
+    for name, content in ((_FEATURES_FILE, described), (_STATE_FILE, state)):
+        (path / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
     rows, src_tokens, tgt_tokens = counts.tolist()
     return rows, src_tokens, tgt_tokens
 
 
-def _encode(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer) -> pa.RecordBatch:
+def _feature(column: pa.DataType) -> dict[str, Any]:
+    """A column's type in the terms of ``datasets``."""
+    if pa.types.is_list(column):
+        return {"feature": _feature(column.value_type), "_type": "List"}
+    return {"dtype": str(column), "_type": "Value"}
+
+
+def _encode(pairs: Sequence[tuple[str, str]], tokenizer: Tokenizer, schema: pa.Schema) -> pa.RecordBatch:
     texts = [[pair[side] for pair in pairs] for side in (0, 1)]
     rows = [tokenizer.encode_batch(side) for side in texts]
     lengths = [np.array([len(row) for row in side], dtype=np.int32) for side in rows]
     columns: list[Any] = [pa.array(side, type=pa.list_(pa.int32())) for side in rows]
     columns += [pa.array(side, type=pa.string()) for side in texts]
     columns += [pa.array(side) for side in lengths]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-@contextmanager
-def _no_progress_bars() -> Iterator[None]:
-    """Keep ``datasets`` from drawing its own bars between ours."""
-    if datasets.are_progress_bars_disabled():
-        yield
-        return
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        datasets.enable_progress_bars()
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,13 +1,25 @@
-"""The corpora known by name: where they are published, what is in them, and how they are divided."""
+"""The catalogue of published corpora: name, contents, terms, files and splits of each.
+
+Importing it takes milliseconds, so that the command line can list the names.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from lite_nlp.data.holdout import EveryNth, HoldOut, Shares, SplitName
-from lite_nlp.data.published.corpora import Columns, NamedCorpus, NamedExamples, NamedText, Stories, Text
-from lite_nlp.data.published.download import Archive
+from lite_nlp.data.choices import SplitName
+from lite_nlp.data.holdout import EveryNth, HoldOut, Shares
+from lite_nlp.data.published.entries import (
+    Archive,
+    Columns,
+    PublishedCorpus,
+    PublishedExamples,
+    PublishedPairs,
+    PublishedText,
+    Stories,
+    Text,
+)
 
-__all__ = ["CORPORA", "EXAMPLES", "TEXTS"]
+__all__ = ["CORPORA"]
 
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 _SHAKESPEARE = "https://raw.githubusercontent.com/harsh19/Shakespearizing-Modern-English/master/data"
@@ -76,164 +88,152 @@ def _talks(year: str) -> Mapping[str, Text]:
     }
 
 
-#: Corpora of pairs, by name.
-CORPORA: Final[Mapping[str, NamedCorpus]] = {
-    corpus.name: corpus
-    for corpus in (
-        NamedCorpus(
-            name="multi30k",
-            about="29,000 image descriptions (Elliott et al. 2016), research use, https://github.com/multi30k/dataset",
-            languages=("en", "de"),
-            parts={
-                "train": [_files(f"{_MULTI30K}/train.{{}}.gz", ("en", "de"))],
-                "valid": [_files(f"{_MULTI30K}/val.{{}}.gz", ("en", "de"))],
-                "test": [_files(f"{_MULTI30K}/test_2016_flickr.{{}}.gz", ("en", "de"))],
-            },
-            stems={"train": "train", "valid": "val", "test": "test2016"},
-        ),
-        NamedCorpus(
-            name="tatoeba",
-            about="Everyday sentences of the Tatoeba project, CC BY 2.0 FR, https://www.manythings.org/anki",
-            languages=("en", "de"),
-            parts={"train": [Columns(Archive("https://www.manythings.org/anki/deu-eng.zip"), "deu.txt", 3)]},
-            rule=HoldOut(valid_pairs=2_000, test_pairs=2_000),
-            stems=_STEMS,
-        ),
-        NamedCorpus(
-            name="iwslt14",
-            about="160,000 sentences of TED talks, CC BY-NC-ND, divided as usual: every 23rd pair to validate",
-            languages=("de", "en"),
-            parts={
-                "train": [
-                    {language: Text(_IWSLT, f"de-en/train.tags.de-en.{language}", "talks") for language in ("de", "en")}
-                ],
-                "test": [
-                    _talks(year)
-                    for year in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
-                ],
-            },
-            rule=EveryNth(23),
-            stems=_STEMS,
-        ),
-        NamedCorpus(
-            name="wmt14-en-de",
-            about="4.5 million sentences, https://www.statmt.org/wmt14: newstest2013 to validate, newstest2014 to test",
-            languages=("en", "de"),
-            parts={
-                "train": [
-                    _aligned(_EUROPARL, "training/europarl-v7.de-en", ("en", "de")),
-                    _aligned(_COMMON_CRAWL, "commoncrawl.de-en", ("en", "de")),
-                    _aligned(_NEWS_COMMENTARY, "training/news-commentary-v9.de-en", ("en", "de")),
-                ],
-                "valid": [_news(_NEWS_DEV, "dev/newstest2013", "en", "de")],
-                "test": [_news(_NEWS_TEST, "test-full/newstest2014-deen", "en", "de")],
-            },
-            stems=_STEMS,
-        ),
-        NamedCorpus(
-            name="wmt14-en-fr",
-            about="36 million sentences, https://www.statmt.org/wmt14: newstest2013 to validate, newstest2014 to test",
-            languages=("en", "fr"),
-            parts={
-                "train": [
-                    _aligned(_EUROPARL, "training/europarl-v7.fr-en", ("en", "fr")),
-                    _aligned(_COMMON_CRAWL, "commoncrawl.fr-en", ("en", "fr")),
-                    _aligned(_UNITED_NATIONS, "un/undoc.2000.fr-en", ("en", "fr")),
-                    _aligned(_NEWS_COMMENTARY, "training/news-commentary-v9.fr-en", ("en", "fr")),
-                    _aligned(_GIGA_FREN, "giga-fren.release2.fixed", ("en", "fr"), ".gz"),
-                ],
-                "valid": [_news(_NEWS_DEV, "dev/newstest2013", "en", "fr")],
-                "test": [_news(_NEWS_TEST, "test-full/newstest2014-fren", "en", "fr")],
-            },
-            stems=_STEMS,
-        ),
-        NamedCorpus(
-            name="wmt16-en-ro",
-            about="610,000 sentences, https://www.statmt.org/wmt16: newsdev2016 to validate, newstest2016 to test",
-            languages=("en", "ro"),
-            parts={
-                "train": [
-                    _aligned(_EUROPARL_RO, "training-parallel-ep-v8/europarl-v8.ro-en", ("en", "ro")),
-                    _aligned(_SETIMES, "SETIMES.en-ro", ("en", "ro")),
-                ],
-                "valid": [_news(_NEWS_DEV_2016, "dev/newsdev2016-enro", "en", "ro")],
-                "test": [_news(_NEWS_TEST_2016, "test/newstest2016-enro", "en", "ro")],
-            },
-            stems=_STEMS,
-        ),
-        NamedCorpus(
-            name="shakespeare",
-            about="18,395 modern lines and Shakespeare's own (Jhamtani et al. 2017), "
-            "https://github.com/harsh19/Shakespearizing-Modern-English",
-            languages=("modern", "original"),
-            parts={split: [_files(f"{_SHAKESPEARE}/{split}.{{}}.nltktok", ("modern", "original"))] for split in _STEMS},
-            stems=_STEMS,
-        ),
-        NamedCorpus(
-            name="cnn-dailymail",
-            about="312,000 news articles with highlights (Hermann et al. 2015, splits of See et al. 2017), research "
-            "use, https://cs.nyu.edu/~kcho/DMQA",
-            languages=("article", "highlights"),
-            parts={
-                "train": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_train.txt"))],
-                "valid": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_val.txt"))],
-                "test": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_test.txt"))],
-            },
-            stems=_STEMS,
-            task="summarization",
-        ),
-    )
-}
+_PAIRS: Final = (
+    PublishedPairs(
+        name="multi30k",
+        about="29,000 image descriptions (Elliott et al. 2016), research use, https://github.com/multi30k/dataset",
+        languages=("en", "de"),
+        parts={
+            "train": [_files(f"{_MULTI30K}/train.{{}}.gz", ("en", "de"))],
+            "valid": [_files(f"{_MULTI30K}/val.{{}}.gz", ("en", "de"))],
+            "test": [_files(f"{_MULTI30K}/test_2016_flickr.{{}}.gz", ("en", "de"))],
+        },
+        stems={"train": "train", "valid": "val", "test": "test2016"},
+    ),
+    PublishedPairs(
+        name="tatoeba",
+        about="Everyday sentences of the Tatoeba project, CC BY 2.0 FR, https://www.manythings.org/anki",
+        languages=("en", "de"),
+        parts={"train": [Columns(Archive("https://www.manythings.org/anki/deu-eng.zip"), "deu.txt", 3)]},
+        rule=HoldOut(valid_pairs=2_000, test_pairs=2_000),
+        stems=_STEMS,
+    ),
+    PublishedPairs(
+        name="iwslt14",
+        about="160,000 sentences of TED talks, CC BY-NC-ND, divided as usual: every 23rd pair to validate",
+        languages=("de", "en"),
+        parts={
+            "train": [
+                {language: Text(_IWSLT, f"de-en/train.tags.de-en.{language}", "talks") for language in ("de", "en")}
+            ],
+            "test": [
+                _talks(year) for year in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+            ],
+        },
+        rule=EveryNth(23),
+        stems=_STEMS,
+    ),
+    PublishedPairs(
+        name="wmt14-en-de",
+        about="4.5 million sentences, https://www.statmt.org/wmt14: newstest2013 to validate, newstest2014 to test",
+        languages=("en", "de"),
+        parts={
+            "train": [
+                _aligned(_EUROPARL, "training/europarl-v7.de-en", ("en", "de")),
+                _aligned(_COMMON_CRAWL, "commoncrawl.de-en", ("en", "de")),
+                _aligned(_NEWS_COMMENTARY, "training/news-commentary-v9.de-en", ("en", "de")),
+            ],
+            "valid": [_news(_NEWS_DEV, "dev/newstest2013", "en", "de")],
+            "test": [_news(_NEWS_TEST, "test-full/newstest2014-deen", "en", "de")],
+        },
+        stems=_STEMS,
+    ),
+    PublishedPairs(
+        name="wmt14-en-fr",
+        about="36 million sentences, https://www.statmt.org/wmt14: newstest2013 to validate, newstest2014 to test",
+        languages=("en", "fr"),
+        parts={
+            "train": [
+                _aligned(_EUROPARL, "training/europarl-v7.fr-en", ("en", "fr")),
+                _aligned(_COMMON_CRAWL, "commoncrawl.fr-en", ("en", "fr")),
+                _aligned(_UNITED_NATIONS, "un/undoc.2000.fr-en", ("en", "fr")),
+                _aligned(_NEWS_COMMENTARY, "training/news-commentary-v9.fr-en", ("en", "fr")),
+                _aligned(_GIGA_FREN, "giga-fren.release2.fixed", ("en", "fr"), ".gz"),
+            ],
+            "valid": [_news(_NEWS_DEV, "dev/newstest2013", "en", "fr")],
+            "test": [_news(_NEWS_TEST, "test-full/newstest2014-fren", "en", "fr")],
+        },
+        stems=_STEMS,
+    ),
+    PublishedPairs(
+        name="wmt16-en-ro",
+        about="610,000 sentences, https://www.statmt.org/wmt16: newsdev2016 to validate, newstest2016 to test",
+        languages=("en", "ro"),
+        parts={
+            "train": [
+                _aligned(_EUROPARL_RO, "training-parallel-ep-v8/europarl-v8.ro-en", ("en", "ro")),
+                _aligned(_SETIMES, "SETIMES.en-ro", ("en", "ro")),
+            ],
+            "valid": [_news(_NEWS_DEV_2016, "dev/newsdev2016-enro", "en", "ro")],
+            "test": [_news(_NEWS_TEST_2016, "test/newstest2016-enro", "en", "ro")],
+        },
+        stems=_STEMS,
+    ),
+    PublishedPairs(
+        name="shakespeare",
+        about="18,395 modern lines and Shakespeare's own (Jhamtani et al. 2017), "
+        "https://github.com/harsh19/Shakespearizing-Modern-English",
+        languages=("modern", "original"),
+        parts={split: [_files(f"{_SHAKESPEARE}/{split}.{{}}.nltktok", ("modern", "original"))] for split in _STEMS},
+        stems=_STEMS,
+    ),
+    PublishedPairs(
+        name="cnn-dailymail",
+        about="312,000 news articles with highlights (Hermann et al. 2015, splits of See et al. 2017), research "
+        "use, https://cs.nyu.edu/~kcho/DMQA",
+        languages=("article", "highlights"),
+        parts={
+            "train": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_train.txt"))],
+            "valid": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_val.txt"))],
+            "test": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_test.txt"))],
+        },
+        stems=_STEMS,
+        task="summarization",
+    ),
+)
 
-#: Corpora of labelled sentences and pairs, by name.
-EXAMPLES: Final[Mapping[str, NamedExamples]] = {
-    corpus.name: corpus
-    for corpus in (
-        NamedExamples(
-            name="snli",
-            about="570,000 pairs of sentences, three labels (Bowman et al. 2015), CC BY-SA 4.0, "
-            "https://nlp.stanford.edu/projects/snli",
-            parts={
-                "train": [Text(_SNLI, "snli_1.0/snli_1.0_train.jsonl", "inference")],
-                "valid": [Text(_SNLI, "snli_1.0/snli_1.0_dev.jsonl", "inference")],
-                "test": [Text(_SNLI, "snli_1.0/snli_1.0_test.jsonl", "inference")],
-            },
-        ),
-        NamedExamples(
-            name="multinli",
-            about="433,000 pairs of sentences, three labels (Williams et al. 2018), OANC and other licences, "
-            "https://cims.nyu.edu/~sbowman/multinli: matched set to validate, mismatched set to test",
-            parts={
-                "train": [Text(_MULTINLI, "multinli_1.0/multinli_1.0_train.jsonl", "inference")],
-                "valid": [Text(_MULTINLI, "multinli_1.0/multinli_1.0_dev_matched.jsonl", "inference")],
-                "test": [Text(_MULTINLI, "multinli_1.0/multinli_1.0_dev_mismatched.jsonl", "inference")],
-            },
-        ),
-        NamedExamples(
-            name="agreement",
-            about="1.6 million sentences up to their verb, singular or plural (Linzen et al. 2016), "
-            "https://github.com/TalLinzen/rnn_agreement: 9 % to train, 1 % to validate, the rest to test",
-            parts={"train": [Text(_AGREEMENT, markup="agreement")]},
-            rule=Shares(valid_percent=1, test_percent=90),
-        ),
-    )
-}
+_EXAMPLES: Final = (
+    PublishedExamples(
+        name="snli",
+        about="570,000 pairs of sentences, three labels (Bowman et al. 2015), CC BY-SA 4.0, "
+        "https://nlp.stanford.edu/projects/snli",
+        parts={
+            "train": [Text(_SNLI, "snli_1.0/snli_1.0_train.jsonl", "inference")],
+            "valid": [Text(_SNLI, "snli_1.0/snli_1.0_dev.jsonl", "inference")],
+            "test": [Text(_SNLI, "snli_1.0/snli_1.0_test.jsonl", "inference")],
+        },
+    ),
+    PublishedExamples(
+        name="multinli",
+        about="433,000 pairs of sentences, three labels (Williams et al. 2018), OANC and other licences, "
+        "https://cims.nyu.edu/~sbowman/multinli: matched set to validate, mismatched set to test",
+        parts={
+            "train": [Text(_MULTINLI, "multinli_1.0/multinli_1.0_train.jsonl", "inference")],
+            "valid": [Text(_MULTINLI, "multinli_1.0/multinli_1.0_dev_matched.jsonl", "inference")],
+            "test": [Text(_MULTINLI, "multinli_1.0/multinli_1.0_dev_mismatched.jsonl", "inference")],
+        },
+    ),
+    PublishedExamples(
+        name="agreement",
+        about="1.6 million sentences up to their verb, singular or plural (Linzen et al. 2016), "
+        "https://github.com/TalLinzen/rnn_agreement: 9 % to train, 1 % to validate, the rest to test",
+        parts={"train": [Text(_AGREEMENT, markup="agreement")]},
+        rule=Shares(valid_percent=1, test_percent=90),
+    ),
+)
 
-#: Running texts, by name.
-TEXTS: Final[Mapping[str, NamedText]] = {
-    corpus.name: corpus
-    for corpus in (
-        NamedText(
-            name="wikitext-103",
-            about="103 million words of Wikipedia (Merity et al. 2017), CC BY-SA 3.0",
-            parts={
-                split: [Text(_WIKITEXT, f"wikitext-103/wiki.{split}.tokens")] for split in ("train", "valid", "test")
-            },
-        ),
-        NamedText(
-            name="tinyshakespeare",
-            about="40,000 lines of Shakespeare's plays, public domain, https://github.com/karpathy/char-rnn",
-            parts={"train": [Text(_TINY_SHAKESPEARE)]},
-        ),
-    )
-}
+_TEXTS: Final = (
+    PublishedText(
+        name="wikitext-103",
+        about="103 million words of Wikipedia (Merity et al. 2017), CC BY-SA 3.0",
+        parts={split: [Text(_WIKITEXT, f"wikitext-103/wiki.{split}.tokens")] for split in ("train", "valid", "test")},
+    ),
+    PublishedText(
+        name="tinyshakespeare",
+        about="40,000 lines of Shakespeare's plays, public domain, https://github.com/karpathy/char-rnn",
+        parts={"train": [Text(_TINY_SHAKESPEARE)]},
+    ),
+)
+
+#: All corpora by name: pairs, labelled examples, running texts.
+CORPORA: Final[Mapping[str, PublishedCorpus]] = {corpus.name: corpus for corpus in (*_PAIRS, *_EXAMPLES, *_TEXTS)}

@@ -1,130 +1,79 @@
-"""What a published corpus is made of, and how it comes to this machine."""
+"""Published corpora on this machine: from a local copy, or downloaded."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.holdout import SplitName, SplitRule
+from lite_nlp.core.progress import Progress
+from lite_nlp.data.choices import SplitName
 from lite_nlp.data.labelled.readers import LabelledCorpus, LabelledFile
-from lite_nlp.data.pairs.directory import PairTask
-from lite_nlp.data.pairs.prepare import Corpus
-from lite_nlp.data.pairs.readers import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS, PairSource, TextFiles, TsvFile
-from lite_nlp.data.published.download import Archive, OnProgress, extract, fetch
-from lite_nlp.data.published.markup import Markup, plain_text
+from lite_nlp.data.pairs.readers import Pair, PairCorpus, TsvFile
+from lite_nlp.data.published.download import default_cache, extract, fetch
+from lite_nlp.data.published.entries import (
+    Archive,
+    Columns,
+    PublishedCorpus,
+    PublishedExamples,
+    PublishedPairs,
+    PublishedText,
+    Stories,
+    Text,
+)
+from lite_nlp.data.published.markup import plain_text
 from lite_nlp.data.published.stories import ARTICLE, HIGHLIGHTS, extract_stories
-from lite_nlp.data.text.prepare import TextCorpus
+from lite_nlp.data.sources import ItemSource
+from lite_nlp.data.text.readers import TextCorpus, text_in_files
 
 __all__ = [
-    "Columns",
-    "NamedCorpus",
-    "NamedExamples",
-    "NamedText",
-    "Stories",
-    "Text",
     "corpus_languages",
-    "download_corpus",
     "download_examples",
+    "download_pairs",
     "download_text",
-    "local_corpus",
     "local_examples",
+    "local_pairs",
     "local_text",
+    "open_published",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
-    """One text: a member of an archive, or the archive itself if ``member`` is None."""
+def open_published(
+    corpus: PublishedCorpus,
+    *,
+    from_dir: Path | None,
+    cache: Path | None,
+    src_lang: str | None,
+    tgt_lang: str | None,
+    progress: Progress,
+) -> PairCorpus | LabelledCorpus | TextCorpus:
+    """Open a corpus of the catalogue.
 
-    archive: Archive
-    member: str | None = None
-    markup: Markup = "none"
+    Args:
+        corpus: Its entry.
+        from_dir: Directory with a copy of it; None to download it.
+        cache: Directory for downloads; None for :func:`~lite_nlp.data.published.download.default_cache`.
+        src_lang: Source language of pairs; None for the usual direction.
+        tgt_lang: Target language of pairs.
+        progress: Receiver of the progress of downloads.
 
-
-@dataclass(frozen=True, slots=True)
-class Columns:
-    """Both languages in one tab-separated member of an archive, the source language of the corpus first."""
-
-    archive: Archive
-    member: str
-    columns: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stories:
-    """Articles and their summaries, picked from archives of stories by a list of addresses; see ``extract_stories``."""
-
-    archives: tuple[Archive, ...]
-    addresses: Archive
-
-
-#: A text per language, or one for both.
-Part = Mapping[str, Text] | Columns | Stories
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedCorpus:
-    """A published corpus of pairs.
-
-    Attributes:
-        name: What ``--corpus`` calls it.
-        about: What it is, its terms and its home page.
-        languages: Source and target language in the usual direction; what the two sides are where it is not that.
-        parts: For each split, what it is made of.
-        rule: How the splits that are not published are taken from the training text.
-        stems: For each split, the file name without language in a local copy.
-        task: What its pairs are for.
+    Raises:
+        DataError: If the corpus is not in those languages, the copy is incomplete, or a download fails.
+        OutputError: If the cache cannot be written.
     """
-
-    name: str
-    about: str
-    languages: tuple[str, str]
-    parts: Mapping[SplitName, Sequence[Part]]
-    rule: SplitRule | None = None
-    stems: Mapping[SplitName, str]
-    task: PairTask = "translation"
-
-    def text_files(self, src: Path, tgt: Path, split: SplitName) -> TextFiles:
-        """Two files of the corpus as a source of pairs."""
-        if self.task == "summarization":
-            return TextFiles(src, tgt, check_ratio=False, max_characters=MAX_DOCUMENT_CHARACTERS)
-        return TextFiles(src, tgt, check_ratio=split == "train", max_characters=MAX_CHARACTERS)
+    place = cache or default_cache()
+    if isinstance(corpus, PublishedPairs):
+        languages = corpus_languages(corpus, src_lang, tgt_lang)
+        if from_dir is None:
+            return download_pairs(corpus, place, languages, progress=progress)
+        return local_pairs(corpus, from_dir, languages)
+    if isinstance(corpus, PublishedExamples):
+        if from_dir is None:
+            return download_examples(corpus, place, progress=progress)
+        return local_examples(corpus, from_dir)
+    return download_text(corpus, place, progress=progress) if from_dir is None else local_text(corpus, from_dir)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedExamples:
-    """A published corpus of labelled sentences or pairs.
-
-    Attributes:
-        name: What ``--corpus`` calls it.
-        about: What it is, its terms and its home page.
-        parts: For each split, its texts, whose markup makes them label, tab and sentences.
-        rule: How the splits that are not published are taken from the training text.
-    """
-
-    name: str
-    about: str
-    parts: Mapping[SplitName, Sequence[Text]]
-    rule: SplitRule | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NamedText:
-    """A published running text.
-
-    Attributes:
-        name: What ``--corpus`` calls it.
-        about: What it is, its terms and its home page.
-        parts: For each split, its texts; with ``train`` alone, the end of that is held out.
-    """
-
-    name: str
-    about: str
-    parts: Mapping[SplitName, Sequence[Text]]
-
-
-def corpus_languages(corpus: NamedCorpus, src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
-    """Source and target language: those asked for, or the corpus's own where none are.
+def corpus_languages(corpus: PublishedPairs, src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
+    """Source and target language of a corpus: those asked for, else those of its usual direction.
 
     Raises:
         DataError: If the corpus is not in those languages.
@@ -137,23 +86,23 @@ def corpus_languages(corpus: NamedCorpus, src_lang: str | None, tgt_lang: str | 
     raise DataError(f"corpus {corpus.name}: expected the languages {first} and {second}, found {asked}")
 
 
-def local_corpus(corpus: NamedCorpus, directory: Path, languages: tuple[str, str]) -> Corpus:
-    """The corpus in a local copy: ``{stem}.{language}``, or the same with ``.gz``, for each split and language.
+def local_pairs(corpus: PublishedPairs, directory: Path, languages: tuple[str, str]) -> PairCorpus:
+    """The pairs in a local copy: ``{stem}.{language}``, or the same with ``.gz``, for each split and language.
 
     Raises:
         DataError: If a file is missing.
     """
-    splits: dict[SplitName, list[PairSource]] = {}
+    splits: dict[SplitName, list[ItemSource[Pair]]] = {}
     missing: list[str] = []
     for split, stem in corpus.stems.items():
         src, tgt = (_local_file(directory, f"{stem}.{language}", missing) for language in languages)
         splits[split] = [corpus.text_files(src, tgt, split)]
     _check_copy(directory, corpus.name, missing)
-    return Corpus(splits=splits, task=corpus.task)
+    return PairCorpus(splits=splits, languages=languages, task=corpus.task)
 
 
-def local_examples(corpus: NamedExamples, directory: Path) -> LabelledCorpus:
-    """The corpus in a local copy: ``{split}.tsv``, or the same with ``.gz``, of label, tab and sentences.
+def local_examples(corpus: PublishedExamples, directory: Path) -> LabelledCorpus:
+    """The examples in a local copy: ``{split}.tsv``, or the same with ``.gz``, of label, tab and sentences.
 
     Raises:
         DataError: If a file is missing.
@@ -164,7 +113,7 @@ def local_examples(corpus: NamedExamples, directory: Path) -> LabelledCorpus:
     return LabelledCorpus(splits=splits, rule=corpus.rule)
 
 
-def local_text(corpus: NamedText, directory: Path) -> TextCorpus:
+def local_text(corpus: PublishedText, directory: Path) -> TextCorpus:
     """The text in a local copy: ``{split}.txt``, or the same with ``.gz``.
 
     Raises:
@@ -173,7 +122,7 @@ def local_text(corpus: NamedText, directory: Path) -> TextCorpus:
     missing: list[str] = []
     splits = {split: [_local_file(directory, f"{split}.txt", missing)] for split in corpus.parts}
     _check_copy(directory, corpus.name, missing)
-    return TextCorpus(splits=splits, hold_out=set(corpus.parts) == {"train"})
+    return text_in_files(splits)
 
 
 def _check_copy(directory: Path, name: str, missing: Sequence[str]) -> None:
@@ -190,19 +139,19 @@ def _local_file(directory: Path, name: str, missing: list[str]) -> Path:
     return path
 
 
-def download_corpus(
-    corpus: NamedCorpus, cache: Path, languages: tuple[str, str], *, on_progress: OnProgress, pause_s: float = 2.0
-) -> Corpus:
-    """The corpus from its publisher; what the cache holds is not downloaded again.
+def download_pairs(
+    corpus: PublishedPairs, cache: Path, languages: tuple[str, str], *, progress: Progress, pause_s: float = 2.0
+) -> PairCorpus:
+    """The pairs from their publisher; what the cache holds is not downloaded again.
 
     Raises:
         DataError: If a download fails or does not hold what it should.
         OutputError: If the cache cannot be written.
     """
-    paths = _fetch_all(_archives(corpus), cache, on_progress, pause_s)
+    paths = _fetch_all(_archives(corpus), cache, progress, pause_s)
     texts = _extract_all(_texts(corpus), paths, cache / corpus.name)
     stories = _stories(corpus, paths, cache / corpus.name)
-    splits: dict[SplitName, list[PairSource]] = {}
+    splits: dict[SplitName, list[ItemSource[Pair]]] = {}
     for split, parts in corpus.parts.items():
         splits[split] = []
         for part in parts:
@@ -213,35 +162,35 @@ def download_corpus(
             files = stories[split] if isinstance(part, Stories) else {key: texts[text] for key, text in part.items()}
             src, tgt = (files[language] for language in languages)
             splits[split].append(corpus.text_files(src, tgt, split))
-    return Corpus(splits=splits, rule=corpus.rule, task=corpus.task)
+    return PairCorpus(splits=splits, rule=corpus.rule, languages=languages, task=corpus.task)
 
 
 def download_examples(
-    corpus: NamedExamples, cache: Path, *, on_progress: OnProgress, pause_s: float = 2.0
+    corpus: PublishedExamples, cache: Path, *, progress: Progress, pause_s: float = 2.0
 ) -> LabelledCorpus:
-    """The labelled examples from their publisher; see ``download_corpus``."""
-    texts = _download_texts(corpus.name, corpus.parts, cache, on_progress, pause_s)
+    """The labelled examples from their publisher; see :func:`download_pairs`."""
+    texts = _download_texts(corpus.name, corpus.parts, cache, progress, pause_s)
     splits = {split: [LabelledFile(texts[text]) for text in parts] for split, parts in corpus.parts.items()}
     return LabelledCorpus(splits=splits, rule=corpus.rule)
 
 
-def download_text(corpus: NamedText, cache: Path, *, on_progress: OnProgress, pause_s: float = 2.0) -> TextCorpus:
-    """The running text from its publisher; see ``download_corpus``."""
-    texts = _download_texts(corpus.name, corpus.parts, cache, on_progress, pause_s)
+def download_text(corpus: PublishedText, cache: Path, *, progress: Progress, pause_s: float = 2.0) -> TextCorpus:
+    """The running text from its publisher; see :func:`download_pairs`."""
+    texts = _download_texts(corpus.name, corpus.parts, cache, progress, pause_s)
     splits = {split: [texts[text] for text in parts] for split, parts in corpus.parts.items()}
-    return TextCorpus(splits=splits, hold_out=set(splits) == {"train"})
+    return text_in_files(splits)
 
 
 def _download_texts(
-    name: str, parts: Mapping[SplitName, Sequence[Text]], cache: Path, on_progress: OnProgress, pause_s: float
+    name: str, parts: Mapping[SplitName, Sequence[Text]], cache: Path, progress: Progress, pause_s: float
 ) -> dict[Text, Path]:
     """Where each text is, without its markup."""
     texts = [text for group in parts.values() for text in group]
-    paths = _fetch_all((text.archive for text in texts), cache, on_progress, pause_s)
+    paths = _fetch_all((text.archive for text in texts), cache, progress, pause_s)
     return _extract_all(texts, paths, cache / name)
 
 
-def _archives(corpus: NamedCorpus) -> list[Archive]:
+def _archives(corpus: PublishedPairs) -> list[Archive]:
     """The archives in the order of the parts."""
     found: list[Archive] = []
     for part in (part for parts in corpus.parts.values() for part in parts):
@@ -254,7 +203,7 @@ def _archives(corpus: NamedCorpus) -> list[Archive]:
     return found
 
 
-def _texts(corpus: NamedCorpus) -> list[Text]:
+def _texts(corpus: PublishedPairs) -> list[Text]:
     """All texts that are a file, or a member of an archive."""
     texts: list[Text] = []
     for part in (part for parts in corpus.parts.values() for part in parts):
@@ -265,13 +214,9 @@ def _texts(corpus: NamedCorpus) -> list[Text]:
     return texts
 
 
-def _fetch_all(
-    archives: Iterable[Archive], cache: Path, on_progress: OnProgress, pause_s: float
-) -> dict[Archive, Path]:
+def _fetch_all(archives: Iterable[Archive], cache: Path, progress: Progress, pause_s: float) -> dict[Archive, Path]:
     """Where each archive is in the cache; each is downloaded once."""
-    return {
-        archive: fetch(archive, cache, on_progress=on_progress, pause_s=pause_s) for archive in dict.fromkeys(archives)
-    }
+    return {archive: fetch(archive, cache, progress=progress, pause_s=pause_s) for archive in dict.fromkeys(archives)}
 
 
 def _extract_all(texts: Sequence[Text], paths: Mapping[Archive, Path], out: Path) -> dict[Text, Path]:
@@ -285,7 +230,7 @@ def _extract_all(texts: Sequence[Text], paths: Mapping[Archive, Path], out: Path
     return {text: plain_text(places[text.archive, text.member], text.markup) for text in texts}
 
 
-def _stories(corpus: NamedCorpus, paths: Mapping[Archive, Path], out: Path) -> dict[SplitName, dict[str, Path]]:
+def _stories(corpus: PublishedPairs, paths: Mapping[Archive, Path], out: Path) -> dict[SplitName, dict[str, Path]]:
     """The two files of each split that is made of stories, by what the sides are called."""
     picked = {split: part for split, parts in corpus.parts.items() for part in parts if isinstance(part, Stories)}
     if not picked:

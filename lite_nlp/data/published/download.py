@@ -1,4 +1,4 @@
-"""Files from the network, into a cache: checked, resumed where they broke off, whole or absent under their name."""
+"""Downloads into a cache, checked and resumable, and the extraction of archives; files appear whole or not at all."""
 
 import gzip
 import hashlib
@@ -11,47 +11,25 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
 from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.core.files import atomic_directory
+from lite_nlp.core.progress import Progress
+from lite_nlp.data.published.entries import Archive
 from lite_nlp.core.version import __version__
 
-__all__ = ["Archive", "OnProgress", "default_cache", "extract", "fetch", "open_archive"]
-
-#: Called with a label, kilobytes done, and kilobytes in all where that is known.
-OnProgress = Callable[[str, int, int | None], None]
+__all__ = ["default_cache", "extract", "fetch", "open_archive"]
 
 _BLOCK_BYTES: Final = 1 << 18
 _TIMEOUT_S: Final = 60
 _ATTEMPTS: Final = 4
 _FIRST_SERVER_ERROR: Final = 500
 _NETWORK_ERRORS: Final = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
-
-
-@dataclass(frozen=True, slots=True)
-class Archive:
-    """A file to download.
-
-    Attributes:
-        url: Where it is.
-        size: Its size in bytes, where its publisher has fixed it.
-        checksum: ``algorithm:hexdigest``, where its publisher has fixed it.
-    """
-
-    url: str
-    size: int | None = None
-    checksum: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The last part of the URL's path."""
-        return urlsplit(self.url).path.rsplit("/", 1)[-1]
 
 
 def default_cache() -> Path:
@@ -61,15 +39,15 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lite-nlp"
 
 
-def fetch(archive: Archive, cache: Path, *, on_progress: OnProgress, pause_s: float = 2.0) -> Path:
+def fetch(archive: Archive, cache: Path, *, progress: Progress, pause_s: float = 2.0) -> Path:
     """Download ``archive`` unless the cache has it.
 
-    A broken connection is taken up again where it broke, also by the next call if this one gives up.
+    A download that breaks off is resumed where it broke, also by the next call if this one gives up.
 
     Args:
         archive: What to download.
         cache: The cache directory; made if missing.
-        on_progress: Told how far it is.
+        progress: Receiver of progress, in kilobytes; each attempt is a piece of work of its own.
         pause_s: Seconds before the second attempt; each further one waits twice as long.
 
     Returns:
@@ -88,7 +66,7 @@ def fetch(archive: Archive, cache: Path, *, on_progress: OnProgress, pause_s: fl
         path.parent.mkdir(parents=True, exist_ok=True)
         for attempt in range(_ATTEMPTS):
             try:
-                _continue(archive, partial, on_progress)
+                _continue(archive, partial, progress)
                 break
             except _NETWORK_ERRORS as error:
                 refused = isinstance(error, urllib.error.HTTPError) and error.code < _FIRST_SERVER_ERROR
@@ -104,8 +82,8 @@ def fetch(archive: Archive, cache: Path, *, on_progress: OnProgress, pause_s: fl
     return path
 
 
-def _continue(archive: Archive, partial: Path, on_progress: OnProgress) -> None:
-    """Download what ``partial`` lacks.
+def _continue(archive: Archive, partial: Path, progress: Progress) -> None:
+    """Download the rest of ``partial``.
 
     Raises:
         ConnectionError: If the server closes the connection early.
@@ -125,6 +103,8 @@ def _continue(archive: Archive, partial: Path, on_progress: OnProgress) -> None:
         tag = response.headers.get("ETag", "")
         # A weak ETag does not promise the same bytes, so it cannot be used to continue.
         tag = response.headers.get("Last-Modified", "") if not tag or tag.startswith("W/") else tag
+        progress.start(f"download {archive.name} (KB)", None if total is None else total // 1000)
+        progress.advance(have // 1000)
         with partial.open("ab" if have else "wb") as file:
             if tag:
                 validator.write_text(tag, encoding="ascii")
@@ -132,8 +112,8 @@ def _continue(archive: Archive, partial: Path, on_progress: OnProgress) -> None:
                 validator.unlink(missing_ok=True)
             while block := response.read(_BLOCK_BYTES):
                 file.write(block)
-                have += len(block)
-                on_progress(f"download {archive.name} (KB)", have // 1000, None if total is None else total // 1000)
+                before, have = have, have + len(block)
+                progress.advance(have // 1000 - before // 1000)
     if total is not None and have < total:
         raise ConnectionError(f"the connection broke off after {have:,} of {total:,} bytes")
 
@@ -156,7 +136,7 @@ def _validator_file(partial: Path) -> Path:
 
 
 def _check(archive: Archive, path: Path) -> None:
-    """Compare with the published size and checksum; what does not match is removed."""
+    """Compare with the published size and checksum, and remove a file that does not match."""
     size = path.stat().st_size
     found = None
     if archive.size is not None and size != archive.size:
@@ -174,7 +154,7 @@ def _check(archive: Archive, path: Path) -> None:
 
 
 def extract(archive: Path, members: Sequence[str], out: Path) -> list[Path]:
-    """Take single files out of a tar or zip archive, whatever else is in it.
+    """Extract single files from a tar or zip archive.
 
     Args:
         archive: The archive.
@@ -212,8 +192,8 @@ def open_archive(archive: Path) -> Iterator[Iterator[tuple[str, IO[bytes]]]]:
     """Open a tar or zip archive.
 
     Yields:
-        Name and content of each regular file, in the order of the archive; a content is there until the next one is
-        asked for. A damage shows at the latest when the last one has been.
+        Name and content of each regular file, in the order of the archive; a content can be read until the next one is
+        asked for. Damage is found at the end of the iteration at the latest.
 
     Raises:
         DataError: If the archive is damaged.

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_file
-from lite_nlp.data.pairs.readers import open_text
+from lite_nlp.data.sources import open_text
 
 __all__ = ["Markup", "plain_text"]
 
@@ -19,7 +19,10 @@ Markup = Literal["none", "segments", "talks", "inference", "agreement"]
 
 
 def plain_text(path: Path, markup: Markup) -> Path:
-    """The text with one sentence or example per line: itself, or a copy beside it without its markup.
+    """Convert a published text to one sentence or example per line, in a file beside it; plain text is left as it is.
+
+    Returns:
+        The plain text.
 
     Raises:
         DataError: If the file is not in the format that it should have.
@@ -46,7 +49,7 @@ def _segments(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _talks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The transcript without what is about a talk but has no translation."""
+    """The transcript without the metadata of a talk, which has no translation."""
     for line in lines:
         if not re.match(rb"\s*<(url|talkid|keywords|speaker|reviewer|translator)\b", line):
             # Title and description are translated; other angle brackets are the speaker's own.
@@ -54,7 +57,7 @@ def _talks(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _inference(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Label, premise and hypothesis; pairs on whose label the annotators did not agree are left out, as is usual."""
+    """Label, premise and hypothesis. Pairs on whose label the annotators did not agree are left out, as is usual."""
     for line in lines:
         entry = json.loads(line)
         if entry["gold_label"] != "-":

@@ -1,4 +1,4 @@
-"""News stories with highlights (Hermann et al. 2015) as lines to summarize: an article each, and its summary.
+"""News stories with highlights (Hermann et al. 2015) as pairs for summarization: an article and its summary a line.
 
 A story is a file of paragraphs with blank lines between them: the article, then ``@highlight`` before each sentence of
 the summary. It is named by the SHA-1 of its address in hexadecimal digits; lists of addresses make up the splits.
@@ -12,19 +12,22 @@ from typing import IO, Final
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
-from lite_nlp.data.holdout import SplitName
-from lite_nlp.data.pairs.readers import read_lines
+from lite_nlp.data.choices import SplitName
 from lite_nlp.data.published.download import open_archive
+from lite_nlp.data.sources import read_lines
 
 __all__ = ["ARTICLE", "HIGHLIGHTS", "extract_stories", "split_story"]
 
-#: What the two sides of the corpus are called, as languages are.
+#: Names of the two sides of the corpus, in place of languages.
 ARTICLE: Final = "article"
 HIGHLIGHTS: Final = "highlights"
 
 _MARK: Final = "@highlight"
 
-#: What a highlight may end with; others, most of them, get a full stop, so that their sentences stay apart.
+#: No address in the lists is as long.
+_MAX_ADDRESS_BYTES: Final = 16_384
+
+#: Ends of highlights that stay as they are; the others, most of them, get a full stop, so that sentences stay apart.
 _ENDS: Final = tuple(".!?…'\"’”)")  # noqa: RUF001 - these are the characters meant
 
 
@@ -79,13 +82,13 @@ def _by_name(addresses: Mapping[SplitName, Path]) -> dict[str, SplitName]:
     return {
         hashlib.sha1(line.strip(), usedforsecurity=False).hexdigest(): split
         for split, path in addresses.items()
-        for line in read_lines(path)
+        for line in read_lines(path, max_bytes=_MAX_ADDRESS_BYTES)
         if line
     }
 
 
 def _extract(archive: Path, wanted: dict[str, SplitName], files: Mapping[SplitName, Sequence[IO[bytes]]]) -> None:
-    """Write the stories of an archive that are ``wanted``, and take them off that list."""
+    """Write the stories of an archive that are ``wanted``, and remove them from that list."""
     with open_archive(archive) as members:
         for member, content in members:
             split = wanted.pop(PurePosixPath(member).stem, None)

@@ -1,1 +1,1 @@
-"""Running text for language models: preparation and data directories."""
+"""Running text for language models: readers, preparation, data directories."""

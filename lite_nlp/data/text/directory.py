@@ -2,10 +2,9 @@
 
 ``DIR/{train,valid,test}.tokens`` hold the ids as little-endian int32, nothing else: the lines of the text one after the
 other, each followed by the end mark, which stands for the line end. ``DIR/tokenizer.json`` and ``DIR/bad_lines.jsonl``
-are as in :mod:`lite_nlp.data.pairs.directory`.
+are as in :mod:`lite_nlp.data.directory`.
 """
 
-from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -15,9 +14,8 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import EOS_ID, PAD_ID
-from lite_nlp.data.holdout import SplitName
-from lite_nlp.data.pairs.directory import Facts, SkippedLines, TokenizerInfo, open_tokenizer, read_info
-from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.choices import SplitName
+from lite_nlp.data.directory import DataDirectory, Facts, SkippedLines, TokenizerInfo, read_info, split_counts
 
 __all__ = [
     "TOKEN_TYPE",
@@ -31,19 +29,19 @@ __all__ = [
     "tokens_file",
 ]
 
-#: Of the ids on disk.
+#: Type of the ids on disk.
 TOKEN_TYPE: Final = np.dtype("<i4")
 
 IntArray = npt.NDArray[np.int64]
 
 
 class TextSplitInfo(Facts):
-    """Counts of one split; with them a likelihood per token becomes one per word, character or byte.
+    """Counts of one split, by which a likelihood per token is converted to one per word, character or byte.
 
     Attributes:
         tokens: Tokens, one end mark per line included.
         lines: Lines.
-        words: What white space separates, line ends not counted.
+        words: Stretches without white space.
         characters: Unicode characters of the text as it was read, one per line end included.
         bytes: Bytes of it in UTF-8, one per line end included.
         sources: The files it was read from.
@@ -69,11 +67,11 @@ class TextInfo(Facts):
 
 
 class TextBlocks(NamedTuple):
-    """Stretches of text as a model reads them: at each place the token before the one it must say.
+    """Stretches of text as a language model is trained on them: inputs, and the same tokens one place later as labels.
 
     Attributes:
-        tokens: (B, T) int64, what the model reads; before the first token of the text stands the end mark.
-        labels: (B, T) int64, what it must say; padding is 0.
+        tokens: (B, T) int64, the inputs; before the first token of the text stands the end mark.
+        labels: (B, T) int64, the tokens to predict; padding is 0.
     """
 
     tokens: IntArray
@@ -84,7 +82,7 @@ class TokenStream:
     """The token ids of a text; only those asked for are read from disk.
 
     Args:
-        name: What to call it in errors.
+        name: Name of the text in errors.
         tokens: (N,) integers, all in the vocabulary.
         vocab_size: Ids are below it.
     """
@@ -98,7 +96,7 @@ class TokenStream:
         return len(self._tokens)
 
     def read(self, start: int, stop: int) -> IntArray:
-        """Ids ``start`` to ``stop``, which are cut to where the text is.
+        """The ids of places ``start`` to ``stop``, as far as the text reaches.
 
         Raises:
             DataError: If one is outside the vocabulary: the file is damaged.
@@ -117,38 +115,20 @@ def cut_blocks(stream: TokenStream, starts: npt.NDArray[np.integer], *, block_to
     Args:
         stream: The text.
         starts: (B,) places in it, at least one; what of a stretch is before or after the text is left out.
-        block_tokens: Tokens to be said in a stretch.
+        block_tokens: Tokens to be predicted in a stretch.
     """
     labels = [stream.read(start, start + block_tokens) for start in starts.tolist()]
     width = max(len(row) for row in labels)
     blocks = TextBlocks(*(np.full((len(labels), width), PAD_ID, dtype=np.int64) for _ in range(2)))
-    for row, (start, said) in enumerate(zip(starts.tolist(), labels, strict=True)):
+    for row, (start, predicted) in enumerate(zip(starts.tolist(), labels, strict=True)):
         before = stream.read(start - 1, start) if start > 0 else np.array([EOS_ID])
-        blocks.labels[row, : len(said)] = said
-        blocks.tokens[row, : len(said)] = np.concatenate([before, said[:-1]])
+        blocks.labels[row, : len(predicted)] = predicted
+        blocks.tokens[row, : len(predicted)] = np.concatenate([before, predicted[:-1]])
     return blocks
 
 
-class TextDirectory:
-    """An opened data directory of running text.
-
-    Attributes:
-        path: The directory.
-        info: Tokenizer and counts.
-    """
-
-    def __init__(self, path: Path, info: TextInfo) -> None:
-        self.path = path
-        self.info = info
-
-    @cached_property
-    def tokenizer(self) -> Tokenizer:
-        """The tokenizer of the directory.
-
-        Raises:
-            DataError: If it is missing, damaged, or not the one that the text was tokenized with.
-        """
-        return open_tokenizer(self.path, self.info.tokenizer)
+class TextDirectory(DataDirectory[TextInfo]):
+    """An opened data directory of running text."""
 
     def counts(self, name: str) -> TextSplitInfo:
         """The counts of a split.
@@ -156,10 +136,7 @@ class TextDirectory:
         Raises:
             DataError: If the directory has no such split.
         """
-        facts = {str(split): info for split, info in self.info.splits.items()}
-        if name not in facts:
-            raise DataError(f"{self.path}: expected a split of {', '.join(facts)}, found {name}")
-        return facts[name]
+        return split_counts(self.path, self.info.splits, name)
 
     def stream(self, name: str) -> TokenStream:
         """The text of the split ``train``, ``valid`` or ``test``.
@@ -180,12 +157,12 @@ class TextDirectory:
 
 
 def tokens_file(directory: Path, split: str) -> Path:
-    """Where the ids of a split are."""
+    """The file of the ids of a split."""
     return directory / f"{split}.tokens"
 
 
 def open_running_text(path: str | Path) -> TextDirectory:
-    """Open the data directory ``path`` of running text; its tokenizer and text are read when first asked for.
+    """Open the data directory ``path`` of running text.
 
     Raises:
         DataError: If ``path`` is no data directory or one of another kind, or its ``data.json`` is damaged.

@@ -20,7 +20,7 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import Batch, collate, make_batches
-from lite_nlp.data.pairs.directory import open_data
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
@@ -110,7 +110,7 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
         DataError: If the directory is damaged, lacks a split, was tokenized with another vocabulary, or has nothing
             short enough to tune on.
     """
-    data = open_data(path)
+    data = open_sentence_pairs(path)
     if data.tokenizer.to_json() != tokenizer.to_json():
         raise DataError(f"{path}: expected data tokenized with the model's own tokenizer, found another one")
     valid, train = data.split("valid"), data.split("train")

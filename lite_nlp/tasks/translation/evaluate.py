@@ -80,10 +80,10 @@ def _read_test_set(request: EvaluationRequest) -> _TestSet:
     """The texts that the request names: either those of a data directory or those of two files."""
     data, split, source, reference = request.data, request.split, request.source, request.reference
     if data is not None and source is None and reference is None:
-        from lite_nlp.data.pairs.directory import open_data
+        from lite_nlp.data.pairs.directory import open_sentence_pairs
 
         split = split or "test"
-        return _TestSet(str(data), split, *open_data(data).split(split).texts())
+        return _TestSet(str(data), split, *open_sentence_pairs(data).split(split).texts())
     if data is None and split is None and source is not None and reference is not None:
         from lite_nlp.decoding.lines import read_file_lines
 

@@ -11,7 +11,7 @@ from lite_nlp.artifacts.translators import build_translator, torch_engine
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.pairs.batches import Batch
-from lite_nlp.data.pairs.directory import DataDirectory, open_data
+from lite_nlp.data.pairs.directory import PairDirectory, open_sentence_pairs
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.translation.scorer import PairScorer
@@ -34,7 +34,7 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
     Raises:
         DataError: If it is damaged.
     """
-    data = open_data(path)
+    data = open_sentence_pairs(path)
 
     def objective(config: Config) -> TranslationObjective:
         return TranslationObjective(
@@ -49,7 +49,7 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
     return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective)
 
 
-def _measure(config: Config, data: DataDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
+def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
     """A function that translates the validation split, as the config says, and gives the score of the metric."""
 
     def measure(model: EncoderDecoder) -> float:

@@ -8,8 +8,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
-from lite_nlp.data.published.download import Archive, default_cache, extract, fetch
+from lite_nlp.data.published.download import default_cache, extract, fetch
+from lite_nlp.data.published.entries import Archive
 from tests.unit.data.archives import write_tar
+from tests.unit.data.recorder import Recorder
 
 CONTENT = bytes(range(256)) * 4000
 
@@ -67,9 +69,9 @@ def publisher():
 
 
 def get(archive, cache, **options):
-    seen = []
-    path = fetch(archive, cache, on_progress=lambda *step: seen.append(step), pause_s=0.0, **options)
-    return path, seen
+    progress = Recorder()
+    path = fetch(archive, cache, progress=progress, pause_s=0.0, **options)
+    return path, progress.seen
 
 
 def test_download_once_and_check(publisher, tmp_path):
@@ -78,7 +80,7 @@ def test_download_once_and_check(publisher, tmp_path):
     archive = Archive(f"{publisher.url}/data/a.bin", size=len(CONTENT), checksum=f"sha256:{digest}")
     path, seen = get(archive, tmp_path)
     assert path.read_bytes() == CONTENT
-    assert seen[-1] == ("download a.bin (KB)", 1024, 1024)
+    assert seen == [("download a.bin (KB)", 1024, 1024)]
     assert get(archive, tmp_path) == (path, [])
     assert publisher.ranges == [None]
     assert [file for file in tmp_path.rglob("*") if file.is_file()] == [path]
@@ -87,9 +89,10 @@ def test_download_once_and_check(publisher, tmp_path):
 def test_broken_connections_are_taken_up_where_they_broke(publisher, tmp_path):
     publisher.files["a.bin"] = CONTENT
     publisher.break_after = [300_000, 700_000]
-    path, _ = get(Archive(f"{publisher.url}/a.bin"), tmp_path)
+    path, seen = get(Archive(f"{publisher.url}/a.bin"), tmp_path)
     assert path.read_bytes() == CONTENT
     assert publisher.ranges == [None, "bytes=300000-", "bytes=700000-"]
+    assert [done for _, done, _ in seen] == [300, 700, 1024]
 
 
 def test_the_next_call_goes_on_after_giving_up(publisher, tmp_path):

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.holdout import EveryNth, HoldOut, Shares, sentence_key
+from lite_nlp.data.holdout import EveryNth, HoldOut, LastLines, Shares, hold_out, sentence_key
 
 
 def corpus(seed, rows=600, distinct=250):
@@ -88,3 +88,25 @@ def test_shares_are_about_as_large_as_asked_and_disjoint():
     texts = {name: {src for src, _ in splits[name]} for name in ("train", "valid", "test")}
     assert sum(map(len, texts.values())) == 20_000
     assert Shares(valid_percent=1, test_percent=90).splits == ("valid", "test")
+
+
+@pytest.mark.parametrize(
+    ("valid", "test", "given", "expected"),
+    [
+        (None, None, False, HoldOut()),
+        (None, None, True, None),
+        (3, None, True, HoldOut(valid_pairs=3, test_pairs=0)),
+        (3, None, False, HoldOut(valid_pairs=3)),
+        (0, 0, False, None),
+    ],
+)
+def test_a_corpus_with_a_split_of_its_own_gives_none_away_unasked(valid, test, given, expected):
+    assert hold_out(valid, test, given=given) == expected
+
+
+def test_the_last_lines_are_two_ranges_of_a_twentieth():
+    rule = LastLines().fit((f"line {number}", f"line {number}") for number in range(59))
+    splits = [rule.split_of(number, "", "") for number in range(59)]
+    assert splits == ["train"] * 55 + ["valid"] * 2 + ["test"] * 2
+    with pytest.raises(DataError, match="expected at least 20 lines"):
+        LastLines().fit((str(number), "") for number in range(19))

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.holdout import HoldOut
+from lite_nlp.data.directory import BAD_LINES_FILE, INFO_FILE
+from lite_nlp.data.holdout import EveryNth, HoldOut
 from lite_nlp.data.labelled.directory import LABELS_FILE, collate_labelled, open_labelled
 from lite_nlp.data.labelled.prepare import prepare_labelled
 from lite_nlp.data.labelled.readers import Example, LabelledCorpus, LabelledFile, collect_labels
 from lite_nlp.data.pairs.batches import make_batches
-from lite_nlp.data.pairs.directory import BAD_LINES_FILE, INFO_FILE, open_data
-from lite_nlp.data.pairs.prepare import VocabularyOptions
+from lite_nlp.data.pairs.directory import open_sentence_pairs
+from lite_nlp.data.preparation import VocabularyOptions
 
 OPTIONS = VocabularyOptions(vocab_size=320)
 COLORS = ["red", "green", "blue"]
@@ -32,7 +33,7 @@ def single(n):
 
 def prepare(out, rule=None, **splits):
     corpus = LabelledCorpus(splits={name: [source] for name, source in splits.items()}, rule=rule)
-    return prepare_labelled(out, corpus, options=OPTIONS)
+    return prepare_labelled(out, corpus, vocabulary=OPTIONS)
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,17 @@ def test_labels_that_training_lacks_are_bad_lines_of_the_other_splits(prepared):
     assert [lines.first[0].rpartition(":")[2] for lines in skipped.values()] == ["4", "2"]
     report = [json.loads(line) for line in (prepared / BAD_LINES_FILE).read_text().splitlines()]
     assert [(entry["line"], entry["reason"]) for entry in report] == [(2, "unknown_label"), (4, "missing_tab")]
+
+
+def test_a_label_that_is_only_held_out_is_a_bad_line_there(tmp_path):
+    rows = [f"{COLORS[i % 2]}\tsentence {i}" for i in range(20)]
+    rows[9] = "mauve\tsentence 9"
+    info = prepare(tmp_path / "data", EveryNth(5), train=written(tmp_path / "all.tsv", rows))
+    assert info.labels == ["green", "red"]
+    assert (info.splits["train"].examples, info.splits["valid"].examples) == (16, 3)
+    assert info.splits["train"].skipped == {}
+    assert info.splits["valid"].skipped["unknown_label"].first == [f"{tmp_path / 'all.tsv'}:10"]
+    assert open_labelled(tmp_path / "data").split("valid").pairs.texts()[0] == [f"sentence {i}" for i in (4, 14, 19)]
 
 
 def test_a_batch_has_end_marks_and_masks(prepared):
@@ -148,7 +160,7 @@ def test_bad_lines_are_named(tmp_path, line, reason):
     path = tmp_path / "bad.tsv"
     path.write_bytes(b"red\tfine\n" + line + b"\nblue\tfine too\r\n")
     found = []
-    examples = list(LabelledFile(path).examples(found.append))
+    examples = list(LabelledFile(path).read(found.append))
     assert examples == [Example("red", "fine", line=1), Example("blue", "fine too", line=3)]
     assert [(bad.file, bad.line, bad.reason) for bad in found] == [(str(path), 2, reason)]
 
@@ -197,7 +209,7 @@ def test_damaged_directories(copied, tmp_path):
 
 def test_another_kind_of_data_is_named(prepared, tmp_path):
     with pytest.raises(DataError, match="expected a data directory of sentence pairs, found one of labelled examples"):
-        open_data(prepared)
+        open_sentence_pairs(prepared)
     info = json.loads((prepared / INFO_FILE).read_text())
     (tmp_path / INFO_FILE).write_text(json.dumps(info | {"kind": "pairs"}))
     with pytest.raises(DataError, match="expected a data directory of labelled examples, found one of sentence pairs"):

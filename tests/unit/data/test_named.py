@@ -1,6 +1,8 @@
 import gzip
 import hashlib
 import json
+import subprocess
+import sys
 import threading
 import zipfile
 from dataclasses import replace
@@ -9,25 +11,24 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lite_nlp.cli.data import PUBLISHED
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.holdout import EveryNth, HoldOut, Shares
-from lite_nlp.data.pairs.readers import MAX_DOCUMENT_CHARACTERS, ignore_bad_line
-from lite_nlp.data.published.catalogue import CORPORA, EXAMPLES, TEXTS
+from lite_nlp.core.progress import SilentProgress
+from lite_nlp.data.holdout import EveryNth, HoldOut, LastLines, Shares
+from lite_nlp.data.pairs.readers import MAX_DOCUMENT_CHARACTERS
+from lite_nlp.data.published.catalogue import CORPORA
 from lite_nlp.data.published.corpora import (
-    Columns,
-    Stories,
-    Text,
     corpus_languages,
-    download_corpus,
     download_examples,
+    download_pairs,
     download_text,
-    local_corpus,
     local_examples,
+    local_pairs,
     local_text,
 )
-from lite_nlp.data.published.download import Archive
+from lite_nlp.data.published.entries import Archive, Columns, PublishedPairs, PublishedText, Stories, Text
 from lite_nlp.data.published.stories import split_story
+from lite_nlp.data.sources import ignore_bad_line
+from lite_nlp.data.text.readers import TextFile
 from tests.unit.data.archives import write_tar
 
 
@@ -47,7 +48,7 @@ def mirror(tmp_path):
         base = f"http://127.0.0.1:{server.server_port}"
 
         def led_here(name):
-            corpus = (CORPORA | EXAMPLES | TEXTS)[name]
+            corpus = CORPORA[name]
             return replace(
                 corpus,
                 parts={split: [moved(part, base) for part in parts] for split, parts in corpus.parts.items()},
@@ -82,24 +83,33 @@ def sgm(language, stem, n):
 
 def download(corpus, cache, languages=None):
     languages = languages or corpus.languages
-    return download_corpus(corpus, cache, languages, on_progress=lambda *step: None, pause_s=0.0)
+    return download_pairs(corpus, cache, languages, progress=SilentProgress(), pause_s=0.0)
 
 
 def pairs_of(corpus, split):
-    return [pair for source in corpus.splits[split] for pair in source.pairs(ignore_bad_line)]
+    return [pair for source in corpus.splits[split] for pair in source.read(ignore_bad_line)]
 
 
-def test_the_command_line_lists_every_corpus():
-    assert (*CORPORA, *EXAMPLES, *TEXTS) == PUBLISHED
+def test_the_catalogue_imports_nothing_heavy():
+    code = (
+        "import sys; import lite_nlp.data.published.catalogue;"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', 'pydantic', 'pyarrow', 'tokenizers'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_every_corpus_has_a_way_to_each_split():
-    for name, corpus in {**CORPORA, **EXAMPLES}.items():
+    for name, corpus in CORPORA.items():
         assert corpus.name == name
+        if isinstance(corpus, PublishedText):
+            # Where the end of the training text is held out, nothing else may be published.
+            assert set(corpus.parts) in ({"train"}, {"train", "valid", "test"})
+            continue
         taken = corpus.rule.splits if corpus.rule else ()
         assert {*corpus.parts, *taken} == {"train", "valid", "test"}
-    assert all(set(corpus.stems) == {"train", "valid", "test"} for corpus in CORPORA.values())
-    assert all(corpus.name == name for name, corpus in TEXTS.items())
+        if isinstance(corpus, PublishedPairs):
+            assert set(corpus.stems) == {"train", "valid", "test"}
 
 
 def test_multi30k_is_one_gzip_file_per_language(mirror, tmp_path):
@@ -265,7 +275,7 @@ def examples_of(corpus, split):
     return [
         (example.label, example.first, example.second)
         for source in corpus.splits[split]
-        for example in source.examples(ignore_bad_line)
+        for example in source.read(ignore_bad_line)
     ]
 
 
@@ -289,7 +299,7 @@ def test_inference_is_json_lines_without_pairs_that_have_no_label(mirror, tmp_pa
     with zipfile.ZipFile(root / f"{stem}.zip", "w") as archive:
         for split in members:
             archive.writestr(f"{stem}/{stem}_{split}.jsonl", inference(split, "neutral", "-", "entailment"))
-    corpus = download_examples(led_here(name), tmp_path / "cache", on_progress=lambda *step: None)
+    corpus = download_examples(led_here(name), tmp_path / "cache", progress=SilentProgress())
     assert corpus.sentences == 2
     assert examples_of(corpus, "valid") == [
         ("neutral", f"{members[1]} premise 0", "Ja, ü."),
@@ -306,7 +316,7 @@ def test_agreement_is_what_comes_before_the_verb(mirror, tmp_path):
         '"he said ""no"" and leaves ."\tx\tVBZ\t5\n'
     )
     (root / "agr_50_mostcommon_10K.tsv.gz").write_bytes(gzip.compress(table.encode()))
-    corpus = download_examples(led_here("agreement"), tmp_path / "cache", on_progress=lambda *step: None)
+    corpus = download_examples(led_here("agreement"), tmp_path / "cache", progress=SilentProgress())
     assert examples_of(corpus, "train") == [
         ("plural", "the keys to the cabinet", ""),
         ("singular", 'he said "no" and', ""),
@@ -321,7 +331,7 @@ def test_another_format_than_published_is_reported(mirror, tmp_path, content):
         for split in ("train", "dev", "test"):
             archive.writestr(f"snli_1.0/snli_1.0_{split}.jsonl", content)
     with pytest.raises(DataError, match=r"train\.jsonl: expected the format of the published corpus, found"):
-        download_examples(led_here("snli"), tmp_path / "cache", on_progress=lambda *step: None)
+        download_examples(led_here("snli"), tmp_path / "cache", progress=SilentProgress())
 
 
 def test_running_texts(mirror, tmp_path):
@@ -329,24 +339,24 @@ def test_running_texts(mirror, tmp_path):
     with zipfile.ZipFile(root / "wikitext-103-v1.zip", "w") as archive:
         for split in ("train", "valid", "test"):
             archive.writestr(f"wikitext-103/wiki.{split}.tokens", f" \n = {split} = \n")
-    corpus = download_text(led_here("wikitext-103"), tmp_path / "cache", on_progress=lambda *step: None)
-    assert corpus.splits["valid"][0].read_text() == " \n = valid = \n"
-    assert not corpus.hold_out
+    corpus = download_text(led_here("wikitext-103"), tmp_path / "cache", progress=SilentProgress())
+    assert corpus.splits["valid"][0].path.read_text() == " \n = valid = \n"
+    assert corpus.rule is None
     (root / "input.txt").write_text("First Citizen:\n")
-    corpus = download_text(led_here("tinyshakespeare"), tmp_path / "cache", on_progress=lambda *step: None)
-    assert corpus.hold_out
-    assert corpus.splits["train"][0].read_text() == "First Citizen:\n"
+    corpus = download_text(led_here("tinyshakespeare"), tmp_path / "cache", progress=SilentProgress())
+    assert corpus.rule == LastLines()
+    assert corpus.splits["train"][0].path.read_text() == "First Citizen:\n"
 
 
 def test_local_copies_of_examples_and_texts(tmp_path):
     for split in ("train", "valid", "test"):
         (tmp_path / f"{split}.tsv").write_text(f"yes\t{split} one\t{split} two\n")
     (tmp_path / "train.txt.gz").write_bytes(gzip.compress(b"text\n"))
-    corpus = local_examples(EXAMPLES["snli"], tmp_path)
+    corpus = local_examples(CORPORA["snli"], tmp_path)
     assert examples_of(corpus, "test") == [("yes", "test one", "test two")]
-    assert local_text(TEXTS["tinyshakespeare"], tmp_path).splits == {"train": [tmp_path / "train.txt.gz"]}
+    assert local_text(CORPORA["tinyshakespeare"], tmp_path).splits == {"train": [TextFile(tmp_path / "train.txt.gz")]}
     with pytest.raises(DataError, match=r"expected a copy of wikitext-103, found no valid\.txt\[\.gz\], test\.txt"):
-        local_text(TEXTS["wikitext-103"], tmp_path)
+        local_text(CORPORA["wikitext-103"], tmp_path)
 
 
 def test_shakespeare_is_plain_text(mirror, tmp_path):
@@ -368,7 +378,7 @@ def test_local_copy_with_and_without_gzip(tmp_path):
     for stem in ("train", "val", "test2016"):
         (tmp_path / f"{stem}.en.gz").write_bytes(gzip.compress(lines("en", stem, 2)))
         (tmp_path / f"{stem}.de").write_bytes(lines("de", stem, 2))
-    corpus = local_corpus(CORPORA["multi30k"], tmp_path, ("de", "en"))
+    corpus = local_pairs(CORPORA["multi30k"], tmp_path, ("de", "en"))
     assert pairs_of(corpus, "valid") == [("val de 0", "val en 0"), ("val de 1", "val en 1")]
     assert corpus.rule is None
 
@@ -376,7 +386,7 @@ def test_local_copy_with_and_without_gzip(tmp_path):
 def test_local_copy_names_all_that_is_missing(tmp_path):
     (tmp_path / "train.en").write_bytes(b"one\n")
     with pytest.raises(DataError) as raised:
-        local_corpus(CORPORA["tatoeba"], tmp_path, ("en", "de"))
+        local_pairs(CORPORA["tatoeba"], tmp_path, ("en", "de"))
     assert str(raised.value) == (
         f"{tmp_path}: expected a copy of tatoeba, found no train.de[.gz], valid.en[.gz], valid.de[.gz], "
         "test.en[.gz], test.de[.gz]"

@@ -9,16 +9,15 @@ from lite_nlp.data.pairs.readers import (
     MAX_DOCUMENT_CHARACTERS,
     MAX_LENGTH_RATIO,
     RATIO_FREE_CHARACTERS,
-    BadLine,
     TextFiles,
     TsvFile,
-    ignore_bad_line,
 )
+from lite_nlp.data.sources import BadLine, ignore_bad_line
 
 
 def read(source):
     bad = []
-    return list(source.pairs(bad.append)), bad
+    return list(source.read(bad.append)), bad
 
 
 def text_files(tmp_path, src, tgt, **options):
@@ -156,7 +155,7 @@ def test_truncated_and_altered_gzip_are_refused(tmp_path):
     altered[len(whole) // 2] ^= 0xFF
     for content in (whole[: len(whole) // 2], whole[:-4], bytes(altered)):
         with pytest.raises(DataError, match=r"a\.tsv: expected a whole gzip file, found it damaged after line"):
-            list(tsv(tmp_path, content).pairs(ignore_bad_line))
+            list(tsv(tmp_path, content).read(ignore_bad_line))
 
 
 def test_documents_may_be_long(tmp_path):

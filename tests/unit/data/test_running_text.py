@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
-from lite_nlp.data.pairs.directory import data_task, open_data
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, VocabularyOptions, prepare_data
-from lite_nlp.data.pairs.readers import TsvFile
+from lite_nlp.data.directory import data_task
+from lite_nlp.data.pairs.directory import open_sentence_pairs
+from lite_nlp.data.pairs.prepare import prepare_pairs
+from lite_nlp.data.pairs.readers import PairCorpus, TsvFile
+from lite_nlp.data.preparation import VocabularyOptions
 from lite_nlp.data.text.directory import TextInfo, TokenStream, cut_blocks, open_running_text
-from lite_nlp.data.text.prepare import MAX_LINE_BYTES, TextCorpus, prepare_text
+from lite_nlp.data.text.prepare import prepare_text
+from lite_nlp.data.text.readers import MAX_LINE_BYTES, TextCorpus, TextFile, text_in_files
 from lite_nlp.data.tokenizer import Tokenizer
 
 LINES = ["First Citizen:", "", "  We are accounted poor citizens.", "Ünd naïve café ☕"]
@@ -22,8 +25,8 @@ def write(path: Path, lines: list[str]) -> Path:
 
 
 def prepare(out: Path, *, force: bool = False, **splits: Path) -> TextInfo:
-    corpus = TextCorpus(splits={name: [path] for name, path in splits.items()}, hold_out=set(splits) == {"train"})  # type: ignore[misc]
-    return prepare_text(out, corpus, options=VocabularyOptions(vocab_size=280), force=force)
+    corpus = text_in_files({name: [path] for name, path in splits.items()})  # type: ignore[misc]
+    return prepare_text(out, corpus, vocabulary=VocabularyOptions(vocab_size=280), force=force)
 
 
 def text_of(directory: Path, split: str) -> str:
@@ -57,7 +60,7 @@ def test_tokens_are_little_endian_integers_with_an_end_mark_for_each_line(tmp_pa
     tokenizer = Tokenizer.train(["ab"], vocab_size=259)
     options = VocabularyOptions(tokenizer=tokenizer)
     text = write(tmp_path / "text.txt", ["ab", "", "b"])
-    prepare_text(tmp_path / "data", TextCorpus(splits={"train": [text]}), options=options)
+    prepare_text(tmp_path / "data", TextCorpus(splits={"train": [TextFile(text)]}), vocabulary=options)
     space, a, b = tokenizer.encode("ab")
     expected = b"".join(number.to_bytes(4, "little") for number in (space, a, b, 2, 2, space, b, 2))
     assert (tmp_path / "data" / "train.tokens").read_bytes() == expected
@@ -77,7 +80,9 @@ def test_gzip_line_ends_and_bad_lines(tmp_path: Path) -> None:
     long = b"x" * (MAX_LINE_BYTES + 2)
     path.write_bytes(gzip.compress(b"\xef\xbb\xbfone\r\n\xff bad\n" + long + b"\ntwo"))
     info = prepare_text(
-        tmp_path / "data", TextCorpus(splits={"train": [path]}), options=VocabularyOptions(vocab_size=260)
+        tmp_path / "data",
+        TextCorpus(splits={"train": [TextFile(path)]}),
+        vocabulary=VocabularyOptions(vocab_size=260),
     )
     assert text_of(tmp_path / "data", "train") == "one\ntwo\n"
     assert info.splits["train"].skipped["invalid_utf8"].first == [f"{path}:2"]
@@ -116,13 +121,13 @@ def test_one_kind_of_data_is_not_taken_for_another(tmp_path: Path) -> None:
     text = write(tmp_path / "text.txt", LINES)
     prepare(tmp_path / "text", train=text, valid=text)
     pairs = write(tmp_path / "pairs.tsv", ["one\teins", "two\tzwei"])
-    prepare_data(
+    prepare_pairs(
         tmp_path / "pairs",
-        Corpus(splits={"train": [TsvFile(pairs)]}),
-        options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=260),
+        PairCorpus(splits={"train": [TsvFile(pairs)]}, languages=("en", "de")),
+        vocabulary=VocabularyOptions(vocab_size=260),
     )
     with pytest.raises(DataError, match=r"text: expected a data directory of sentence pairs, found one of running"):
-        open_data(tmp_path / "text")
+        open_sentence_pairs(tmp_path / "text")
     with pytest.raises(DataError, match=r"pairs: expected a data directory of running text, found one of sentence p"):
         open_running_text(tmp_path / "pairs")
     with pytest.raises(DataError, match=r"expected a split of train, valid, found test"):

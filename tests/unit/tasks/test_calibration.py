@@ -2,34 +2,29 @@ from pathlib import Path
 
 import pytest
 
+from lite_nlp import prepare_data
 from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.pairs.directory import DataDirectory, open_data
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import MAX_DOCUMENT_CHARACTERS, TextFiles
+from lite_nlp.data.pairs.directory import PairDirectory, open_sentence_pairs
 from lite_nlp.tasks.translation.calibration import data_calibration
 
 ARTICLES = ["once upon a time in a small town by the sea " * (10 + number) for number in range(12)]
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+def data(tmp_path_factory: pytest.TempPathFactory) -> PairDirectory:
     """Twelve articles of more than a hundred tokens, with their summaries."""
     path: Path = tmp_path_factory.mktemp("calibration")
     (path / "src").write_text("\n".join(ARTICLES))
     (path / "tgt").write_text("\n".join(f"town {number}" for number in range(12)))
-    texts = [TextFiles(path / "src", path / "tgt", check_ratio=False, max_characters=MAX_DOCUMENT_CHARACTERS)]
-    prepare_data(
-        path / "data",
-        Corpus(splits={"train": texts, "valid": texts}, task="summarization"),
-        options=PrepareOptions(src_lang="a", tgt_lang="b", vocab_size=262),
-    )
-    directory = open_data(path / "data")
+    texts = (path / "src", path / "tgt")
+    prepare_data(path / "data", train=texts, valid=texts, task="summarization", vocab_size=262)
+    directory = open_sentence_pairs(path / "data")
     assert directory.split("train").src_lengths.min() > 128
     return directory
 
 
-def config(data: DataDirectory, *, max_positions: int = 512, **training: object) -> Config:
+def config(data: PairDirectory, *, max_positions: int = 512, **training: object) -> Config:
     size = data.tokenizer.vocab_size
     widths = {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
     vocabulary = {"src_vocab_size": size, "tgt_vocab_size": size}
@@ -37,18 +32,18 @@ def config(data: DataDirectory, *, max_positions: int = 512, **training: object)
     return Config(name="tiny", model=model, training=TrainingConfig.model_validate(training))
 
 
-def test_articles_are_cut_where_the_model_was_trained_on_cut_ones(data: DataDirectory) -> None:
+def test_articles_are_cut_where_the_model_was_trained_on_cut_ones(data: PairDirectory) -> None:
     found = data_calibration(data.path, data.tokenizer, config(data, truncate=True, max_tokens=20))
     # 20 tokens and the end mark.
     assert {batch.src_tokens.shape[1] for batch in [*found.scan, next(found.tuning())]} == {21}
     assert set(found.sources) <= {article.strip() for article in ARTICLES}
 
 
-def test_nothing_is_scanned_beyond_the_positions_of_the_model(data: DataDirectory) -> None:
+def test_nothing_is_scanned_beyond_the_positions_of_the_model(data: PairDirectory) -> None:
     whole = data_calibration(data.path, data.tokenizer, config(data, truncate=True, max_tokens=400, max_positions=64))
     assert {batch.src_tokens.shape[1] for batch in whole.scan} == {64}
 
 
-def test_without_short_pairs_there_is_nothing_to_tune_on(data: DataDirectory) -> None:
+def test_without_short_pairs_there_is_nothing_to_tune_on(data: PairDirectory) -> None:
     with pytest.raises(DataError, match="expected training pairs of at most 128 tokens a side to tune on, found none"):
         data_calibration(data.path, data.tokenizer, config(data))

@@ -9,15 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lite_nlp import prepare_data
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.labelled.directory import LabelledBatch, open_labelled
-from lite_nlp.data.labelled.prepare import prepare_labelled
-from lite_nlp.data.labelled.readers import LabelledCorpus, LabelledFile
-from lite_nlp.data.pairs.prepare import VocabularyOptions
 from lite_nlp.data.text.directory import TextBlocks, open_running_text
-from lite_nlp.data.text.prepare import TextCorpus, prepare_text
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
 from lite_nlp.tasks.calibration import Guidance, distillation_loss, divergence_from, mean_loss, spaced
@@ -83,8 +80,8 @@ def _loaded(tokenizer: Tokenizer, metrics: dict[str, object], **model: object) -
 def _prepare_text(out: Path, train: list[str], tokenizer: Tokenizer | None = None) -> None:
     for name, lines in (("train", train), ("valid", ["the dog", "and the cat"])):
         (out.parent / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    splits = {name: [out.parent / f"{name}.txt"] for name in ("train", "valid")}
-    prepare_text(out, TextCorpus(splits=splits), options=VocabularyOptions(vocab_size=270, tokenizer=tokenizer))  # type: ignore[arg-type]
+    train_file, valid_file = (out.parent / f"{name}.txt" for name in ("train", "valid"))
+    prepare_data(out, text=train_file, valid_text=valid_file, vocab_size=270, tokenizer=tokenizer)
 
 
 def _text_model(data: Path, **model: object) -> LoadedModel:
@@ -143,9 +140,7 @@ def _prepare_labelled(path: Path, count: int) -> Path:
     for name, rows in (("train", count), ("valid", 5)):
         lines = [f"{NAMES[i % 3]}\tanimal {i} {i * i} is a {NAMES[i % 3]} and so on and on\n" for i in range(rows)]
         (path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
-    splits = {name: [LabelledFile(path / f"{name}.tsv")] for name in ("train", "valid")}
-    corpus = LabelledCorpus(splits=splits)  # type: ignore[arg-type]
-    prepare_labelled(path / "data", corpus, options=VocabularyOptions(vocab_size=300))
+    prepare_data(path / "data", labelled=path / "train.tsv", valid_labelled=path / "valid.tsv", vocab_size=300)
     return path / "data"
 
 

@@ -1,0 +1,186 @@
+"""What data directories of every kind have in common.
+
+``DIR/data.json`` holds the facts, ``kind`` among them, ``DIR/tokenizer.json`` the vocabulary that the text is tokenized
+with, ``DIR/bad_lines.jsonl`` every skipped line. The splits differ by kind: sentence pairs
+(:mod:`lite_nlp.data.pairs.directory`), running text (:mod:`lite_nlp.data.text.directory`), labelled examples
+(:mod:`lite_nlp.data.labelled.directory`).
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+
+from lite_nlp.core.errors import DataError
+from lite_nlp.data.choices import Normalization, SplitName
+
+if TYPE_CHECKING:
+    from lite_nlp.data.tokenizer import Tokenizer
+
+__all__ = [
+    "BAD_LINES_FILE",
+    "INFO_FILE",
+    "TOKENIZER_FILE",
+    "DataDirectory",
+    "Facts",
+    "SkippedLines",
+    "TokenizerInfo",
+    "data_task",
+    "read_info",
+    "split_counts",
+]
+
+INFO_FILE: Final = "data.json"
+TOKENIZER_FILE: Final = "tokenizer.json"
+BAD_LINES_FILE: Final = "bad_lines.jsonl"
+
+#: Contents of a directory by its kind, for messages; of other kinds the name must do.
+_CONTENTS: Final[Mapping[str, str]] = {
+    "pairs": "sentence pairs",
+    "text": "running text",
+    "labelled": "labelled examples",
+}
+
+
+class Facts(BaseModel):
+    """A part of ``data.json``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TokenizerInfo(Facts):
+    """The tokenizer of the directory; ``sha256`` is that of ``tokenizer.json``."""
+
+    sha256: str
+    vocab_size: PositiveInt
+    lowercase: bool
+    normalization: Normalization
+
+    @classmethod
+    def of(cls, tokenizer: "Tokenizer") -> Self:
+        """The facts of ``tokenizer``."""
+        return cls(
+            sha256=tokenizer.sha256,
+            vocab_size=tokenizer.vocab_size,
+            lowercase=tokenizer.lowercase,
+            normalization=tokenizer.normalization,
+        )
+
+
+class SkippedLines(Facts):
+    """Lines skipped for one reason: how many, and the first of them as ``file:line``."""
+
+    count: PositiveInt
+    first: list[str]
+
+
+class _Info(Protocol):
+    """What the facts of every kind of directory hold."""
+
+    @property
+    def tokenizer(self) -> TokenizerInfo: ...
+
+
+InfoT = TypeVar("InfoT", bound=_Info)
+FactsT = TypeVar("FactsT", bound=Facts)
+
+
+class DataDirectory(Generic[InfoT]):
+    """An opened data directory; its tokenizer and splits are read when first asked for.
+
+    Attributes:
+        path: The directory.
+        info: The content of its ``data.json``.
+    """
+
+    def __init__(self, path: Path, info: InfoT) -> None:
+        self.path = path
+        self.info = info
+
+    @cached_property
+    def tokenizer(self) -> "Tokenizer":
+        """The tokenizer of the directory.
+
+        Raises:
+            DataError: If it is missing, damaged, or not the one that the splits were tokenized with.
+        """
+        # Not above: the registry of tasks, which the command line imports, needs the facts of directories alone.
+        from lite_nlp.data.tokenizer import Tokenizer
+
+        file = self.path / TOKENIZER_FILE
+        tokenizer = Tokenizer.load(file)
+        expected, found = self.info.tokenizer.sha256, tokenizer.sha256
+        if found != expected:
+            raise DataError(f"{file}: expected SHA-256 {expected[:12]}... of data.json, found {found[:12]}...")
+        return tokenizer
+
+
+def split_counts(directory: Path, splits: Mapping[SplitName, FactsT], name: str) -> FactsT:
+    """The counts of the split ``name``.
+
+    Raises:
+        DataError: If the directory has no such split.
+    """
+    for split, counts in splits.items():
+        if split == name:
+            return counts
+    raise DataError(f"{directory}: expected a split of {', '.join(splits)}, found {name}")
+
+
+def data_task(path: str | Path) -> tuple[str, str | None]:
+    """The kind of the data directory ``path``, and the task that its ``data.json`` names, if it names one.
+
+    Directories older than the kinds hold pairs, and pairs older than the tasks are for translation, without saying so.
+
+    Raises:
+        DataError: If ``path`` is no data directory or its ``data.json`` is damaged.
+    """
+    facts = _read_json(Path(path))
+    kind = str(facts.get("kind", "pairs"))
+    task = facts.get("task", "translation" if kind == "pairs" else None)
+    return kind, None if task is None else str(task)
+
+
+def read_info(directory: Path, info: type[FactsT], *, kind: str) -> FactsT:
+    """Read the ``data.json`` of a directory of a certain kind.
+
+    Args:
+        directory: The data directory.
+        info: Model of the facts of that kind.
+        kind: The kind that the caller can use.
+
+    Raises:
+        DataError: If ``directory`` is no data directory or one of another kind, or its ``data.json`` is damaged.
+    """
+    found, _ = data_task(directory)
+    if found != kind:
+        expected, found = (_CONTENTS.get(name, name) for name in (kind, found))
+        raise DataError(f"{directory}: expected a data directory of {expected}, found one of {found}")
+    try:
+        return info.model_validate(_read_json(directory))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise DataError(
+            f"{directory / INFO_FILE}: expected the facts of a data directory, found {where}: {first['msg']}"
+        ) from error
+
+
+def _read_json(directory: Path) -> dict[str, Any]:
+    try:
+        content = (directory / INFO_FILE).read_bytes()
+    except OSError as error:
+        detail = error.strerror or str(error)
+        raise DataError(f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}") from error
+    try:
+        facts = json.loads(content)
+    except ValueError as error:
+        raise DataError(
+            f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON: {error}"
+        ) from error
+    if not isinstance(facts, dict):
+        raise DataError(f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON object")
+    return facts
