@@ -224,6 +224,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _refusal(self, operator: str) -> str:
         return (
             f"operator {operator}{self._whereabouts()}: expected one whose Mult-Adds are known, found no formula for it"
+            " (lite_nlp.budget.traced.register_operator gives it one)"
         )
 
     def _call(self, func: OpOverload, operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
