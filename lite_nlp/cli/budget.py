@@ -31,7 +31,7 @@ from lite_nlp.core.files import check_output, write_text
 
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.columns import GraphColumns
-    from lite_nlp.budget.reporting.papers import ParameterCount
+    from lite_nlp.budget.reporting.papers import ParameterConvention
     from lite_nlp.budget.reporting.report import BudgetReport
     from lite_nlp.config.preset import Config
 
@@ -182,13 +182,13 @@ def _read_graphs(counted: _Target) -> "GraphColumns | None":
     return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)
 
 
-def _paper_counts(config: "Config") -> "ParameterCount":
+def _paper_counts(config: "Config") -> "ParameterConvention":
     """How the paper counts parameters whose row the config reproduces; like Lite Transformer if it reproduces none."""
     from lite_nlp.budget.reporting.papers import read_published
 
     published = read_published()
     titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
-    counts: ParameterCount = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
+    counts: ParameterConvention = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
     # A single row may be counted otherwise than the rest of its paper.
     own = (row["params"] for row in published["rows"] if row.get("preset") == config.name and "params" in row)
     return next(own, counts)
@@ -199,7 +199,7 @@ def _show_papers(*, as_json: bool) -> None:
 
     cells = conformance()
     if as_json:
-        verdicts = Counter(cell.verdict for cell in cells)
+        verdicts = Counter(cell.agreement for cell in cells)
         print_json({"verdicts": dict(verdicts), "cells": [cell.to_json() for cell in cells]})
     else:
         from lite_nlp.budget.reporting.tables import papers_tables

@@ -8,9 +8,9 @@ from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import Reconciliation
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
-__all__ = ["GraphColumns", "GraphName", "GraphRow", "Origin"]
+__all__ = ["GraphColumns", "GraphRuns", "GraphRow", "Origin"]
 
-GraphName = Literal["encode", "decode_steps"]
+GraphRuns = Literal["encode", "decode_steps"]
 
 #: Whether a column was counted from the graph just now, or is what the bundle's manifest says about it.
 Origin = Literal["recounted", "recorded"]
@@ -26,7 +26,7 @@ class GraphRow:
         figures: Mult-Adds by column.
     """
 
-    graph: GraphName
+    graph: GraphRuns
     kind: WorkKind
     figures: Mapping[str, int]
 
@@ -46,7 +46,7 @@ class GraphColumns:
     reconciliation: Reconciliation
 
     @property
-    def verdict(self) -> str:
+    def conclusion(self) -> str:
         """Whether the graphs agree, in words; one column alone is held against nothing."""
         if len(self.work) < 2:
             return "nothing to hold it against"
@@ -63,7 +63,7 @@ class GraphColumns:
         once = {column: work.macs(src_len, tgt_len, beam=0) for column, work in self.work.items()}
         whole = {column: work.macs(src_len, tgt_len, beam=beam) for column, work in self.work.items()}
         steps = {name: {kind: whole[name][kind] - once[name][kind] for kind in WORK_KINDS} for name in self.work}
-        graphs: tuple[tuple[GraphName, dict[str, dict[WorkKind, int]]], ...] = (
+        graphs: tuple[tuple[GraphRuns, dict[str, dict[WorkKind, int]]], ...] = (
             ("encode", once),
             ("decode_steps", steps),
         )

@@ -16,10 +16,10 @@ from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.gate.advice import Advice
 from lite_nlp.budget.gate.limits import Limits, Verdict
 from lite_nlp.budget.reporting.columns import GraphColumns
-from lite_nlp.budget.reporting.papers import Cell, ParameterCount
+from lite_nlp.budget.reporting.papers import Cell, ParameterConvention
 from lite_nlp.config.preset import ModelConfig
 
-__all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "Section"]
+__all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "PartGroup"]
 
 #: Both conventions, in the order in which they stand beside each other.
 CONVENTION_NAMES: Final[tuple[Convention, ...]] = ("paper", "executed")
@@ -29,7 +29,7 @@ VARIED_LENGTHS: Final[tuple[Varied, ...]] = ("both", "source", "target")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
+class PartGroup:
     """A group of parts.
 
     Attributes:
@@ -68,7 +68,7 @@ class BudgetReport:
     verdicts: Sequence[Verdict]
     advice: Sequence[Advice] = ()
     size_bytes: int | None = None
-    paper_counts: ParameterCount = "paper"
+    paper_counts: ParameterConvention = "paper"
     published: Sequence[Cell] = ()
     graphs: GraphColumns | None = None
     command: str = ""
@@ -116,7 +116,7 @@ class BudgetReport:
         """Which lengths can grow."""
         return ("both",) if self.one_sequence else VARIED_LENGTHS
 
-    def sections(self) -> tuple[Section, ...]:
+    def part_groups(self) -> tuple[PartGroup, ...]:
         """Every group in which the model has parameters or work, with its parts."""
         sections = []
         for group, cost in self.count.by_group().items():
@@ -125,7 +125,7 @@ class BudgetReport:
                 count = ModelCount(src_len=self.count.src_len, tgt_len=self.count.tgt_len, costs=costs)
                 parts = tuple(count.by_part().values())
                 named_alike = [part.part for part in parts] == [group]
-                sections.append(Section(group=group, cost=cost, parts=() if named_alike else parts))
+                sections.append(PartGroup(group=group, cost=cost, parts=() if named_alike else parts))
         return tuple(sections)
 
     def over_lengths(self, convention: Convention, vary: Varied) -> tuple[LengthRow, ...]:

@@ -48,7 +48,7 @@ def papers_tables(cells: Sequence[Cell]) -> RenderableType:
     tables: list[RenderableType] = []
     for paper, content in read_published()["papers"].items():
         tables.extend(_paper_tables(content["title"], [cell for cell in cells if cell.paper == paper]))
-    verdicts = Counter(cell.verdict for cell in cells)
+    verdicts = Counter(cell.agreement for cell in cells)
     summary = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
     return Group(*tables, Text(f"{len(cells)} printed figures: {summary}"))
 
@@ -75,7 +75,7 @@ def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]
             if remark not in remarks:
                 remarks.append(remark)
             mark = f" ({remarks.index(remark) + 1})"
-        words = (f"    {figure_name(cell)}", cell.printed, cell.shown, cell.verdict + mark)
+        words = (f"    {figure_name(cell)}", cell.printed, cell.shown, cell.agreement + mark)
         table.add_row(*(Text(word) for word in words))
         before = cell
     yield table
@@ -117,7 +117,7 @@ def _parts_table(report: BudgetReport) -> Table:
     count = report.count
     table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows")
     growth = report.growth("executed", "both")
-    for section in report.sections():
+    for row in report.part_groups():
         grows = growth[section.group] if section.cost.executed else ""
         table.add_row(GROUPS[section.group], *_figures(section.cost), grows, style="bold")
         for part in section.parts:
@@ -156,7 +156,7 @@ def _graphs_table(report: BudgetReport, graphs: GraphColumns) -> RenderableType:
         bridge.add_row(f"{item.name} ({item.part})", f"{item.macs:+,}")
     bridge.add_row("together", f"{report.count.macs_executed + sum(item.macs for item in report.overheads):,}")
     differences = (Text(str(difference)) for difference in graphs.reconciliation.differences)
-    return Group(table, "", *differences, f"{graphs.verdict.capitalize()}.", "", bridge)
+    return Group(table, "", *differences, f"{graphs.conclusion.capitalize()}.", "", bridge)
 
 
 def graph_row_name(row: GraphRow, report: BudgetReport) -> str:
