@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, load_model, resolve_source
+from lite_nlp.artifacts.translators import longest_input
 from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
@@ -21,7 +22,6 @@ from lite_nlp.cli.budget_options import (
     read_gate,
 )
 from lite_nlp.cli.console import err, out, print_json
-from lite_nlp.cli.translator_source import longest_input
 from lite_nlp.core.errors import RuntimeUnavailableError
 from lite_nlp.core.files import check_output
 
