@@ -12,7 +12,7 @@ from lite_nlp.budget.closed_form.blocks import Rows, linear
 from lite_nlp.budget.closed_form.counts import Cost, ModelCount, sum_costs
 from lite_nlp.budget.closed_form.stacks import input_costs, stack_costs
 from lite_nlp.config.layers import encoder_specs, lstm_linear
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["count_pair_classifier", "count_sequence_classifier"]
 

@@ -28,7 +28,7 @@ from lite_nlp.budget.closed_form.counts import Cost, ModelCount, Operation, sum_
 from lite_nlp.budget.closed_form.language_models import count_language_model
 from lite_nlp.budget.closed_form.stacks import Cross, input_costs, output_costs, stack_costs
 from lite_nlp.config.layers import decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ConfigError
 
 __all__ = ["Cost", "ModelCount", "Operation", "count_config"]

@@ -15,7 +15,7 @@ from lite_nlp.budget.closed_form.blocks import Rows
 from lite_nlp.budget.closed_form.counts import Cost, ModelCount, sum_costs
 from lite_nlp.budget.closed_form.stacks import input_costs, output_costs, stack_costs
 from lite_nlp.config.layers import decoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["count_language_model"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lite_nlp.config.layers import decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["Overhead", "count_overhead"]
 

@@ -17,7 +17,7 @@ from lite_nlp.budget.closed_form.blocks import (
 )
 from lite_nlp.budget.closed_form.counts import Cost
 from lite_nlp.config.layers import LayerSpec, LinearSpec, derived_heads
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["Cross", "input_costs", "output_costs", "stack_costs"]
 

@@ -1,7 +1,7 @@
 """Size of the state that decoding carries from step to step, in closed form. Imports no torch."""
 
 from lite_nlp.config.layers import AttentionKind, decoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["count_state"]
 

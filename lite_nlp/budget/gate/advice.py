@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
-from lite_nlp.budget.gate.limits import Limits, Verdict, name_quantity
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, Verdict
 from lite_nlp.budget.gate.resizing import Resize, find_resizes
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
-__all__ = ["Advice", "Compression", "advise", "describe_excess"]
+__all__ = ["Advice", "Compression", "advise", "describe_excess", "list_excesses"]
 
 #: How many of the largest parts, and of the possible changes, a message names.
 _NAMED_PARTS: Final = 3
@@ -102,15 +102,18 @@ def advise(
     return tuple(advice)
 
 
-def describe_excess(
-    target: str, count: ModelCount, limits: Limits, verdicts: Sequence[Verdict], advice: Sequence[Advice]
-) -> str:
-    """What is over its limit, the parts that weigh most in it, and what would bring it under, in a few lines."""
-    lines = [f"over budget: {target}, {count.lengths} tokens"]
-    exceeded = [verdict for verdict in verdicts if not verdict.within]
-    lines.extend(f"  {_describe_verdict(verdict, limits)}" for verdict in exceeded)
+def describe_excess(target: str, lengths: str, verdicts: Sequence[Verdict], advice: Sequence[Advice]) -> str:
+    """The message about a model over budget: its excesses, and the changes that would bring it under.
+
+    Args:
+        target: How the message names the model.
+        lengths: The tokens counted, such as ``30 -> 30``.
+        verdicts: From :func:`~lite_nlp.budget.gate.limits.check_limits`.
+        advice: From :func:`advise`.
+    """
+    lines = [f"over budget: {target}, {lengths} tokens", *list_excesses(verdicts)]
     resizes = [item for item in advice if isinstance(item, Resize)]
-    if any(verdict.quantity != "size_bytes" for verdict in exceeded):
+    if any(verdict.quantity != "size_bytes" for verdict in verdicts if not verdict.within):
         lines.append(_introduce(resizes))
         lines.extend(f"  {resize.describe()}" for resize in resizes[:_NAMED_CHANGES])
     for item in advice:
@@ -119,8 +122,13 @@ def describe_excess(
     return "\n".join(lines)
 
 
-def _describe_verdict(verdict: Verdict, limits: Limits) -> str:
-    line = f"{name_quantity(verdict, limits)}: {verdict.found:,} found, at most {verdict.limit:,} allowed"
+def list_excesses(verdicts: Sequence[Verdict]) -> list[str]:
+    """One line for each figure over its limit, with the parts that cost most."""
+    return [f"  {_describe_verdict(verdict)}" for verdict in verdicts if not verdict.within]
+
+
+def _describe_verdict(verdict: Verdict) -> str:
+    line = f"{verdict.name}: {verdict.found:,} found, at most {verdict.limit:,} allowed"
     largest = ", ".join(
         f"{part} {number:,} ({number / verdict.found:.0%})" for part, number in verdict.contributors[:_NAMED_PARTS]
     )

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.config.checks import absent_keys
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 
 __all__ = ["Change", "Resize", "find_resizes"]

@@ -8,7 +8,7 @@ from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import Reconciliation
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
-__all__ = ["GraphColumns", "GraphRuns", "GraphRow", "Origin"]
+__all__ = ["GraphColumns", "GraphRow", "GraphRuns", "Origin"]
 
 GraphRuns = Literal["encode", "decode_steps"]
 

@@ -16,10 +16,21 @@ from typing import Any, Final, Literal
 
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, load_config
 from lite_nlp.core.errors import ConfigError
 
-__all__ = ["Cell", "ParameterConvention", "Quantity", "Agreement", "conformance", "judge", "parse_printed", "read_published"]
+__all__ = [
+    "Agreement",
+    "Cell",
+    "ParameterConvention",
+    "Quantity",
+    "conformance",
+    "judge",
+    "parameter_convention",
+    "parse_printed",
+    "read_published",
+]
 
 #: params, macs: a count. params_change: relative to the baseline row, as in -75%. params_ratio, macs_ratio: how many
 #: times smaller than the baseline. state_reduction: by how much the decoding state is smaller than the baseline's.
@@ -115,6 +126,16 @@ class Cell:
 def read_published() -> dict[str, Any]:
     """The content of ``published.toml``, whose head explains its keys."""
     return tomllib.loads(files("lite_nlp.budget.reporting").joinpath("published.toml").read_text(encoding="utf-8"))
+
+
+def parameter_convention(config: Config) -> ParameterConvention:
+    """How the paper whose row a config reproduces counts parameters; as Lite Transformer if it reproduces none."""
+    published = read_published()
+    titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
+    usual: ParameterConvention = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
+    # A single row may be counted otherwise than the rest of its paper.
+    own = (row["params"] for row in published["rows"] if row.get("preset") == config.name and "params" in row)
+    return next(own, usual)
 
 
 def parse_printed(printed: str, last_digit: str | None = None) -> tuple[Fraction, Fraction, str]:

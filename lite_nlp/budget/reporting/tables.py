@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Cost
-from lite_nlp.budget.gate.limits import name_quantity
 from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
 from lite_nlp.budget.reporting.papers import Cell, Quantity, read_published
 from lite_nlp.budget.reporting.report import BudgetReport
@@ -117,10 +116,10 @@ def _parts_table(report: BudgetReport) -> Table:
     count = report.count
     table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows")
     growth = report.growth("executed", "both")
-    for row in report.part_groups():
-        grows = growth[section.group] if section.cost.executed else ""
-        table.add_row(GROUPS[section.group], *_figures(section.cost), grows, style="bold")
-        for part in section.parts:
+    for group in report.part_groups():
+        grows = growth[group.group] if group.cost.executed else ""
+        table.add_row(GROUPS[group.group], *_figures(group.cost), grows, style="bold")
+        for part in group.parts:
             table.add_row(f"  {part.part}", *_figures(part))
     table.add_section()
     table.add_row("total", f"{count.params_total:,}", f"{count.macs_paper:,}", f"{count.macs_executed:,}")
@@ -170,5 +169,5 @@ def _limits_table(report: BudgetReport) -> Table:
     table = _numbers_table("limit", "found", "allowed", "")
     for verdict in report.verdicts:
         mark = "ok" if verdict.within else "over"
-        table.add_row(name_quantity(verdict, report.limits), f"{verdict.found:,}", f"{verdict.limit:,}", mark)
+        table.add_row(verdict.name, f"{verdict.found:,}", f"{verdict.limit:,}", mark)
     return table

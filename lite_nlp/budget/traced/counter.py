@@ -63,11 +63,15 @@ def count_work(function: Callable[..., Any], *args: Any, **kwargs: Any) -> WorkC
 
 def count_parameters(module: nn.Module) -> ParameterCount:
     """Count the parameters of ``module``, buffers excluded, each shared tensor once."""
+    embeddings = {layer.weight for layer in module.modules() if isinstance(layer, nn.Embedding | nn.EmbeddingBag)}
     by_module: dict[str, int] = {}
+    tables: dict[str, int] = {}
     for name, parameter in module.named_parameters():
         owner = name.rpartition(".")[0]
         by_module[owner] = by_module.get(owner, 0) + parameter.numel()
-    return ParameterCount(total=sum(by_module.values()), by_module=by_module)
+        if parameter in embeddings:
+            tables[owner] = tables.get(owner, 0) + parameter.numel()
+    return ParameterCount(total=sum(by_module.values()), by_module=by_module, tables=tables)
 
 
 def count_stepped_model(model: nn.Module, *, src_len: int, tgt_len: int, beam: int = 1) -> WorkCount:

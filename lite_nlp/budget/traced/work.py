@@ -142,7 +142,14 @@ class ParameterCount:
     Attributes:
         total: All of them.
         by_module: Those of each module's own tensors, by its dotted path; a shared tensor is where it first occurs.
+        tables: Those of look-up tables (``nn.Embedding``, ``nn.EmbeddingBag``) among them, wherever else they are used.
     """
 
     total: int
     by_module: Mapping[str, int]
+    tables: Mapping[str, int]
+
+    @property
+    def embeddings(self) -> int:
+        """Parameters of all look-up tables."""
+        return sum(self.tables.values())

@@ -255,7 +255,7 @@ def _described(preset: str, limits: Limits) -> tuple[list[str], tuple[Verdict, .
     count = count_config(model)
     verdicts = check_limits(count, limits)
     advice = advise(model, limits, verdicts, src_len=30, tgt_len=30)
-    return describe_excess(preset, count, limits, verdicts, advice).splitlines(), verdicts
+    return describe_excess(preset, count.lengths, verdicts, advice).splitlines(), verdicts
 
 
 def test_the_message_names_figures_parts_and_changes() -> None:
@@ -294,7 +294,7 @@ def test_the_message_about_a_size_alone_advises_no_dimension() -> None:
     count = count_config(model)
     verdicts = check_limits(count, limits, size_bytes=5_000_000)
     advice = advise(model, limits, verdicts, src_len=30, tgt_len=30)
-    assert describe_excess("small", count, limits, verdicts, advice).splitlines() == [
+    assert describe_excess("small", count.lengths, verdicts, advice).splitlines() == [
         "over budget: small, 30 -> 30 tokens",
         "  file size in bytes: 5,000,000 found, at most 4,000,000 allowed",
         "the file size needs:",

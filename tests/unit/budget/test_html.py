@@ -82,8 +82,8 @@ def test_nothing_is_loaded_from_anywhere_and_nothing_runs(model: ModelConfig) ->
 
 
 def test_a_hostile_name_is_text_wherever_it_stands(model: ModelConfig) -> None:
-    plain = _Page(render_page(_report(model, target="a model", command="lite-nlp budget a")))
-    content = render_page(_report(model, target=HOSTILE, command=f"lite-nlp budget {HOSTILE}"))
+    plain = _Page(render_page(_report(model, target="a model"), command="lite-nlp budget a"))
+    content = render_page(_report(model, target=HOSTILE), command=f"lite-nlp budget {HOSTILE}")
     page = _Page(content)
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     assert page.text.count(HOSTILE) == 3

@@ -180,7 +180,7 @@ def test_advice_names_dimensions_that_there_are() -> None:
     keys = {change.key for item in advice if isinstance(item, Resize) for change in item.changes if not change.follows}
     assert {"model.embed_dim", "model.num_decoder_layers"} <= keys
     assert not keys & {"model.num_encoder_layers", "model.src_vocab_size"}
-    text = describe_excess("lm", count, limits, verdicts, advice)
+    text = describe_excess("lm", count.lengths, verdicts, advice)
     assert text.startswith("over budget: lm, 30 tokens\n")
 
 
