@@ -8,10 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite_nlp.api.budget import check_budget, count_model
     from lite_nlp.artifacts.models import load_model
 
 __all__ = [
     "__version__",
+    "check_budget",
+    "count_model",
     "load_model",
 ]
 
@@ -19,6 +22,8 @@ __version__ = "0.1.0"
 
 #: Where each name is defined.
 _HOMES = {
+    "check_budget": "lite_nlp.api.budget",
+    "count_model": "lite_nlp.api.budget",
     "load_model": "lite_nlp.artifacts.models",
 }
 
