@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lite_nlp.api.budget import check_budget, count_model
+    from lite_nlp.api.report import report_model
     from lite_nlp.artifacts.models import load_model
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "check_budget",
     "count_model",
     "load_model",
+    "report_model",
 ]
 
 __version__ = "0.1.0"
@@ -25,6 +27,7 @@ _HOMES = {
     "check_budget": "lite_nlp.api.budget",
     "count_model": "lite_nlp.api.budget",
     "load_model": "lite_nlp.artifacts.models",
+    "report_model": "lite_nlp.api.report",
 }
 
 

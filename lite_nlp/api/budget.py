@@ -3,11 +3,9 @@
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.artifacts.targets import read_graph_columns, read_target
+from lite_nlp.artifacts.targets import Countable, read_graph_columns, read_target
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.advice import advise
 from lite_nlp.budget.gate.enforcement import BudgetGate
@@ -16,7 +14,6 @@ from lite_nlp.budget.reporting.modules import ModuleReport
 from lite_nlp.budget.reporting.papers import conformance, parameter_convention
 from lite_nlp.budget.reporting.report import BudgetReport
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +44,7 @@ class ModelBudget:
 
 
 def count_model(
-    target: "str | Path | Config | ModelConfig | LoadedModel | nn.Module | None" = None,
+    target: "Countable | nn.Module" = None,
     *example_inputs: Any,
     src_len: int | None = None,
     tgt_len: int | None = None,
@@ -109,7 +106,7 @@ def check_budget(
 
 @overload
 def check_budget(
-    target: "str | Path | Config | ModelConfig | LoadedModel | nn.Module | None" = ...,
+    target: "Countable | nn.Module" = ...,
     *,
     max_macs: int = ...,
     max_params: int = ...,
@@ -123,7 +120,7 @@ def check_budget(
 
 
 def check_budget(
-    target: "str | Path | Config | ModelConfig | LoadedModel | nn.Module | None" = None,
+    target: "Countable | nn.Module" = None,
     *example_inputs: Any,
     max_macs: int = 500_000_000,
     max_params: int = 10_000_000,
@@ -164,7 +161,7 @@ def check_budget(
 
 
 def _report(
-    target: "str | Path | Config | ModelConfig | LoadedModel | nn.Module | None",
+    target: "Countable | nn.Module",
     example_inputs: tuple[Any, ...],
     limits: Limits,
     *,
@@ -211,7 +208,7 @@ def _report_module(module: "nn.Module", example_inputs: tuple[Any, ...], limits:
 
 
 def _report_config(
-    named: "str | Path | Config | ModelConfig | LoadedModel | None",
+    named: Countable,
     gate: BudgetGate,
     *,
     beam: int,

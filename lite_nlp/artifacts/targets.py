@@ -5,7 +5,7 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, read_config, resolve_source
 from lite_nlp.config.model import ModelConfig
@@ -16,7 +16,10 @@ from lite_nlp.core.errors import ConfigError, UsageError
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.columns import GraphColumns
 
-__all__ = ["CountTarget", "displayable", "read_graph_columns", "read_target"]
+__all__ = ["CountTarget", "Countable", "displayable", "read_graph_columns", "read_target"]
+
+#: What :func:`read_target` takes.
+Countable: TypeAlias = str | Path | Source | Config | ModelConfig | LoadedModel | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +55,12 @@ class CountTarget:
         return self.source.path if self.source is not None and self.source.kind == "bundle" else None
 
 
-def read_target(
-    target: str | Path | Config | ModelConfig | LoadedModel | None, overrides: Sequence[str] = ()
-) -> CountTarget:
+def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget:
     """The config of whatever ``target`` names or is: presets first, then config files, then models.
 
     Args:
-        target: A preset's name, the path of a config file, a MODEL, a config, or a loaded model; None for the default
-            shipped model.
+        target: A preset's name, the path of a config file, a MODEL, its source, a config, or a loaded model; None for
+            the default shipped model.
         overrides: ``section.key=value`` strings that change a preset or a config file.
 
     Raises:
@@ -79,7 +80,7 @@ def read_target(
     return found
 
 
-def _read_finished(target: str | Path | Config | ModelConfig | LoadedModel | None) -> CountTarget:
+def _read_finished(target: Countable) -> CountTarget:
     if isinstance(target, ModelConfig):
         return CountTarget(name=target.family, words=target.family, model=target)
     if isinstance(target, Config):
@@ -87,14 +88,19 @@ def _read_finished(target: str | Path | Config | ModelConfig | LoadedModel | Non
     if isinstance(target, LoadedModel):
         config = target.config
         return CountTarget(name=displayable(target.name), words=target.name, model=config.model, config=config)
-    shipped = [model.name for model in list_shipped()]
-    if target is not None and str(target) not in shipped and not Path(target).exists():
-        raise ConfigError(_unknown_target(str(target), shipped))
-    source = resolve_source(target)
+    if isinstance(target, Source):
+        source = target
+        words = source.name if any(source.path == shipped.path for shipped in list_shipped()) else str(source.path)
+    else:
+        shipped_names = [model.name for model in list_shipped()]
+        if target is not None and str(target) not in shipped_names and not Path(target).exists():
+            raise ConfigError(_unknown_target(str(target), shipped_names))
+        source = resolve_source(target)
+        words = source.name if target is None else str(target)
     config = read_config(source)
     return CountTarget(
         name=displayable(source.name),
-        words=source.name if target is None else str(target),
+        words=words,
         model=config.model,
         config=config,
         source=source,

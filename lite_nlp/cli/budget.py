@@ -1,7 +1,5 @@
 """``lite-nlp budget``: parameters and Mult-Adds of a preset, config file, model or bundle. Imports no torch."""
 
-import shlex
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lite_nlp.api.budget import check_budget
-from lite_nlp.artifacts.targets import displayable
 from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
@@ -21,8 +18,9 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import err, out, print_json
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.cli.console import out, print_json
+from lite_nlp.cli.pages import command_line, write_page
+from lite_nlp.core.files import check_output
 
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.report import BudgetReport
@@ -91,8 +89,7 @@ def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
     if html is not None:
         from lite_nlp.budget.reporting.html import render_page
 
-        write_text(html, render_page(report, command=_command_line()))
-        err.print(f"wrote {html}", markup=False, soft_wrap=True)
+        write_page(html, render_page(report, command=command_line()))
     if as_json:
         print_json(report.to_json())
     else:
@@ -112,8 +109,3 @@ def _show_papers(*, as_json: bool) -> None:
         from lite_nlp.budget.reporting.tables import papers_tables
 
         out.print(papers_tables(cells))
-
-
-def _command_line() -> str:
-    """The words that this program was started with, as a shell takes them."""
-    return displayable(shlex.join(["lite-nlp", *sys.argv[1:]]))

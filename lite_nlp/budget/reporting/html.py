@@ -1,6 +1,6 @@
-"""The budget report as one self-contained page: no request leaves it, no script runs in it. Imports no torch.
+"""The report of a budget, or of a finished model, as one self-contained page: it loads nothing and runs no script.
 
-The same report gives the same bytes: nothing in the page says when or where it was made.
+The same report gives the same bytes: nothing in the page says when or where it was made. Imports no torch.
 """
 
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from lite_nlp.budget.gate.limits import Verdict
 from lite_nlp.budget.reporting.charts import CurveChart, Segment, draw_curves, short_count, stack
 from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
 from lite_nlp.budget.reporting.papers import read_published
+from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import CONVENTION_NAMES, BudgetReport
 from lite_nlp.budget.reporting.tables import figure_name, graph_row_name, table_name
 
@@ -82,15 +83,17 @@ class _Panel:
     limit_y: float | None
 
 
-def render_page(report: BudgetReport, *, command: str = "") -> str:
+def render_page(report: BudgetReport, *, record: ModelRecord | None = None, command: str = "") -> str:
     """The page as HTML text.
 
     Args:
         report: A counted target; whatever it has, such as graphs or published figures, gets its section.
+        record: The records of a finished model, shown beside its budget; None for the budget alone.
         command: The command line that prints the report, for the page's foot; empty to leave it out.
     """
     return _ENVIRONMENT.get_template("report.html.j2").render(
         report=report,
+        record=record,
         version=__version__,
         gauges=[_gauge(verdict) for verdict in report.verdicts],
         bars=_bars(report),

@@ -12,9 +12,10 @@ from rich.text import Text
 from lite_nlp.budget.closed_form.counts import GROUPS, Cost
 from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
 from lite_nlp.budget.reporting.papers import Cell, Quantity, read_published
+from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import BudgetReport
 
-__all__ = ["budget_tables", "figure_name", "graph_row_name", "papers_tables", "table_name"]
+__all__ = ["budget_tables", "figure_name", "graph_row_name", "model_tables", "papers_tables", "table_name"]
 
 _FIGURES: Final[dict[Quantity, str]] = {
     "params": "parameters",
@@ -40,6 +41,59 @@ def budget_tables(report: BudgetReport) -> RenderableType:
     return Group(
         title, "", _parts_table(report), "", *state, _lengths_table(report), "", *graphs, _limits_table(report)
     )
+
+
+def model_tables(report: BudgetReport, record: ModelRecord) -> RenderableType:
+    """The budget of a finished model, then its scores, stages of compression, training and files."""
+    tables = (_scores_table(record), _stages_table(record), _training_table(record), _files_table(report, record))
+    return Group(budget_tables(report), *(part for table in tables if table is not None for part in ("", table)))
+
+
+def _scores_table(record: ModelRecord) -> Table | None:
+    rows = record.score_rows()
+    if not rows:
+        return None
+    table = _numbers_table("test set", "score", "value", "interval")
+    before = ""
+    for score in rows:
+        interval = "" if score.interval is None else "{:.2f} to {:.2f}".format(*score.interval)
+        name = "" if score.test_set == before else score.test_set
+        table.add_row(Text(name), Text(score.metric), score.shown, interval)
+        before = score.test_set
+    return table
+
+
+def _stages_table(record: ModelRecord) -> Table | None:
+    if not record.stages:
+        return None
+    metrics = record.stage_metrics()
+    table = _numbers_table("stage", "bytes", "ratio", "sparsity", "bits per weight", *metrics.values())
+    for row in record.stage_rows():
+        table.add_row(Text(row[0]), *row[1:])
+    return table
+
+
+def _training_table(record: ModelRecord) -> Table | None:
+    if not record.training:
+        return None
+    table = _numbers_table("training", "")
+    for name, value in record.training.items():
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def _files_table(report: BudgetReport, record: ModelRecord) -> Table | None:
+    if not record.files:
+        return None
+    table = _numbers_table("file", "bytes")
+    for name, size in record.files.items():
+        table.add_row(Text(name), f"{size:,}")
+    table.add_section()
+    if report.size_bytes is None:
+        table.add_row("together", f"{sum(record.files.values()):,}")
+    else:
+        table.add_row("the file", f"{report.size_bytes:,}")
+    return table
 
 
 def papers_tables(cells: Sequence[Cell]) -> RenderableType:
