@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import CountError
 
-__all__ = ["FORMULAS", "FREE", "Call", "Formula", "base_name", "bind_arguments", "is_free"]
+__all__ = ["FORMULAS", "FREE", "Call", "Formula", "base_name", "bind_arguments", "is_free", "is_free_name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +286,13 @@ def is_free(operator: OpOverload) -> bool:
     if not name.startswith(("aten.", "prim.")):
         return False
     return any(variant.is_view or not _FREE_TAGS.isdisjoint(variant.tags) for variant in _variants(operator, name))
+
+
+def is_free_name(name: str) -> bool:
+    """Whether the operator with the base name ``name``, in any overload, is known to take no Mult-Adds."""
+    library, _, operator = name.partition(".")
+    packet = getattr(getattr(torch.ops, library), operator, None)
+    return packet is not None and any(is_free(getattr(packet, overload)) for overload in packet.overloads())
 
 
 def _variants(operator: OpOverload, name: str) -> Iterator[OpOverload]:

@@ -17,10 +17,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, overload
 
-import torch
-
 from lite_nlp.budget.traced.contractions import ProductTracker
-from lite_nlp.budget.traced.operators import FORMULAS, Call, Formula, is_free
+from lite_nlp.budget.traced.operators import FORMULAS, Call, Formula, is_free_name
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 from lite_nlp.core.errors import CountError, UsageError
 
@@ -98,7 +96,7 @@ def register_operator(
         raise UsageError(f"kind of operator {name}: expected one of {', '.join(WORK_KINDS)}, found {kind!r}")
     if ProductTracker.knows(operator):
         raise UsageError(f"operator {name}: expected one that is counted by itself, found one of a product and its sum")
-    if not replace and (operator in FORMULAS or _is_free(operator)):
+    if not replace and (operator in FORMULAS or is_free_name(operator)):
         raise UsageError(
             f"operator {name}: expected one whose cost is not known, found one that is; replace=True replaces it"
         )
@@ -119,14 +117,6 @@ def _base_name(name: str) -> str:
         raise UsageError(f"name of an operator: expected library::operator, found {name!r}")
     operator = match["name"] if match["name"].startswith("__") else match["name"].removesuffix("_")
     return f"{match['library']}.{operator}"
-
-
-def _is_free(operator: str) -> bool:
-    """Whether an operator of that base name is known to take no Mult-Adds."""
-    library, _, name = operator.partition(".")
-    packet = getattr(getattr(torch.ops, library), name, None)
-    overloads = [] if packet is None else [getattr(packet, overload) for overload in packet.overloads()]
-    return any(is_free(overload) for overload in overloads)
 
 
 def _checked(name: str, formula: Formula) -> Formula:
