@@ -22,7 +22,7 @@ _DENSE = LinearSpec()
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """How often something is computed, in each convention: tokens that pass a block, or query-key pairs.
+    """Number of computations in each convention: tokens that pass a block, or query-key pairs.
 
     Attributes:
         paper: Times in a teacher-forced forward.

@@ -45,7 +45,7 @@ def count_sequence_classifier(model: ModelConfig, *, src_len: int) -> ModelCount
 
 
 def count_pair_classifier(model: ModelConfig, *, src_len: int, tgt_len: int) -> ModelCount:
-    """Count a shared LSTM encoder and the MLP over both of its readings (R2D2, sections 3.1 and 4.1).
+    """Count a shared LSTM encoder and the MLP over both of its outputs (R2D2, sections 3.1 and 4.1).
 
     Args:
         model: Of architecture ``pair-classifier``.

@@ -89,7 +89,7 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
 
 
 def _tables(model: ModelConfig) -> Iterator[Cost]:
-    """Look-up tables; looking a row up multiplies nothing."""
+    """Cost of the look-up tables: parameters alone."""
     yield Cost(part="embeddings.source", operation="embedding", params=model.src_vocab_size * model.table_dim)
     if model.tie_embeddings != "all":
         yield Cost(part="embeddings.target", operation="embedding", params=model.tgt_vocab_size * model.table_dim)

@@ -21,7 +21,7 @@ __all__ = ["count_language_model"]
 
 
 def count_language_model(model: ModelConfig, *, tgt_len: int, beam: int) -> ModelCount:
-    """Count a decoder without an encoder.
+    """Count a decoder-only language model.
 
     Args:
         model: Of architecture ``language-model``.

@@ -7,7 +7,7 @@ __all__ = ["count_state"]
 
 
 def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> dict[str, int]:
-    """Numbers that one hypothesis keeps between steps, per part; a number is what a key or value is stored as.
+    """Size of the decoding state of one hypothesis per part, in numbers, as which keys and values are stored.
 
     Softmax attention keeps keys and values of the whole length, linear attention a state and a normalizer of constant
     size (T2R, section 2.2), a convolution its last inputs. The position and the source mask are left out.

@@ -1,4 +1,4 @@
-"""What would bring a model under its limits, in words. Imports no torch."""
+"""Advice for a model over its limits, and the message about it. Imports no torch."""
 
 import shlex
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
-    """What a file has to come down to.
+    """The compression that a file needs to meet its limit.
 
     Attributes:
         weights: Parameters in the file, shared ones once.
@@ -42,7 +42,7 @@ class Compression:
         return Fraction(_BITS_PER_BYTE * self.max_bytes, self.weights)
 
     def describe(self) -> str:
-        """One line for people; the bits are rounded down, since they are a bound."""
+        """Describe the need in one line; the bits are rounded down, since they are a bound."""
         hundredths = int(self.bits_per_weight * 100)
         bits = f"{hundredths // 100}.{hundredths % 100:02d}"
         now = _BITS_PER_BYTE * self.found_bytes / self.weights
@@ -52,7 +52,7 @@ class Compression:
         return f"{needed}: {self.command}"
 
     def to_json(self) -> dict[str, Any]:
-        """The same for scripts."""
+        """The need as JSON."""
         return {"bits_per_weight": float(self.bits_per_weight), "command": self.command}
 
 
@@ -69,7 +69,7 @@ def advise(
     target: str = "MODEL",
     bundle: bool = False,
 ) -> tuple[Advice, ...]:
-    """What would bring a model under every limit that it exceeds.
+    """Find changes that bring a model under every limit that it exceeds.
 
     For Mult-Adds and parameters what :func:`~lite_nlp.budget.gate.resizing.find_resizes` finds, for a file's size the
     bits that are left for each weight.
@@ -103,7 +103,7 @@ def advise(
 
 
 def describe_excess(target: str, lengths: str, verdicts: Sequence[Verdict], advice: Sequence[Advice]) -> str:
-    """The message about a model over budget: its excesses, and the changes that would bring it under.
+    """Describe a model over budget: the excesses and the changes that would bring it under.
 
     Args:
         target: How the message names the model.
@@ -123,7 +123,7 @@ def describe_excess(target: str, lengths: str, verdicts: Sequence[Verdict], advi
 
 
 def list_excesses(verdicts: Sequence[Verdict]) -> list[str]:
-    """One line for each figure over its limit, with the parts that cost most."""
+    """Describe each figure over its limit in a line, with the parts that cost most."""
     return [f"  {_describe_verdict(verdict)}" for verdict in verdicts if not verdict.within]
 
 

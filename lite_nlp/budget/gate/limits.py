@@ -20,7 +20,7 @@ _NAMES: Final = {"macs": "Mult-Adds", "params": "parameters", "size_bytes": "fil
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a model may cost.
+    """The largest cost that a model may have.
 
     Attributes:
         max_macs: Most Mult-Adds in the ``paper`` convention, at the lengths counted.
@@ -38,7 +38,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One quantity held against its limit.
+    """The comparison of one quantity with its limit.
 
     Attributes:
         quantity: ``macs``, ``params`` or ``size_bytes``.
@@ -62,11 +62,11 @@ class Verdict:
 
     @property
     def within(self) -> bool:
-        """Whether the figure is at most the limit."""
+        """Whether the figure is within the limit."""
         return self.found <= self.limit
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict for scripts."""
+        """The verdict as JSON."""
         return {
             "quantity": self.quantity,
             "found": self.found,
@@ -77,7 +77,7 @@ class Verdict:
 
 
 def check_limits(count: ModelCount, limits: Limits, *, size_bytes: int | None = None) -> tuple[Verdict, ...]:
-    """Hold a count, and a file's size if there is one, against the limits.
+    """Compare a count, and a file's size if there is one, with the limits.
 
     Returns:
         One verdict for the Mult-Adds, one for the parameters, and one for the size if both it and its limit are given.

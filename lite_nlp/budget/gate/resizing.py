@@ -69,7 +69,7 @@ class Resize:
         return tuple(change.override for change in self.changes)
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describe the change in one line."""
         changed = ", ".join(
             f"{change.key} {change.before} -> {change.after}" for change in self.changes if not change.follows
         )
@@ -78,7 +78,7 @@ class Resize:
         return f"{changed}{following}: {self.macs:,} Mult-Adds, {self.params:,} parameters"
 
     def to_json(self) -> dict[str, Any]:
-        """The same for scripts; ``set`` holds the arguments of ``--set``."""
+        """The change as JSON; ``set`` holds the arguments of ``--set``."""
         return {"set": list(self.overrides), "macs": self.macs, "params": self.params}
 
 
@@ -120,7 +120,7 @@ _PER_LAYER: Final = {"num_encoder_layers": "kernel_sizes", "num_decoder_layers":
 
 
 def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int) -> tuple[Resize, ...]:
-    """Changes of one dimension that bring Mult-Adds and parameters under their limits.
+    """Find changes of one dimension that bring Mult-Adds and parameters under their limits.
 
     For each dimension the largest value that suffices, everything else as it is, except what has to follow it:
     ``ffn_dim`` stays the whole multiple of ``embed_dim`` that it is, the widths inside a sandwich keep their ratio to
@@ -146,7 +146,7 @@ def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: i
 
 
 class _Trial:
-    """Tries smaller dimensions of one model against the limits."""
+    """A search for smaller dimensions of one model that meet the limits."""
 
     def __init__(self, model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int) -> None:
         self._before: Mapping[str, Any] = model.model_dump()
@@ -155,7 +155,7 @@ class _Trial:
         self._absent = frozenset(absent_keys(model.architecture))
 
     def dimensions(self) -> tuple[_Dimension, ...]:
-        """What the architecture has that can be made smaller, each once."""
+        """The dimensions of the architecture that can be made smaller, each once."""
         return tuple(dict.fromkeys(present for dimension in _DIMENSIONS if (present := self._present(dimension)).keys))
 
     def _present(self, dimension: _Dimension) -> _Dimension:

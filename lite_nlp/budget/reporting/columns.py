@@ -1,4 +1,4 @@
-"""The columns of a report on a bundle: the work of its graphs, from each of their forms. Imports no torch."""
+"""The work of a bundle's graphs in a report, one column per runtime. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Origin = Literal["recounted", "recorded"]
 
 @dataclass(frozen=True, kw_only=True)
 class GraphRow:
-    """One kind of work of one of the two graphs.
+    """One kind of work in one of the two graphs.
 
     Attributes:
         graph: The encoder, run once, or all decoder steps together.
@@ -33,7 +33,7 @@ class GraphRow:
 
 @dataclass(frozen=True, kw_only=True)
 class GraphColumns:
-    """What is known about the graphs of one bundle.
+    """The work of the graphs of one bundle, by column.
 
     Attributes:
         work: Their work by column: ``torch`` (the model), ``onnx``, ``executorch``.
@@ -47,7 +47,7 @@ class GraphColumns:
 
     @property
     def conclusion(self) -> str:
-        """Whether the graphs agree, in words; one column alone is held against nothing."""
+        """The result of comparing the columns, in words."""
         if len(self.work) < 2:
             return "nothing to hold it against"
         return "the graphs agree" if self.reconciliation.agrees else "the graphs do not agree"
@@ -79,7 +79,7 @@ class GraphColumns:
         return {column: sum(work.macs(src_len, tgt_len, beam=beam).values()) for column, work in self.work.items()}
 
     def to_json(self, *, src_len: int, tgt_len: int, beam: int) -> dict[str, Any]:
-        """Details for scripts; the totals stand elsewhere."""
+        """The columns as JSON, without the totals."""
         columns: dict[str, dict[str, Any]] = {
             name: {"origin": self.origins[name], "encode": {}, "decode_steps": {}} for name in self.work
         }

@@ -84,7 +84,7 @@ class _Panel:
 
 
 def render_page(report: BudgetReport, *, record: ModelRecord | None = None, command: str = "") -> str:
-    """The page as HTML text.
+    """Render the page as HTML.
 
     Args:
         report: A counted target; whatever it has, such as graphs or published figures, gets its section.

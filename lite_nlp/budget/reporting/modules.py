@@ -1,4 +1,4 @@
-"""The budget of a module that no closed form knows, counted while it ran on example inputs. Imports no torch."""
+"""The budget of an arbitrary module, counted while it ran on example inputs. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,7 +14,7 @@ __all__ = ["ModuleReport"]
 
 @dataclass(frozen=True, kw_only=True)
 class ModuleReport:
-    """The work and the parameters of one module, held against limits.
+    """The work and the parameters of one module and their comparison with the limits.
 
     Attributes:
         target: Name of the module's class.
@@ -31,12 +31,12 @@ class ModuleReport:
 
     @property
     def family(self) -> str:
-        """Nothing: the module is of none of this project's families."""
+        """Empty: the module belongs to no family of this project."""
         return ""
 
     @property
     def lengths(self) -> dict[str, int]:
-        """Nothing: the example inputs have whatever lengths they have."""
+        """Empty: the lengths are those of the example inputs."""
         return {}
 
     @property
@@ -64,7 +64,7 @@ class ModuleReport:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """The Mult-Adds and the parameters, each beside its limit."""
+        """Mult-Adds and parameters compared with their limits."""
         parts = {part: work.total for part, work in self.work.by_module().items()}
         return (
             Verdict(
@@ -84,7 +84,7 @@ class ModuleReport:
         )
 
     def _counted_parameters(self) -> dict[str, int]:
-        """Parameters by part, as the limits count them."""
+        """Parameters by part, in the convention of the limits."""
         if self.limits.count_params == "total":
             return dict(self.parameters.by_module)
         return {
@@ -93,16 +93,16 @@ class ModuleReport:
 
     @property
     def within_budget(self) -> bool:
-        """Whether every figure is at most its limit."""
+        """Whether all figures are within their limits."""
         return all(verdict.within for verdict in self.verdicts)
 
     @property
     def advice(self) -> tuple[()]:
-        """Nothing: only a config says which dimensions could be smaller."""
+        """Empty: only a config states dimensions that could be smaller."""
         return ()
 
     def require(self) -> None:
-        """Insist on the limits.
+        """Require all figures to be within their limits.
 
         Raises:
             OverBudgetError: If a figure exceeds its limit; the message names the excess and the parts that cost most.
@@ -111,7 +111,7 @@ class ModuleReport:
             raise OverBudgetError("\n".join([f"over budget: {self.target}", *list_excesses(self.verdicts)]))
 
     def to_json(self) -> dict[str, Any]:
-        """The report for scripts, with the keys of ``docs/budget-schema.md`` as far as a module has them."""
+        """The report as JSON, with those keys of ``docs/budget-schema.md`` that apply to a module."""
         return {
             "target": self.target,
             "params": self.params,

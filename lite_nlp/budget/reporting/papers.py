@@ -1,4 +1,4 @@
-"""Every figure that the four papers print, beside what the closed forms compute for the same row. Imports no torch.
+"""The published figures of the four papers, each compared with the closed form of the same row. Imports no torch.
 
 The figures are in ``published.toml``. A cell's agreement says how the computed value, an exact number, relates to the
 printed one: it rounds to it, only its truncation gives it, or neither ("off"); rows of models that cannot be built yet
@@ -54,7 +54,7 @@ _PRINTED: Final = re.compile(r"(?P<bound>[<>]?)(?P<number>-?\d+(?:\.(?P<decimals
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One printed figure and what is computed for it.
+    """A published figure and the value computed for it.
 
     Attributes:
         paper: Short name of the paper.
@@ -88,7 +88,7 @@ class Cell:
 
     @property
     def deviation(self) -> float | None:
-        """How far the computed value lies from the printed one, relative to that; None without one or for bounds."""
+        """Relative deviation of the computed value from the printed one; None without a value, or for bounds."""
         value, _, bound = parse_printed(self.printed)
         return None if self.computed is None or bound else float(self.computed / value - 1)
 
@@ -124,12 +124,12 @@ class Cell:
 
 @cache
 def read_published() -> dict[str, Any]:
-    """The content of ``published.toml``, whose head explains its keys."""
+    """Read ``published.toml``, whose head explains its keys."""
     return tomllib.loads(files("lite_nlp.budget.reporting").joinpath("published.toml").read_text(encoding="utf-8"))
 
 
 def parameter_convention(config: Config) -> ParameterConvention:
-    """How the paper whose row a config reproduces counts parameters; as Lite Transformer if it reproduces none."""
+    """The parameter convention of the paper whose row a config reproduces; Lite Transformer's if it reproduces none."""
     published = read_published()
     titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
     usual: ParameterConvention = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
@@ -139,7 +139,7 @@ def parameter_convention(config: Config) -> ParameterConvention:
 
 
 def parse_printed(printed: str, last_digit: str | None = None) -> tuple[Fraction, Fraction, str]:
-    """Read a figure as papers print it.
+    """Parse a figure as papers print it.
 
     Args:
         printed: Such as ``2.8M``, ``-75.0%``, ``2.5x`` or ``<0.2%``.
@@ -160,7 +160,7 @@ def parse_printed(printed: str, last_digit: str | None = None) -> tuple[Fraction
 
 
 def judge(computed: Fraction, printed: str, last_digit: str | None = None) -> Agreement:
-    """How an exact value relates to a printed figure; a bound (``<``, ``>``) that holds counts as rounding.
+    """Compare an exact value with a printed figure; a bound (``<``, ``>``) that holds counts as rounding.
 
     Raises:
         ConfigError: If ``printed`` is no figure.

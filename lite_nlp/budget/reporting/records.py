@@ -1,4 +1,4 @@
-"""What a finished model brings along besides its config: scores, stages of compression, training, files."""
+"""Records of a finished model besides its config: scores, stages of compression, training, files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _NOT_TRAINING: Final = ("schema_version", "languages", "labels", "scores", "vali
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """One figure of quality.
+    """A score of a model on a test set.
 
     Attributes:
         test_set: What it was measured on.
@@ -39,7 +39,7 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRecord:
-    """The records of one model, as far as it has any.
+    """The records of one model; each is empty where the model has none.
 
     Attributes:
         kind: How it is kept; ``loaded`` is in memory.

@@ -1,4 +1,4 @@
-"""What ``lite-nlp budget`` says about one target: everything that its outputs show, and the object for scripts.
+"""The budget report of one target, the content of all outputs of ``lite-nlp budget``, and its JSON object.
 
 Tables for people are in :mod:`lite_nlp.budget.reporting.tables`, the page in :mod:`lite_nlp.budget.reporting.html`.
 Imports no torch.
@@ -31,7 +31,7 @@ VARIED_LENGTHS: Final[tuple[Varied, ...]] = ("both", "source", "target")
 
 @dataclass(frozen=True, kw_only=True)
 class PartGroup:
-    """A group of parts.
+    """A group of parts with its sum.
 
     Attributes:
         group: Its name.
@@ -46,7 +46,7 @@ class PartGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetReport:
-    """A counted target held against its limits.
+    """The counts of one target and their comparison with the limits.
 
     Attributes:
         target: What was counted: a preset, a file or a model.
@@ -79,28 +79,28 @@ class BudgetReport:
 
     @property
     def within_budget(self) -> bool:
-        """Whether every figure is at most its limit."""
+        """Whether all figures are within their limits."""
         return all(verdict.within for verdict in self.verdicts)
 
     @property
     def params_paper(self) -> int:
-        """Parameters as the target's own paper counts them; the limit is always held against Lite Transformer's way."""
+        """Parameters in the convention of the target's own paper; the limit always applies to Lite Transformer's."""
         figure: int = getattr(self.count, f"params_{self.paper_counts}")
         return figure
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What the graphs of a bundle are counted at."""
+        """Lengths and beam at which the graphs of a bundle are counted."""
         return {"src_len": self.count.src_len, "tgt_len": self.count.tgt_len, "beam": self.count.beam}
 
     @property
     def overheads(self) -> tuple[Overhead, ...]:
-        """What the graphs do beyond the executed convention, or less than it."""
+        """Differences between the work of the graphs and the executed convention."""
         return count_overhead(self.model, **self.sizes)
 
     @property
     def state(self) -> dict[str, int]:
-        """Numbers that one hypothesis keeps between decoder steps, per part."""
+        """Size of the decoding state of one hypothesis in numbers, per part."""
         if not self.model.has_decoder:
             return {}
         return count_state(self.model, src_len=self.count.src_len, tgt_len=self.count.tgt_len)
@@ -112,7 +112,7 @@ class BudgetReport:
 
     @property
     def varied(self) -> tuple[Varied, ...]:
-        """Which lengths can grow."""
+        """The lengths that can be varied."""
         return ("both",) if self.one_sequence else VARIED_LENGTHS
 
     @property
@@ -145,7 +145,7 @@ class BudgetReport:
         }
 
     def require(self) -> None:
-        """Insist on the limits.
+        """Require all figures to be within their limits.
 
         Raises:
             OverBudgetError: If a figure exceeds its limit; the message names the excess, the parts that cost most and
@@ -155,7 +155,7 @@ class BudgetReport:
             raise OverBudgetError(describe_excess(self.target, self.count.lengths, self.verdicts, self.advice))
 
     def require_equal_graphs(self) -> None:
-        """Insist that the graphs of a bundle do the model's work.
+        """Require the graphs of a bundle to do exactly the model's work.
 
         Raises:
             BundleError: If they differ from it in a way that nothing explains.
@@ -179,12 +179,12 @@ class BudgetReport:
         return tuple(groups)
 
     def over_lengths(self, convention: Convention, vary: Varied) -> tuple[LengthRow, ...]:
-        """Mult-Adds at lengths 1 to 1000; the length that does not vary is the one asked for."""
+        """Mult-Adds at lengths 1 to 1000; a length that is not varied stays as requested."""
         fixed = self.count.tgt_len if vary == "source" else self.count.src_len
         return length_table(self.model, convention=convention, vary=vary, fixed=fixed, beam=self.count.beam)
 
     def growth(self, convention: Convention, vary: Varied) -> dict[Group, Growth]:
-        """How the Mult-Adds of every group grow with the lengths."""
+        """Order of growth of the Mult-Adds of every group with the lengths."""
         return growth(self.model, convention=convention, vary=vary)
 
     def longest_within(self) -> int:
@@ -199,7 +199,7 @@ class BudgetReport:
         return fits
 
     def to_json(self) -> dict[str, Any]:
-        """The object that scripts rely on, as ``docs/budget-schema.md`` describes it; figures are exact integers."""
+        """The JSON object specified in ``docs/budget-schema.md``; figures are exact integers."""
         count = self.count
         content: dict[str, Any] = {
             "target": self.target,

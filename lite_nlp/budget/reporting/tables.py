@@ -30,7 +30,7 @@ _CONVENTIONS: Final = ("Mult-Adds\n(paper)", "Mult-Adds\n(executed)")
 
 
 def budget_tables(report: BudgetReport) -> RenderableType:
-    """Costs per group and part, the totals over sentence lengths, and every figure beside its limit."""
+    """Render the costs per group and part, the totals over sentence lengths, and the limits."""
     count = report.count
     beam = f", beam {count.beam}" if count.beam > 1 else ""
     # As a text it is shown as it is, whatever markup its words look like.
@@ -44,7 +44,7 @@ def budget_tables(report: BudgetReport) -> RenderableType:
 
 
 def model_tables(report: BudgetReport, record: ModelRecord) -> RenderableType:
-    """The budget of a finished model, then its scores, stages of compression, training and files."""
+    """Render the budget of a finished model and its scores, stages of compression, training and files."""
     tables = (_scores_table(record), _stages_table(record), _training_table(record), _files_table(report, record))
     return Group(budget_tables(report), *(part for table in tables if table is not None for part in ("", table)))
 
@@ -97,7 +97,7 @@ def _files_table(report: BudgetReport, record: ModelRecord) -> Table | None:
 
 
 def papers_tables(cells: Sequence[Cell]) -> RenderableType:
-    """One table for each paper, the reasons under it, and how many cells have which verdict."""
+    """Render one table for each paper with the reasons below it, and the number of cells of each verdict."""
     tables: list[RenderableType] = []
     for paper, content in read_published()["papers"].items():
         tables.extend(_paper_tables(content["title"], [cell for cell in cells if cell.paper == paper]))
@@ -139,12 +139,12 @@ def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]
 
 
 def table_name(cell: Cell) -> str:
-    """Where in the paper a figure is printed."""
+    """Name the table or section of the paper that prints a figure."""
     return f"Table {cell.table}" if cell.table[0].isdecimal() else cell.table
 
 
 def figure_name(cell: Cell) -> str:
-    """What a printed figure is, with its lengths."""
+    """Name a printed figure, with its lengths."""
     name = _FIGURES[cell.quantity]
     if cell.src_len and cell.tgt_len:
         return f"{name}, {cell.src_len} -> {cell.tgt_len}"
@@ -213,7 +213,7 @@ def _graphs_table(report: BudgetReport, graphs: GraphColumns) -> RenderableType:
 
 
 def graph_row_name(row: GraphRow, report: BudgetReport) -> str:
-    """Which graph does which kind of work, how often."""
+    """Name the graph, the number of its runs and the kind of work."""
     steps = report.count.tgt_len * report.count.beam
     graph = "encoder" if row.graph == "encode" else f"decoder step, {steps} times"
     return f"{graph}: {row.kind.replace('_', ' ')}"

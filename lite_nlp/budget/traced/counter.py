@@ -1,4 +1,4 @@
-"""Counts the Mult-Adds of anything that runs: a module or a function of tensors, operator by operator.
+"""Count the Mult-Adds of a module or a function of tensors, operator by operator, while it runs.
 
 Nothing is computed: the code runs on fake tensors, which have a shape but no numbers and take no memory, while every
 operator that reaches torch's dispatcher is looked up in :mod:`lite_nlp.budget.traced.operators`. What counts is
@@ -75,7 +75,7 @@ def count_parameters(module: nn.Module) -> ParameterCount:
 
 
 def count_stepped_model(model: nn.Module, *, src_len: int, tgt_len: int, beam: int = 1) -> WorkCount:
-    """Count what it takes to translate one sentence step by step with caches.
+    """Count the work of translating one sentence step by step with caches.
 
     That is one pass of the encoder, one preparation of the caches, and a decoder step for each target token and each
     hypothesis. The caches have room for ``tgt_len`` tokens, and every step attends over all of that room, so that all
@@ -141,7 +141,7 @@ def _separate_operators() -> Iterator[None]:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks up each operator on its way to the fake tensors below.
+    """A dispatch mode that looks up each operator on its way to the fake tensors below.
 
     All tensors live on a fake CPU, wherever the real ones are, so that weights without storage and inputs that were
     made elsewhere meet.
@@ -270,7 +270,7 @@ class _NormFunctions(TorchFunctionMode):
 
 
 class _ModuleNames:
-    """Finds out which module's code is running, also in methods other than ``forward``, from the stack of calls.
+    """Names of the running modules, taken from the stack of calls, also in methods other than ``forward``.
 
     Args:
         root: The module whose paths are wanted; None to take the outermost one that is running.

@@ -1,4 +1,4 @@
-"""What each ATen operator costs: a formula on shapes if it multiplies and accumulates, a reason if it does not.
+"""Cost of each ATen operator: a formula on shapes if it multiplies and accumulates, a reason if it does not.
 
 An operator is looked up in three places. :data:`FORMULAS` says how many Mult-Adds it takes. Multiplications, additions
 and sums are left to :mod:`lite_nlp.budget.traced.contractions`, since only together do they become Mult-Adds.

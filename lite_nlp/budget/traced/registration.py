@@ -28,7 +28,7 @@ _QUALIFIED: Final = re.compile(r"(?P<library>\w+)::(?P<name>\w+)")
 
 
 class Registration:
-    """A formula in force. As a context manager it ends with the block; otherwise it lasts as long as the process.
+    """A registered formula. As a context manager it ends with the block; otherwise it lasts as long as the process.
 
     Args:
         operator: The operator, as the counter names it.
@@ -41,7 +41,7 @@ class Registration:
         FORMULAS[operator] = work
 
     def undo(self) -> None:
-        """Put back what was known of the operator before."""
+        """Restore the formula of before, or none."""
         if self._before is None:
             FORMULAS.pop(self._operator, None)
         else:
@@ -71,7 +71,7 @@ def register_operator(
 def register_operator(
     name: str, formula: Formula | None = None, *, kind: WorkKind = "matmul", replace: bool = False
 ) -> Registration | Callable[[Formula], Formula]:
-    """Teach the counter how many Mult-Adds an operator takes.
+    """Register the number of Mult-Adds of an operator with the counter.
 
     The formula holds for all overloads of the operator and for its variant in place. An operator that torch itself
     takes apart before it dispatches it (CompositeImplicitAutograd) is counted by its parts and needs no formula.

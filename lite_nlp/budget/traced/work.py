@@ -1,4 +1,4 @@
-"""What a counter found: Mult-Adds by operator, by module and by kind of work. Imports no torch.
+"""Counted work: Mult-Adds by operator, by module and by kind. Imports no torch.
 
 A :class:`WorkCount` is the common result of everything that counts by looking (a running module, an exported graph), as
 against the closed forms of :mod:`lite_nlp.budget.closed_form.formulas`, which count by knowing the architecture. All
