@@ -77,16 +77,9 @@ def count_model(
         CountError: If a module's course depends on the numbers in its tensors.
         LiteNlpError: If a MODEL is damaged.
     """
-    report = _report(
-        target,
-        example_inputs,
-        Limits(),
-        src_len=src_len,
-        tgt_len=tgt_len,
-        beam=beam,
-        overrides=overrides,
-        advised=False,
-    )
+    gate = BudgetGate(src_len=src_len, tgt_len=tgt_len)
+    settings = _Settings(gate=gate, beam=beam, overrides=tuple(overrides), advised=False, recount=False)
+    report = _report(target, example_inputs, settings)
     return ModelBudget(
         target=report.target, family=report.family, lengths=report.lengths, params=report.params, macs=report.macs
     )
@@ -116,6 +109,7 @@ def check_budget(
     tgt_len: int | None = ...,
     beam: int = ...,
     overrides: Sequence[str] = ...,
+    recount: bool = ...,
 ) -> BudgetReport: ...
 
 
@@ -130,6 +124,7 @@ def check_budget(
     tgt_len: int | None = None,
     beam: int = 1,
     overrides: Sequence[str] = (),
+    recount: bool = True,
 ) -> BudgetReport | ModuleReport:
     """Hold a model against a budget: by default the mobile setting of Lite Transformer (section 5.1).
 
@@ -144,6 +139,8 @@ def check_budget(
         tgt_len: Target tokens, likewise.
         beam: Hypotheses of a search, in ``executed``; the limit is held against ``paper``, which knows no beam.
         overrides: ``section.key=value`` strings that change a preset or a config file.
+        recount: Whether the graphs of a bundle are counted again, as far as the installed packages allow; otherwise
+            their figures are those that its manifest records.
 
     Returns:
         The report: ``params`` and ``macs``, a verdict for each limit (``verdicts``, ``within_budget``), what would
@@ -155,39 +152,41 @@ def check_budget(
         LiteNlpError: As :func:`count_model`.
     """
     limits = Limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size_bytes=max_size)
-    return _report(
-        target, example_inputs, limits, src_len=src_len, tgt_len=tgt_len, beam=beam, overrides=overrides, advised=True
-    )
+    gate = BudgetGate(limits=limits, src_len=src_len, tgt_len=tgt_len)
+    settings = _Settings(gate=gate, beam=beam, overrides=tuple(overrides), advised=True, recount=recount)
+    return _report(target, example_inputs, settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """How to count: limits and lengths, beam, overrides, whether to seek advice and to count graphs again."""
+
+    gate: BudgetGate
+    beam: int
+    overrides: tuple[str, ...]
+    advised: bool
+    recount: bool
 
 
 def _report(
-    target: "Countable | nn.Module",
-    example_inputs: tuple[Any, ...],
-    limits: Limits,
-    *,
-    src_len: int | None,
-    tgt_len: int | None,
-    beam: int,
-    overrides: Sequence[str],
-    advised: bool,
+    target: "Countable | nn.Module", example_inputs: tuple[Any, ...], settings: _Settings
 ) -> BudgetReport | ModuleReport:
-    gate = BudgetGate(limits=limits, src_len=src_len, tgt_len=tgt_len)
     if not _is_module(target):
         if example_inputs:
             raise UsageError(f"example inputs: expected a module to call with them, found {target!r}")
-        return _report_config(target, gate, beam=beam, overrides=overrides, advised=advised)
-    if overrides:
-        raise UsageError("--set changes a preset or config file, found a module")
+        return _report_config(target, settings)
+    name = type(target).__name__
+    if settings.overrides:
+        raise UsageError(f"--set changes a preset or config file, found a module {name}")
     if not example_inputs:
         config = getattr(target, "config", None)
         if not isinstance(config, ModelConfig):
-            raise UsageError(f"{type(target).__name__}: expected example inputs to call the module with, found none")
-        return _report_config(config, gate, beam=beam, overrides=(), advised=advised)
-    if src_len is not None or tgt_len is not None or beam != 1 or limits.max_size_bytes is not None:
-        raise UsageError(
-            f"{type(target).__name__}: expected neither lengths, beam nor a file size beside example inputs, found one"
-        )
-    return _report_module(target, example_inputs, limits)
+            raise UsageError(f"{name}: expected example inputs to call the module with, found none")
+        return _report_config(config, settings)
+    gate = settings.gate
+    if gate.src_len is not None or gate.tgt_len is not None or settings.beam != 1 or gate.limits.max_size_bytes:
+        raise UsageError(f"{name}: expected neither lengths, beam nor a file size beside example inputs, found one")
+    return _report_module(target, example_inputs, gate.limits)
 
 
 def _is_module(target: object) -> "TypeIs[nn.Module]":
@@ -207,20 +206,13 @@ def _report_module(module: "nn.Module", example_inputs: tuple[Any, ...], limits:
     )
 
 
-def _report_config(
-    named: Countable,
-    gate: BudgetGate,
-    *,
-    beam: int,
-    overrides: Sequence[str],
-    advised: bool,
-) -> BudgetReport:
-    target, limits = read_target(named, overrides), gate.limits
+def _report_config(named: Countable, settings: _Settings) -> BudgetReport:
+    target, gate, limits = read_target(named, settings.overrides), settings.gate, settings.gate.limits
     size_bytes = target.size_bytes
     if limits.max_size_bytes is not None and size_bytes is None:
         raise UsageError(f"--max-size: expected a .lnlp file or a bundle to weigh, found {target.name}")
     src_len, tgt_len = gate.lengths(target.model)
-    count = count_config(target.model, src_len=src_len, tgt_len=tgt_len, beam=beam)
+    count = count_config(target.model, src_len=src_len, tgt_len=tgt_len, beam=settings.beam)
     verdicts = check_limits(count, limits, size_bytes=size_bytes)
     return BudgetReport(
         target=target.name,
@@ -237,10 +229,10 @@ def _report_config(
             target=target.words,
             bundle=target.bundle is not None,
         )
-        if advised
+        if settings.advised
         else (),
         size_bytes=size_bytes,
         paper_counts="paper" if target.config is None else parameter_convention(target.config),
         published=[cell for cell in conformance() if cell.model == target.preset] if target.preset else (),
-        graphs=read_graph_columns(target),
+        graphs=read_graph_columns(target, recount=settings.recount),
     )

@@ -93,6 +93,7 @@ def report_model(
         max_size=max_size,
         src_len=src_len,
         tgt_len=tgt_len,
+        recount=False,
     )
     return ModelReport(budget=budget, record=read_record(source))
 

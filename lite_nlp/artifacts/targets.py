@@ -2,10 +2,10 @@
 
 import difflib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, read_config, resolve_source
 from lite_nlp.config.model import ModelConfig
@@ -107,8 +107,13 @@ def _read_finished(target: Countable) -> CountTarget:
     )
 
 
-def read_graph_columns(target: CountTarget) -> "GraphColumns | None":
-    """The work of a bundle's graphs, counted again as far as the installed packages allow; None if nothing is known.
+def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns | None":
+    """The work of a bundle's graphs; None if ``target`` is no bundle or nothing is known.
+
+    Args:
+        target: What is counted.
+        recount: Whether to count graphs and model again, as far as the installed packages allow; otherwise all figures
+            are those that the manifest records.
 
     Raises:
         BundleError: If the bundle is damaged.
@@ -117,6 +122,10 @@ def read_graph_columns(target: CountTarget) -> "GraphColumns | None":
         return None
     from lite_nlp.artifacts.bundles import open_any_bundle
     from lite_nlp.budget.reporting.columns import GraphColumns
+
+    bundle = open_any_bundle(target.bundle)
+    if not recount:
+        return _recorded_columns(bundle.manifest.graphs)
     from lite_nlp.export.counting.bundle import read_graphs
 
     model = None
@@ -127,10 +136,24 @@ def read_graph_columns(target: CountTarget) -> "GraphColumns | None":
 
         with torch.device("meta"):
             model = build_model(target.model).eval()
-    graphs = read_graphs(open_any_bundle(target.bundle), model=model)
+    graphs = read_graphs(bundle, model=model)
     if not graphs.columns:
         return None
     return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)
+
+
+def _recorded_columns(graphs: Mapping[str, Any]) -> "GraphColumns | None":
+    from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.budget.traced.graphs import GraphWork
+    from lite_nlp.budget.traced.reconciliation import MERGED, reconcile
+
+    recorded = {name: GraphWork.from_json(work) for name, work in graphs.items()}
+    merged = recorded.pop(MERGED, None)
+    if not recorded:
+        return None
+    return GraphColumns(
+        work=recorded, origins=dict.fromkeys(recorded, "recorded"), reconciliation=reconcile(recorded, merged=merged)
+    )
 
 
 def displayable(name: str) -> str:

@@ -105,7 +105,7 @@ def test_arguments_that_do_not_go_together_are_named(tokens: Tensor) -> None:
         count_model(Small())
     with pytest.raises(UsageError, match="Small: expected neither lengths, beam nor a file size beside example inputs"):
         count_model(Small(), tokens, src_len=3)
-    with pytest.raises(UsageError, match="found a module"):
+    with pytest.raises(UsageError, match="--set changes a preset or config file, found a module Small"):
         count_model(Small(), tokens, overrides=["model.embed_dim=8"])
     with pytest.raises(UsageError, match="example inputs: expected a module to call with them, found 'multi30k"):
         count_model("multi30k-transformer", tokens)
