@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lite_nlp.api.budget import check_budget, count_model
+    from lite_nlp.api.compress import compress_model
+    from lite_nlp.api.evaluate import evaluate_model
     from lite_nlp.api.report import report_model
+    from lite_nlp.api.train import train_model
     from lite_nlp.artifacts.models import load_model
+    from lite_nlp.artifacts.translators import open_translator
 
 __all__ = [
     "__version__",
     "check_budget",
+    "compress_model",
     "count_model",
+    "evaluate_model",
     "load_model",
+    "open_translator",
     "report_model",
+    "train_model",
 ]
 
 __version__ = "0.1.0"
@@ -25,9 +33,13 @@ __version__ = "0.1.0"
 #: Where each name is defined.
 _HOMES = {
     "check_budget": "lite_nlp.api.budget",
+    "compress_model": "lite_nlp.api.compress",
     "count_model": "lite_nlp.api.budget",
+    "evaluate_model": "lite_nlp.api.evaluate",
     "load_model": "lite_nlp.artifacts.models",
+    "open_translator": "lite_nlp.artifacts.translators",
     "report_model": "lite_nlp.api.report",
+    "train_model": "lite_nlp.api.train",
 }
 
 
