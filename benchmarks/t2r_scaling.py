@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.attention import SelfAttention, merge_heads, split_heads
 from lite_nlp.models.language_model import LanguageModel
 

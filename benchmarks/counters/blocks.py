@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from cases import Case
 from torch import Tensor, nn
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.feature_maps import LearnedFeatures
 from lite_nlp.models.linear import R2D2Linear

@@ -79,16 +79,18 @@ def t2r(
 
     from lite_nlp.artifacts.directory import save_model_directory
     from lite_nlp.artifacts.models import load_model
+    from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
     from lite_nlp.models.conversion import Conversion, convert_config, convert_model
 
     loaded = load_model(model)
     default = 0 if feature_map is FeatureMapName.ELU else feature_size or _FEATURE_SIZE
     # Where there is no such attention, only asking for it by name is a mistake.
     architecture = loaded.config.model
+    has_self = isinstance(architecture, DecoderConfig) and architecture.attention_dim
     conversion = Conversion(
         feature_map=feature_map.value,
-        causal=_size(causal, default if architecture.attention_dim else None),
-        cross=_size(cross, default if architecture.has_encoder else None),
+        causal=_size(causal, default if has_self else None),
+        cross=_size(cross, default if isinstance(architecture, CrossAttentionConfig) else None),
         keep_every=keep_every,
     )
     config = convert_config(loaded.config, conversion, name=loaded.name)

@@ -13,7 +13,7 @@ from lite_nlp.cli.quantities import parse_count, parse_size
 
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.limits import CountParams, Limits
-    from lite_nlp.config.preset import ModelConfig
+    from lite_nlp.config.model import ModelConfig
 
 __all__ = [
     "MAX_MACS",

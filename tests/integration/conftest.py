@@ -12,7 +12,8 @@ import torch
 
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.cli.main import main
-from lite_nlp.config.preset import Config, ModelConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
 

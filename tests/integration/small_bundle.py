@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
-from lite_nlp.config.preset import Config, ModelConfig, dump_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, dump_config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.counting.torch_programs import count_model_work

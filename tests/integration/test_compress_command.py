@@ -11,7 +11,8 @@ import torch.nn.functional as F
 
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
-from lite_nlp.config.preset import Config, ModelConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import collate
 from lite_nlp.data.pairs.directory import open_data

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from lite_nlp.artifacts.directory import load_model_directory, save_model_directory
-from lite_nlp.config.preset import Config, ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, load_config
 from lite_nlp.data.pairs.directory import open_data
 from lite_nlp.models.build import build_model
 from tests.integration.conftest import LiteNlp

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention, Group
 from lite_nlp.budget.closed_form.formulas import count_model
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ConfigError
 
 __all__ = ["LENGTHS", "Growth", "LengthRow", "Varied", "growth", "length_polynomials", "length_table"]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
 from lite_nlp.budget.gate.limits import Limits, Verdict, name_quantity
 from lite_nlp.budget.gate.resizing import Resize, find_resizes
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["Advice", "Compression", "advise", "describe_excess"]
 

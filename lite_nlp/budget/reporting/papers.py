@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 
 from lite_nlp.budget.closed_form.formulas import count_model
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 from lite_nlp.core.errors import ConfigError
 
 __all__ = ["Cell", "ParameterCount", "Quantity", "Verdict", "conformance", "judge", "parse_printed", "read_published"]

@@ -17,7 +17,7 @@ from lite_nlp.budget.gate.advice import Advice
 from lite_nlp.budget.gate.limits import Limits, Verdict
 from lite_nlp.budget.reporting.columns import GraphColumns
 from lite_nlp.budget.reporting.papers import Cell, ParameterCount
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "Section"]
 

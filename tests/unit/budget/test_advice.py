@@ -11,7 +11,8 @@ from lite_nlp.budget.closed_form.formulas import count_model
 from lite_nlp.budget.gate.advice import Advice, Compression, advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_budget
 from lite_nlp.budget.gate.resizing import Resize
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE

@@ -9,7 +9,8 @@ from lite_nlp.budget.closed_form.formulas import count_model
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
 

@@ -10,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from lite_nlp.budget.closed_form.formulas import count_model
 from lite_nlp.budget.traced.counter import count_parameters, count_stepped_model, count_work
 from lite_nlp.budget.traced.work import Entry, WorkCount
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder

@@ -8,7 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.layers import LayerSpec, decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
 

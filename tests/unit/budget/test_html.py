@@ -10,7 +10,8 @@ from lite_nlp.budget.gate.limits import Limits, check_budget
 from lite_nlp.budget.reporting.html import render_page
 from lite_nlp.budget.reporting.papers import conformance
 from lite_nlp.budget.reporting.report import BudgetReport
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}</title></style>'&"
 

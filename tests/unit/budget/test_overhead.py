@@ -6,7 +6,8 @@ import torch
 from lite_nlp.budget.closed_form.formulas import count_model
 from lite_nlp.budget.closed_form.overhead import count_overhead
 from lite_nlp.budget.traced.counter import count_stepped_model
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 from lite_nlp.models.build import build_model
 
 BASE: dict[str, Any] = {

@@ -5,7 +5,7 @@ import typer
 
 from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.cli.gate import Gate, enforce_budget, enforce_size, read_limits
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ConfigError
 
 MODEL = ModelConfig(

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lite_nlp.config.preset import Config, ModelConfig, dump_config, load_config, parse_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
 from lite_nlp.configs import list_presets
 from lite_nlp.core.errors import ConfigError
 

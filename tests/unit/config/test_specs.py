@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from lite_nlp.config.layers import decoder_specs, derived_heads, encoder_specs, layer_owners
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from tests.unit.models.conftest import small_config
 
 KERNELS = {"kernel_sizes": (3, 3, 3), "decoder_kernel_sizes": (2, 2, 2)}

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.models.build import build_model
 from lite_nlp.models.step_model import TorchStepModel

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
 from lite_nlp.export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
 from lite_nlp.export.runtime.engine import Engine

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.budget.traced.reconciliation import reconcile
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import UnknownOperatorError
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import (

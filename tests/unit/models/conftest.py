@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
 

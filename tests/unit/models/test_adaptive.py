@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.adaptive import AdaptiveVocabulary
 
 CUTOFFS = (6, 14)

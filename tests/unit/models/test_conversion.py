@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.config.preset import Config, ModelConfig, Reproduces
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, Reproduces
 from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.models.build import build_model
 from lite_nlp.models.conversion import (

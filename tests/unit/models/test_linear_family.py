@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lite_nlp.config.layers import encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.layers import EncoderLayer
 from lite_nlp.models.linear import BuiltLinear, LowRankLinear

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.kinds import LinearSpec
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.classifier import PairClassifier, pool_max_mean
 from lite_nlp.models.lstm import LSTM

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from lite_nlp.artifacts.directory import model_from_state
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.classifier import PairClassifier
 from lite_nlp.models.sequence_classifier import SequenceClassifier, pool_mean

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.subformer import SafeInput
 from tests.unit.models.conftest import randomized, small_config

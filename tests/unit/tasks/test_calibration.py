@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.pairs.directory import DataDirectory, open_data
 from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.labelled.directory import LabelledBatch, open_labelled
 from lite_nlp.data.labelled.prepare import prepare_labelled

@@ -9,7 +9,8 @@ from accelerate import Accelerator
 from rich.console import Console
 
 from lite_nlp.artifacts.directory import load_model_directory
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.labelled.directory import LabelledSplit
 from lite_nlp.models.build import build_model

@@ -12,7 +12,8 @@ from accelerate import Accelerator
 from rich.console import Console
 from safetensors.torch import load
 
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.text.directory import TokenStream, cut_blocks
 from lite_nlp.models.build import build_model

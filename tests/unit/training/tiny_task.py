@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from rich.console import Console
 
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
