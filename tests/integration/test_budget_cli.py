@@ -153,9 +153,9 @@ def test_a_compressed_model_has_a_size_to_check(lite_nlp: LiteNlp, tmp_path: Pat
     content = lite_nlp.json("budget", str(path))
     assert (content["target"], content["size_bytes"]) == ("small", size)
     assert lite_nlp("budget", str(path), "--check", "--max-size", "4MB")[0] == 0
-    code, _, err = lite_nlp("budget", str(path), "--check", "--max-size", "1KB")
+    code, _, err = lite_nlp("budget", str(path), "--check", "--max-size", "0.5KB")
     assert code == 3
-    assert f"file size in bytes: {size:,} found, at most 1,000 allowed" in err
+    assert f"file size in bytes: {size:,} found, at most 500 allowed" in err
 
 
 @pytest.mark.parametrize("name", ["broken.zip", "broken.lnlp"])
