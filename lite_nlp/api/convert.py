@@ -69,7 +69,8 @@ def convert_to_t2r(
         ConfigError: If a size does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
     """
-    has_size = ATTENTION_KINDS[feature_map].has_feature_size
+    # An unknown map is refused with the config that it makes.
+    has_size = feature_map not in ATTENTION_KINDS or ATTENTION_KINDS[feature_map].has_feature_size
     if not has_size:
         for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
             if value:

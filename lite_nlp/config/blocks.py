@@ -22,7 +22,7 @@ __all__ = [
     "SourceConfig",
 ]
 
-#: What a model's layers are, or which of their options a model is about.
+#: Kind of a model's layers, or the option of them that the model is about.
 Family = Literal["transformer", "lite-transformer", "lightconv", "subformer", "r2d2", "t2r", "lstm"]
 
 
@@ -83,7 +83,7 @@ class LayeredConfig(BaseModelConfig):
     """Keys of a model that consists of stacks of layers."""
 
     family: Literal["transformer", "lite-transformer", "lightconv", "subformer", "r2d2", "t2r"]
-    #: What leads from the tables to the model's width (Subformer, section 3.2 and table 1): nothing, one Linear, two
+    #: Projection from the tables to the model's width (Subformer, section 3.2 and table 1): none, one Linear, two
     #: in a row, or a small Transformer layer (SAFE). Adaptive, in language models: tables that are the narrower the
     #: rarer their types, and an adaptive softmax tied to them (Baevski and Auli, 2019).
     embedding: Literal["table", "linear", "two-layer-linear", "safe", "adaptive"] = "table"

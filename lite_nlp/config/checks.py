@@ -181,9 +181,8 @@ def _check_feature_size(part: str, kind: AttentionKind, size: int) -> None:
     if size < 1:
         raise ValueError(f"{key}: expected at least 1 with {part}_attention = {kind!r}, found {size}")
     if size % facts.feature_multiple:
-        raise ValueError(
-            f"{key}: expected a multiple of {facts.feature_multiple} with {part}_attention = {kind!r}, found {size}"
-        )
+        expected = "an even number" if facts.feature_multiple == 2 else f"a multiple of {facts.feature_multiple}"
+        raise ValueError(f"{key}: expected {expected} with {part}_attention = {kind!r}, found {size}")
 
 
 def _check_kept_softmax(model: DecoderConfig, kinds: set[AttentionKind]) -> None:

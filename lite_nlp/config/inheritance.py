@@ -1,4 +1,4 @@
-"""Configurations that state what differs from another one: the top-level key ``extends``. Imports no torch."""
+"""Inheritance between configuration files by the top-level key ``extends``. Imports no torch."""
 
 import tomllib
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ __all__ = ["EXTENDS", "parse_toml", "read_resolved"]
 #: The key that names the configuration to start from.
 EXTENDS: Final = "extends"
 
-#: What a configuration says of itself: a base's name never is the name of what extends it.
+#: Never inherited.
 _OWN: Final = "name"
-#: Completed from the base where a configuration has the section; otherwise it reproduces no published row.
+#: Inherited by a configuration that has the section too; any other one reproduces no published row.
 _CLAIM: Final = "reproduces"
 
 

@@ -1,6 +1,7 @@
-"""What each layer of a model is made of, and which layers share parameters: from the config alone. Imports no torch.
+"""Layers of a model and the parameters that they share, derived from its configuration alone. Imports no torch.
 
-The model code builds its layers from these specs and the closed-form counts add them up, so both mean the same layer.
+The model code builds its layers from these specs and the closed-form counts add them up, so that both describe the same
+layer.
 """
 
 from dataclasses import dataclass, replace
@@ -25,8 +26,8 @@ class LayerSpec:
         position: Place in its stack, from 0.
         owner: Position of the layer whose blocks (mixer, cross-attention, feed-forward) this one applies: its own, or
             that of an earlier layer whose parameters it shares. The LayerNorms around the blocks are never shared.
-        input_dim: Width of what comes in; the layer begins with a projection where that is not ``embed_dim``.
-        embed_dim: Width inside the layer and of what goes out.
+        input_dim: Width of the input; the layer begins with a projection where that is not ``embed_dim``.
+        embed_dim: Width inside the layer and of its output.
         attention_dim: Width of the self-attention branch; 0 without one.
         conv_dim: Width of the convolution branch; 0 without one.
         ffn_dim: Width between the two Linears of the feed-forward block.
@@ -73,7 +74,7 @@ class LayerSpec:
 
 
 def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
-    """Per position, the position of the layer whose parameters it uses (Subformer, section 3.3)."""
+    """Position of the layer whose parameters each layer uses (Subformer, section 3.3)."""
     if not num_layers:
         return ()
     last = num_layers - 1
@@ -88,7 +89,7 @@ def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
 
 
 def derived_heads(width: int) -> int:
-    """Heads of an attention whose width is not the model's (rule of the Subformer's released code).
+    """Number of heads of an attention whose width is not the model's (Subformer, released code).
 
     64 channels each, 128 beyond 1024 channels; where 64 does not divide the width, and at 640, as many heads up to ten
     as divide it (at 640: eight of 80).
@@ -166,7 +167,7 @@ def _with_decoder_attention(spec: LayerSpec, config: DecoderConfig, *, keeps_sof
 
 
 def linear_spec(config: BaseModelConfig, kind: LinearKind) -> LinearSpec:
-    """A kind of Linear layer with the size that the configuration gives it."""
+    """Kind and size of a Linear layer."""
     facts = LINEAR_KINDS[kind]
     return LinearSpec(
         kind=kind,
@@ -176,7 +177,7 @@ def linear_spec(config: BaseModelConfig, kind: LinearKind) -> LinearSpec:
 
 
 def _is_inside(config: LayeredConfig, position: int, num_layers: int) -> bool:
-    """Whether a layer is one of those inside a sandwich."""
+    """Whether a layer is inside a sandwich, neither its first nor its last."""
     return config.sharing == "sandwich" and 0 < position < num_layers - 1
 
 

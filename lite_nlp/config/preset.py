@@ -39,7 +39,7 @@ class Reproduces(ConfigSection):
 
 
 class TrainingConfig(ConfigSection):
-    """How a model is trained. Lengths are in optimizer steps unless the name says otherwise."""
+    """Training of a model. Durations are in optimizer steps unless the name says otherwise."""
 
     seed: int = Field(default=1, ge=0)
     max_steps: int = Field(default=100_000, ge=1)
@@ -65,7 +65,7 @@ class TrainingConfig(ConfigSection):
     precision: Literal["fp32", "bf16"] = "fp32"
     #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
     validate_every_steps: int = Field(default=0, ge=0)
-    #: What early stopping watches on the validation split; the task must be one that measures it.
+    #: Measure of the validation split that early stopping compares; the task must offer it.
     validate_metric: Literal["loss", "bleu", "accuracy"] = "loss"
     #: Validations without improvement before training stops; 0 never stops early.
     patience: int = Field(default=0, ge=0)
@@ -80,7 +80,7 @@ class TrainingConfig(ConfigSection):
 
 
 class DecodingConfig(ConfigSection):
-    """How output is searched for where the command line does not say; the number of hypotheses is always its."""
+    """Defaults of the search for an output; the number of hypotheses is always chosen by the caller."""
 
     #: Exponent of the length penalty of beam search.
     length_penalty: float = Field(default=0.6, ge=0.0)
@@ -95,7 +95,7 @@ class DecodingConfig(ConfigSection):
 
 
 class Config(ConfigSection):
-    """A whole preset: its name, the published row it reproduces if any, model, training and decoding."""
+    """A whole configuration: its name, the published row that it reproduces if any, model, training and decoding."""
 
     name: str
     reproduces: Reproduces | None = None
@@ -128,7 +128,7 @@ def load_presets() -> tuple[Config, ...]:
 
 
 def parse_config(text: str, *, name: str, overrides: Sequence[str] = ()) -> Config:
-    """Parse and validate TOML text that extends nothing: a configuration inside a model reads no other file.
+    """Parse and validate TOML text without ``extends``: a configuration inside a model reads no other file.
 
     Args:
         text: The TOML.
