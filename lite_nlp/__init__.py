@@ -8,18 +8,30 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite_nlp.api.compress import compress_model
+    from lite_nlp.api.evaluate import evaluate_model
+    from lite_nlp.api.train import train_model
     from lite_nlp.artifacts.models import load_model
+    from lite_nlp.artifacts.translators import open_translator
 
 __all__ = [
     "__version__",
+    "compress_model",
+    "evaluate_model",
     "load_model",
+    "open_translator",
+    "train_model",
 ]
 
 __version__ = "0.1.0"
 
 #: Where each name is defined.
 _HOMES = {
+    "compress_model": "lite_nlp.api.compress",
+    "evaluate_model": "lite_nlp.api.evaluate",
     "load_model": "lite_nlp.artifacts.models",
+    "open_translator": "lite_nlp.artifacts.translators",
+    "train_model": "lite_nlp.api.train",
 }
 
 
