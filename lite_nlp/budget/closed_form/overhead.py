@@ -7,6 +7,7 @@ fixed shapes and few operators; with these differences added, the closed form eq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lite_nlp.config.blocks import DecoderConfig
 from lite_nlp.config.layers import decoder_specs, encoder_specs
 from lite_nlp.config.model import ModelConfig
 
@@ -46,9 +47,9 @@ def count_overhead(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, 
 def _empty_slots(model: ModelConfig, tgt_len: int, beam: int) -> Iterator[Overhead]:
     """Attention over empty slots: every step multiplies T slots, T^2 pairs instead of T (T + 1) / 2, 2 H d each."""
     pairs = beam * tgt_len * (tgt_len - 1) // 2
-    softmax = [spec.attention_dim for spec in decoder_specs(model) if spec.self_attention == "softmax"]
-    widths = {"decoder.attention": model.attention_expansion * sum(softmax)}
-    if model.embedding == "safe":
+    softmax = [spec for spec in decoder_specs(model) if spec.self_attention == "softmax"]
+    widths = {"decoder.attention": sum(spec.attention_expansion * spec.attention_dim for spec in softmax)}
+    if isinstance(model, DecoderConfig) and model.embedding == "safe":
         widths["embeddings.target_input"] = model.table_dim
     for part, width in widths.items():
         yield Overhead(

@@ -16,8 +16,9 @@ from lite_nlp.budget.closed_form.blocks import (
     linear,
 )
 from lite_nlp.budget.closed_form.counts import Cost
-from lite_nlp.config.layers import LayerSpec, LinearSpec, derived_heads
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.blocks import DecoderConfig, LayeredConfig
+from lite_nlp.config.kinds import LinearSpec
+from lite_nlp.config.layers import LayerSpec, derived_heads
 
 __all__ = ["Cross", "input_costs", "output_costs", "stack_costs"]
 
@@ -30,7 +31,7 @@ class Cross:
     pairs: Rows
 
 
-def input_costs(part: str, model: ModelConfig, tokens: Rows, pairs: Rows) -> Iterator[Cost]:
+def input_costs(part: str, model: LayeredConfig, tokens: Rows, pairs: Rows) -> Iterator[Cost]:
     """Cost of the input projection between the embedding table and a stack (Subformer, section 3.2 and table 1)."""
     width, after = model.table_dim, model.embed_dim
     if model.embedding == "safe":
@@ -48,7 +49,7 @@ def input_costs(part: str, model: ModelConfig, tokens: Rows, pairs: Rows) -> Ite
 
 def stack_costs(
     stack: str,
-    model: ModelConfig,
+    model: LayeredConfig,
     specs: Sequence[LayerSpec],
     tokens: Rows,
     pairs: Rows,
@@ -75,7 +76,7 @@ def _projection(part: str, stack: str, width: int, after: int, tokens: Rows) -> 
 
 
 def _blocks(
-    stack: str, model: ModelConfig, spec: LayerSpec, tokens: Rows, pairs: Rows, cross: Cross | None
+    stack: str, model: LayeredConfig, spec: LayerSpec, tokens: Rows, pairs: Rows, cross: Cross | None
 ) -> Iterator[Cost]:
     """Cost of the blocks that layers can share: self-attention, convolution, cross-attention and feed-forward."""
     if spec.attention_dim:
@@ -100,13 +101,11 @@ def _blocks(
             kind=spec.conv_linear,
         )
     if cross is not None:
-        yield from _cross_attention(f"{stack}.cross_attention", stack, model, spec, tokens, cross)
+        yield from _cross_attention(f"{stack}.cross_attention", stack, spec, tokens, cross)
     yield from feed_forward(f"{stack}.ffn", spec.embed_dim, spec.ffn_dim, tokens, kind=spec.ffn_linear)
 
 
-def _cross_attention(
-    part: str, stack: str, model: ModelConfig, spec: LayerSpec, tokens: Rows, cross: Cross
-) -> Iterator[Cost]:
+def _cross_attention(part: str, stack: str, spec: LayerSpec, tokens: Rows, cross: Cross) -> Iterator[Cost]:
     """Cost of cross-attention at the encoder's width, with its projections (Subformer, section 3.4)."""
     adapts = spec.embed_dim != spec.memory_dim
     if adapts:
@@ -114,7 +113,7 @@ def _cross_attention(
     yield from AttentionBlock(
         part=part,
         width=spec.memory_dim,
-        num_heads=model.cross_num_heads,
+        num_heads=spec.cross_num_heads,
         linear=spec.attention_linear,
         expansion=spec.attention_expansion,
         kind=spec.cross_attention,
@@ -125,7 +124,7 @@ def _cross_attention(
         yield from _projection(part, stack, spec.memory_dim, spec.embed_dim, tokens)
 
 
-def output_costs(model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
+def output_costs(model: DecoderConfig, tokens: Rows) -> Iterator[Cost]:
     """Cost of the output: projection to the width of the tables, then to the target vocabulary.
 
     The latter is no part of the paper's Mult-Adds, but a large one of the device's.

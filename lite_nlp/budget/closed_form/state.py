@@ -1,6 +1,8 @@
 """Size of the state that decoding carries from step to step, in closed form. Imports no torch."""
 
-from lite_nlp.config.layers import AttentionKind, decoder_specs
+from lite_nlp.config.blocks import DecoderConfig
+from lite_nlp.config.kinds import AttentionKind
+from lite_nlp.config.layers import decoder_specs
 from lite_nlp.config.model import ModelConfig
 
 __all__ = ["count_state"]
@@ -26,7 +28,7 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
         if numbers:
             sizes[part] = sizes.get(part, 0) + numbers
 
-    if model.embedding == "safe" and model.has_decoder:
+    if isinstance(model, DecoderConfig) and model.embedding == "safe":
         add("embeddings.target_input", _attention("softmax", model.table_dim, 1, 0, tgt_len))
     for spec in decoder_specs(model):
         times = spec.attention_expansion
@@ -36,7 +38,7 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
         add("decoder.convolution", max(spec.kernel_size - 1, 0) * spec.conv_dim)
         kind, size = spec.cross_attention, spec.cross_feature_size
         inner = times * spec.memory_dim
-        add("decoder.cross_attention", _attention(kind, inner, model.cross_num_heads, size, src_len))
+        add("decoder.cross_attention", _attention(kind, inner, spec.cross_num_heads, size, src_len))
     return sizes
 
 
