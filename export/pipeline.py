@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from torch import nn
 
-from lite_nlp import __version__
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.files import atomic_file, check_output
+from lite_nlp.core.version import __version__
 from lite_nlp.decoding.search import SearchOptions, StepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
