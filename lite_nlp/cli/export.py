@@ -168,7 +168,7 @@ def _describe(loaded: LoadedModel, scores: dict[str, dict[str, Any]]) -> "ModelC
     from lite_nlp.export.pipeline import ModelCard
     from lite_nlp.export.runtime.manifest import Vocabulary
 
-    config = loaded.config.model
+    config = loaded.encoder_decoder.config
     return ModelCard(
         name=loaded.name,
         config_toml=dump_config(loaded.config).encode("utf-8"),

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.models.linear import xavier_linear
 
 __all__ = ["AdaptiveVocabulary"]
@@ -26,7 +26,7 @@ class AdaptiveVocabulary(nn.Module):
         config: The configuration of a language model with adaptive embeddings; types are ordered by frequency.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: LanguageModelConfig) -> None:
         super().__init__()
         #: First type of each band, and the number of types.
         self.bounds = (0, *config.adaptive_cutoffs, config.tgt_vocab_size)

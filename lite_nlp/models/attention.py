@@ -9,9 +9,9 @@ from dataclasses import asdict
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
+from lite_nlp.models.linear import build_fused_linear, build_linear
 
 __all__ = ["CrossAttention", "SelfAttention", "causal_mask", "merge_heads", "split_heads"]
 

@@ -1,9 +1,12 @@
 """Models from configs: the one place where an architecture's name becomes a module."""
 
-from collections.abc import Callable
-from typing import Final
-
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import (
+    EncoderDecoderConfig,
+    LanguageModelConfig,
+    ModelConfig,
+    PairClassifierConfig,
+    SequenceClassifierConfig,
+)
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.classifier import PairClassifier
 from lite_nlp.models.language_model import LanguageModel
@@ -15,17 +18,18 @@ __all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", 
 #: A model of any architecture.
 Model = EncoderDecoder | LanguageModel | SequenceClassifier | PairClassifier
 
-_BUILDERS: Final[dict[str, Callable[..., Model]]] = {
-    "encoder-decoder": EncoderDecoder,
-    "language-model": LanguageModel,
-    "sequence-classifier": SequenceClassifier,
-    "pair-classifier": PairClassifier,
-}
-
 
 def build_model(config: ModelConfig) -> Model:
     """Build the model that ``config`` describes, with fresh random weights, in training mode."""
-    return _BUILDERS[config.architecture](config=config)
+    match config:
+        case EncoderDecoderConfig():
+            return EncoderDecoder(config=config)
+        case LanguageModelConfig():
+            return LanguageModel(config=config)
+        case SequenceClassifierConfig():
+            return SequenceClassifier(config=config)
+        case PairClassifierConfig():
+            return PairClassifier(config=config)
 
 
 def as_encoder_decoder(model: Model, *, source: str) -> EncoderDecoder:

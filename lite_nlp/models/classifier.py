@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import lstm_linear
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.layers import linear_spec
+from lite_nlp.config.model import PairClassifierConfig
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.embeddings import token_embedding
 from lite_nlp.models.linear import xavier_linear
@@ -39,13 +39,13 @@ class PairClassifier(nn.Module):
             states H, ``ffn_dim`` of the MLP's hidden layers.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: PairClassifierConfig) -> None:
         super().__init__()
         self.config = config
         self.dropout = config.dropout
         width, hidden_dim, mlp_dim = config.table_dim, config.embed_dim, config.ffn_dim
         self.embedding = token_embedding(config.src_vocab_size, width, embed_dim=width)
-        self.encoder = LSTM(input_dim=width, hidden_dim=hidden_dim, linear=lstm_linear(config))
+        self.encoder = LSTM(input_dim=width, hidden_dim=hidden_dim, linear=linear_spec(config, config.lstm_linear))
         self.first_proj = xavier_linear(4 * hidden_dim, mlp_dim)
         self.second_proj = xavier_linear(mlp_dim, mlp_dim)
         self.output = xavier_linear(mlp_dim, config.num_classes)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
+from lite_nlp.config.kinds import AttentionKind
 from lite_nlp.config.layers import decoder_specs
 from lite_nlp.config.preset import Config, dump_config, parse_config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.build import Model, as_encoder_decoder, build_model
-from lite_nlp.models.feature_maps import FeatureKind
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.models.transformer import EncoderDecoder
 
@@ -32,7 +33,7 @@ class Conversion:
     A map of as many features as a head has channels (``elu``) takes 0 for the sizes.
     """
 
-    feature_map: FeatureKind = "t2r"
+    feature_map: AttentionKind = "t2r"
     causal: int | None
     cross: int | None
     keep_every: int = 0
@@ -50,21 +51,25 @@ def convert_config(config: Config, conversion: Conversion, *, name: str) -> Conf
         ModelError: If attention that is to be swapped is linear already, or nothing is to be swapped.
         ConfigError: If a size or kept layers do not fit the model.
     """
-    sizes = {"self": conversion.causal, "cross": conversion.cross}
+    model = config.model
     overrides = [f"model.keep_softmax_every={conversion.keep_every}"]
-    for part, size in sizes.items():
+    kinds = {
+        "self": model.self_attention if isinstance(model, DecoderConfig) else None,
+        "cross": model.cross_attention if isinstance(model, CrossAttentionConfig) else None,
+    }
+    for part, size in (("self", conversion.causal), ("cross", conversion.cross)):
         if size is None:
             continue
-        if part == "cross" and not config.model.has_encoder:
-            raise ModelError(f"{name}: expected cross-attention to convert, found a {config.model.architecture}")
-        found = getattr(config.model, f"{part}_attention")
+        found = kinds[part]
+        if found is None:
+            raise ModelError(f"{name}: expected {part}-attention to convert, found a {model.architecture}")
         if found != "softmax":
             raise ModelError(f"{name}: expected softmax {part}-attention in the decoder to convert, found {found!r}")
         overrides.append(f'model.{part}_attention="{conversion.feature_map}"')
         overrides.append(f"model.{part}_feature_size={size}")
     if len(overrides) == 1:
         raise ModelError(f"{name}: expected self-attention or cross-attention to convert, found neither")
-    if config.model.family == "transformer":
+    if model.family == "transformer":
         overrides.append('model.family="t2r"')
     # A converted model is no longer the published row.
     described = dump_config(config.model_copy(update={"name": f"{config.name}-t2r", "reproduces": None}))

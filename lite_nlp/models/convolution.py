@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.models.attention import merge_heads, split_heads
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import DENSE, build_linear, xavier_linear
+from lite_nlp.models.linear import build_linear, xavier_linear
 
 __all__ = ["Convolution", "band_matrix"]
 

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.blocks import LayeredConfig
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
@@ -59,7 +60,7 @@ class PlainInput(nn.Module):
         return self(embedded, positions), {}
 
 
-def build_input(config: ModelConfig) -> PlainInput | SafeInput:
+def build_input(config: LayeredConfig) -> PlainInput | SafeInput:
     """What leads from the tables of ``config`` to the first layer of a stack."""
     if config.embedding == "safe":
         return SafeInput(
@@ -78,7 +79,7 @@ def build_input(config: ModelConfig) -> PlainInput | SafeInput:
     return PlainInput(projection=_linears(widths), dropout=config.dropout)
 
 
-def build_output_projection(config: ModelConfig) -> nn.Module | None:
+def build_output_projection(config: LayeredConfig) -> nn.Module | None:
     """What leads from the decoder's width to that of the output table; None where both are one.
 
     With SAFE one Linear with a bias, as in the Subformer's released code: the two of the paper's section 3.4 do not
@@ -105,7 +106,7 @@ class PlainVocabulary(nn.Module):
         config: The model's configuration.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: LanguageModelConfig) -> None:
         super().__init__()
         width, types = config.table_dim, config.tgt_vocab_size
         self.table = token_embedding(types, width, embed_dim=config.embed_dim)

@@ -4,13 +4,15 @@ Shape letters as in ``attention``, and k features per head.
 """
 
 import math
-from typing import Final, Literal
+from typing import Final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["EluFeatures", "FeatureKind", "FeatureMap", "LearnedFeatures", "RandomFeatures", "build_feature_map"]
+from lite_nlp.config.kinds import AttentionKind
+
+__all__ = ["EluFeatures", "FeatureMap", "LearnedFeatures", "RandomFeatures", "build_feature_map"]
 
 #: Least sum of squares that a vector is divided by the root of: an all-zero one, and its gradient, stay finite.
 _LEAST_SQUARES: Final = 1e-6
@@ -86,12 +88,11 @@ class RandomFeatures(nn.Module):
         return torch.cat([angles.sin(), angles.cos()], dim=-1) * self.scale
 
 
-FeatureKind = Literal["t2r", "elu", "random-features"]
 #: What linear attention takes.
 FeatureMap = LearnedFeatures | EluFeatures | RandomFeatures
 
 
-def build_feature_map(kind: FeatureKind, *, num_heads: int, head_dim: int, feature_size: int) -> FeatureMap:
+def build_feature_map(kind: AttentionKind, *, num_heads: int, head_dim: int, feature_size: int) -> FeatureMap:
     """The feature map that a configuration names.
 
     Args:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.config.layers import decoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.models.adaptive import AdaptiveVocabulary
 from lite_nlp.models.attention import causal_mask
 from lite_nlp.models.embeddings import PlainVocabulary, Positions, build_input
@@ -24,7 +24,7 @@ class LanguageModel(nn.Module):
         config: The model's configuration, of architecture ``language-model``.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: LanguageModelConfig) -> None:
         super().__init__()
         self.config = config
         self.scale = config.embed_dim**0.5

@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LayerSpec, LinearSpec
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.blocks import LayeredConfig
+from lite_nlp.config.kinds import LinearSpec
+from lite_nlp.config.layers import LayerSpec
 from lite_nlp.models.attention import CrossAttention, SelfAttention
 from lite_nlp.models.convolution import Convolution
 from lite_nlp.models.dropout import apply_dropout
@@ -32,7 +33,7 @@ class TokenMixer(nn.Module):
         causal: Whether a token sees only itself and what came before.
     """
 
-    def __init__(self, *, config: ModelConfig, spec: LayerSpec, causal: bool) -> None:
+    def __init__(self, *, config: LayeredConfig, spec: LayerSpec, causal: bool) -> None:
         super().__init__()
         self.widths = [spec.attention_dim, spec.conv_dim]
         self.attention = _self_attention(config, spec) if spec.attention_dim else None
@@ -105,7 +106,7 @@ class _ResidualLayer(nn.Module):
 
     ffn: FeedForward
 
-    def __init__(self, config: ModelConfig, spec: LayerSpec) -> None:
+    def __init__(self, config: LayeredConfig, spec: LayerSpec) -> None:
         super().__init__()
         self.pre_norm = config.pre_norm
         self.dropout = config.dropout
@@ -150,7 +151,7 @@ class _SelfLayer(_ResidualLayer):
 
     mixer: TokenMixer
 
-    def __init__(self, *, config: ModelConfig, spec: LayerSpec, causal: bool) -> None:
+    def __init__(self, *, config: LayeredConfig, spec: LayerSpec, causal: bool) -> None:
         super().__init__(config, spec)
         if spec.is_owner:
             self.mixer = TokenMixer(config=config, spec=spec, causal=causal)
@@ -173,7 +174,7 @@ class EncoderLayer(_SelfLayer):
         spec: This layer's widths, heads, taps and kinds.
     """
 
-    def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
+    def __init__(self, *, config: LayeredConfig, spec: LayerSpec) -> None:
         super().__init__(config=config, spec=spec, causal=False)
 
     def forward(self, x: Tensor, src_mask: Tensor, owner: "EncoderLayer") -> Tensor:
@@ -191,7 +192,7 @@ class CausalLayer(_SelfLayer):
         spec: This layer's widths, heads, taps and kinds.
     """
 
-    def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
+    def __init__(self, *, config: LayeredConfig, spec: LayerSpec) -> None:
         super().__init__(config=config, spec=spec, causal=True)
 
     def forward(self, x: Tensor, mask: Tensor | None, owner: "CausalLayer") -> Tensor:
@@ -228,7 +229,7 @@ class DecoderLayer(_ResidualLayer):
     cross_entry: WidthProjection
     cross_exit: WidthProjection
 
-    def __init__(self, *, config: ModelConfig, spec: LayerSpec) -> None:
+    def __init__(self, *, config: LayeredConfig, spec: LayerSpec) -> None:
         super().__init__(config, spec)
         if spec.is_owner:
             self.mixer = TokenMixer(config=config, spec=spec, causal=True)
@@ -286,7 +287,7 @@ class DecoderLayer(_ResidualLayer):
         return self._finish(x, state, src_mask, owner), {**state, **changed}
 
 
-def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention | LinearSelfAttention:
+def _self_attention(config: LayeredConfig, spec: LayerSpec) -> SelfAttention | LinearSelfAttention:
     width, heads = spec.attention_dim, spec.num_heads
     linear, times = spec.attention_linear, spec.attention_expansion
     if spec.self_attention == "softmax":
@@ -298,8 +299,8 @@ def _self_attention(config: ModelConfig, spec: LayerSpec) -> SelfAttention | Lin
     return LinearSelfAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=linear, expansion=times)
 
 
-def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention | LinearCrossAttention:
-    width, heads = spec.memory_dim, config.cross_num_heads
+def _cross_attention(config: LayeredConfig, spec: LayerSpec) -> CrossAttention | LinearCrossAttention:
+    width, heads = spec.memory_dim, spec.cross_num_heads
     linear, times = spec.attention_linear, spec.attention_expansion
     if spec.cross_attention == "softmax":
         dropout = config.attention_dropout
@@ -310,13 +311,13 @@ def _cross_attention(config: ModelConfig, spec: LayerSpec) -> CrossAttention | L
     return LinearCrossAttention(embed_dim=width, num_heads=heads, feature_map=features, linear=linear, expansion=times)
 
 
-def _feed_forward(config: ModelConfig, spec: LayerSpec) -> FeedForward:
+def _feed_forward(config: LayeredConfig, spec: LayerSpec) -> FeedForward:
     return FeedForward(
         embed_dim=spec.embed_dim, ffn_dim=spec.ffn_dim, dropout=config.ffn_dropout, linear=spec.ffn_linear
     )
 
 
-def _convolution(config: ModelConfig, spec: LayerSpec, *, causal: bool) -> Convolution:
+def _convolution(config: LayeredConfig, spec: LayerSpec, *, causal: bool) -> Convolution:
     return Convolution(
         channels=spec.conv_dim,
         kernel_size=spec.kernel_size,

@@ -11,17 +11,16 @@ mode without gradients the built weight is kept, so that a call costs what a den
 import math
 from abc import abstractmethod
 from dataclasses import asdict
-from typing import Final, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from lite_nlp.config.layers import LinearKind, LinearSpec
+from lite_nlp.config.kinds import LinearKind, LinearSpec
 
 __all__ = [
-    "DENSE",
     "BuiltLinear",
     "LowRankLinear",
     "QuaternionLinear",
@@ -30,9 +29,6 @@ __all__ = [
     "build_linear",
     "xavier_linear",
 ]
-
-#: The kind of every Linear unless something else is asked for.
-DENSE: Final = LinearSpec()
 
 
 def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:

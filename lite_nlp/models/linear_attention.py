@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.models.attention import merge_heads, split_heads
 from lite_nlp.models.feature_maps import FeatureMap
-from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
+from lite_nlp.models.linear import build_fused_linear, build_linear
 from lite_nlp.models.merging import merge_projection
 
 __all__ = ["LinearCrossAttention", "LinearSelfAttention", "causal_linear_attention"]

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.models.linear import BuiltLinear, build_linear
 
 __all__ = ["LSTM"]

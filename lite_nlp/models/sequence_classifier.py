@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.config.layers import encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import SequenceClassifierConfig
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.embeddings import Positions, build_input, token_embedding
 from lite_nlp.models.layers import EncoderLayer
@@ -34,7 +34,7 @@ class SequenceClassifier(nn.Module):
         config: The model's configuration.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: SequenceClassifierConfig) -> None:
         super().__init__()
         self.config = config
         self.dropout = config.dropout

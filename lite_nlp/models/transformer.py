@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.config.layers import decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.models.attention import causal_mask
 from lite_nlp.models.embeddings import Positions, build_input, build_output_projection, token_embedding
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
@@ -27,7 +27,7 @@ class EncoderDecoder(nn.Module):
         config: The model's configuration.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: EncoderDecoderConfig) -> None:
         super().__init__()
         self.config = config
         tied, width = config.tie_embeddings, config.table_dim

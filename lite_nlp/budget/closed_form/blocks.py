@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lite_nlp.budget.closed_form.counts import Cost, Operation
-from lite_nlp.config.layers import AttentionKind, LinearSpec
+from lite_nlp.config.kinds import DENSE, AttentionKind, LinearSpec
 
 __all__ = [
     "AttentionBlock",
@@ -17,12 +17,10 @@ __all__ = [
     "linear_macs",
 ]
 
-_DENSE = LinearSpec()
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """How often something is computed, in each convention: tokens that pass a block, or query-key pairs.
+    """Number of computations in each convention: tokens that pass a block, or query-key pairs.
 
     Attributes:
         paper: Times in a teacher-forced forward.
@@ -38,7 +36,7 @@ def applied_again(cost: Cost) -> Cost:
     return replace(cost, params=0, vectors=0)
 
 
-def linear_macs(inputs: int, outputs: int, kind: LinearSpec = _DENSE) -> int:
+def linear_macs(inputs: int, outputs: int, kind: LinearSpec = DENSE) -> int:
     """Mult-Adds per token of a member of the linear family.
 
     R2D2 and quaternion layers save parameters only: for inference their weight is built once and kept, and applied
@@ -53,7 +51,7 @@ def linear(
     outputs: int,
     rows: Rows,
     *,
-    kind: LinearSpec = _DENSE,
+    kind: LinearSpec = DENSE,
     bias: bool = True,
     operation: Operation = "linear",
 ) -> Cost:
@@ -186,7 +184,7 @@ def convolution(
     num_heads: int,
     dynamic: bool,
     glu: bool,
-    kind: LinearSpec = _DENSE,
+    kind: LinearSpec = DENSE,
 ) -> Iterator[Cost]:
     """Lightweight or dynamic convolution (Wu et al. 2019): in-Linear, kernels, taps, out-Linear.
 
@@ -206,7 +204,7 @@ def convolution(
     yield linear(f"{stack}.conv_out", width, width, rows, kind=kind)
 
 
-def feed_forward(part: str, width: int, inner: int, rows: Rows, *, kind: LinearSpec = _DENSE) -> Iterator[Cost]:
+def feed_forward(part: str, width: int, inner: int, rows: Rows, *, kind: LinearSpec = DENSE) -> Iterator[Cost]:
     """Linear to ``inner`` channels, ReLU, Linear back."""
     yield linear(part, width, inner, rows, kind=kind)
     yield linear(part, inner, width, rows, kind=kind)

@@ -1,4 +1,4 @@
-"""What the implementation does beyond the ``executed`` convention, by name and in closed form. Imports no torch.
+"""Work of the exported graphs beyond the ``executed`` convention, by name and in closed form. Imports no torch.
 
 ``executed`` counts what decoding with caches has to do. The graphs that run do a little more, or less, for the sake of
 fixed shapes and few operators; with these differences added, the closed form equals the work of the graphs to the unit.
@@ -7,8 +7,9 @@ fixed shapes and few operators; with these differences added, the closed form eq
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lite_nlp.config.blocks import DecoderConfig
 from lite_nlp.config.layers import decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["Overhead", "count_overhead"]
 
@@ -44,11 +45,11 @@ def count_overhead(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, 
 
 
 def _empty_slots(model: ModelConfig, tgt_len: int, beam: int) -> Iterator[Overhead]:
-    """Step t needs t of the cache's T slots and multiplies all: T^2 pairs instead of T (T + 1) / 2, 2 H d each."""
+    """Attention over empty slots: every step multiplies T slots, T^2 pairs instead of T (T + 1) / 2, 2 H d each."""
     pairs = beam * tgt_len * (tgt_len - 1) // 2
-    softmax = [spec.attention_dim for spec in decoder_specs(model) if spec.self_attention == "softmax"]
-    widths = {"decoder.attention": model.attention_expansion * sum(softmax)}
-    if model.embedding == "safe":
+    softmax = [spec for spec in decoder_specs(model) if spec.self_attention == "softmax"]
+    widths = {"decoder.attention": sum(spec.attention_expansion * spec.attention_dim for spec in softmax)}
+    if isinstance(model, DecoderConfig) and model.embedding == "safe":
         widths["embeddings.target_input"] = model.table_dim
     for part, width in widths.items():
         yield Overhead(
@@ -60,7 +61,7 @@ def _empty_slots(model: ModelConfig, tgt_len: int, beam: int) -> Iterator[Overhe
 
 
 def _band_matrices(model: ModelConfig, src_len: int) -> Iterator[Overhead]:
-    """S^2 products per channel instead of K S."""
+    """Convolution as a band matrix: S^2 products per channel instead of K S."""
     taps = sum(spec.conv_dim * src_len * (src_len - spec.kernel_size) for spec in encoder_specs(model))
     yield Overhead(
         name="band matrix of the convolution",

@@ -1,13 +1,15 @@
 """Size of the state that decoding carries from step to step, in closed form. Imports no torch."""
 
-from lite_nlp.config.layers import AttentionKind, decoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.blocks import DecoderConfig
+from lite_nlp.config.kinds import AttentionKind
+from lite_nlp.config.layers import decoder_specs
+from lite_nlp.config.model import ModelConfig
 
 __all__ = ["count_state"]
 
 
 def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> dict[str, int]:
-    """Numbers that one hypothesis keeps between steps, per part; a number is what a key or value is stored as.
+    """Size of the decoding state of one hypothesis per part, in numbers, as which keys and values are stored.
 
     Softmax attention keeps keys and values of the whole length, linear attention a state and a normalizer of constant
     size (T2R, section 2.2), a convolution its last inputs. The position and the source mask are left out.
@@ -26,7 +28,7 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
         if numbers:
             sizes[part] = sizes.get(part, 0) + numbers
 
-    if model.embedding == "safe" and model.has_decoder:
+    if isinstance(model, DecoderConfig) and model.embedding == "safe":
         add("embeddings.target_input", _attention("softmax", model.table_dim, 1, 0, tgt_len))
     for spec in decoder_specs(model):
         times = spec.attention_expansion
@@ -36,7 +38,7 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
         add("decoder.convolution", max(spec.kernel_size - 1, 0) * spec.conv_dim)
         kind, size = spec.cross_attention, spec.cross_feature_size
         inner = times * spec.memory_dim
-        add("decoder.cross_attention", _attention(kind, inner, model.cross_num_heads, size, src_len))
+        add("decoder.cross_attention", _attention(kind, inner, spec.cross_num_heads, size, src_len))
     return sizes
 
 

@@ -1,4 +1,4 @@
-"""Whether a bundle's graphs do the work of the model that they were exported from. Imports no torch.
+"""Comparison of the work of a bundle's graphs with that of the model they were exported from. Imports no torch.
 
 What may differ, and nothing else: an exporter that finds the same computation twice in a graph may do it once. A
 decoder whose layers share parameters projects the encoded source with the same weights for every layer; ONNX's exporter
@@ -52,7 +52,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """The columns of a bundle held against each other.
+    """The comparison of the columns of a bundle.
 
     Attributes:
         columns: Names of the columns, the one that the others are held against first.
@@ -69,12 +69,12 @@ class Reconciliation:
 
     @property
     def unexplained(self) -> tuple[Difference, ...]:
-        """The differences that should not be."""
+        """The differences without an explanation."""
         return tuple(difference for difference in self.differences if difference.explanation is None)
 
 
 def reconcile(columns: Mapping[str, GraphWork], *, merged: GraphWork | None = None) -> Reconciliation:
-    """Hold the columns against the model's, or against the first one if the model's is not there.
+    """Compare the columns with the model's, or with the first one if there is none of the model.
 
     Args:
         columns: Work by column: ``torch`` (the model), ``onnx``, ``executorch``.

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.models.linear import (
     LowRankLinear,
     QuaternionLinear,

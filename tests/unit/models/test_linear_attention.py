@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.models.feature_maps import LearnedFeatures, RandomFeatures, build_feature_map
-from lite_nlp.models.linear import DENSE
 from lite_nlp.models.linear_attention import CHUNK, LinearCrossAttention, LinearSelfAttention, causal_linear_attention
 
 Array = NDArray[np.float64]
