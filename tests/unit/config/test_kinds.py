@@ -24,9 +24,7 @@ def test_a_kind_of_attention_is_added_by_a_row(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_random_features_come_in_pairs_of_sine_and_cosine() -> None:
-    with pytest.raises(
-        ConfigError, match=r"cross_feature_size: expected an even number .* 'random-features', found 5"
-    ):
+    with pytest.raises(ConfigError, match=r"cross_feature_size: expected an even number .* 'random-features', found 5"):
         small_config(family="transformer", cross_attention="random-features", cross_feature_size=5)
 
 
