@@ -1,4 +1,4 @@
-"""Swap the decoder's softmax attention for linear attention (T2R, Kasai et al. 2021, section 2.2); finetune afterwards.
+"""Conversion of the decoder's softmax attention to linear attention (T2R, Kasai et al. 2021, section 2.2).
 
 Everything but the feature maps keeps its weights. The encoder is left as it is: its attention runs once per sentence.
 """

@@ -4,14 +4,14 @@ Shape letters: B batch, T tokens, D input channels, H hidden channels.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.config.kinds import LinearSpec
-from lite_nlp.models.linear import BuiltLinear, build_linear
+from lite_nlp.models.built_linear import BuiltLinear
+from lite_nlp.models.linear import build_linear
 
 __all__ = ["LSTM"]
 
@@ -35,12 +35,11 @@ class LSTM(nn.Module):
     def __init__(self, *, input_dim: int, hidden_dim: int, linear: LinearSpec) -> None:
         super().__init__()
         self.hidden_dim = hidden_dim
-        options = asdict(linear)
         self.input_gates = nn.ModuleList(
-            build_linear(input_dim, hidden_dim, bias=False, **options) for _ in range(_NUM_GATES)
+            build_linear(input_dim, hidden_dim, linear, bias=False) for _ in range(_NUM_GATES)
         )
         self.hidden_gates = nn.ModuleList(
-            build_linear(hidden_dim, hidden_dim, bias=False, **options) for _ in range(_NUM_GATES)
+            build_linear(hidden_dim, hidden_dim, linear, bias=False) for _ in range(_NUM_GATES)
         )
         self.bias = nn.Parameter(torch.zeros(_NUM_GATES * hidden_dim))
 

@@ -1,0 +1,27 @@
+"""Attention: one module for each kind, or for kinds that differ in one part.
+
+Importing this package imports all of its modules, and each registers its kinds. A new kind is therefore a module here,
+a row of facts in ``lite_nlp.config.kinds`` and a formula in ``lite_nlp.budget.closed_form.attention``.
+"""
+
+import importlib
+import pkgutil
+
+from lite_nlp.models.attention.registry import (
+    AttentionModules,
+    CrossAttentionModule,
+    SelfAttentionModule,
+    attention_modules,
+    register_attention,
+)
+
+__all__ = [
+    "AttentionModules",
+    "CrossAttentionModule",
+    "SelfAttentionModule",
+    "attention_modules",
+    "register_attention",
+]
+
+for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
+    importlib.import_module(_module.name)
