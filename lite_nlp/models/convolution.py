@@ -24,8 +24,8 @@ def band_matrix(kernels: Tensor, *, left: int) -> Tensor:
         left: Taps that reach before the position: K // 2 when centred, K - 1 when causal.
 
     Returns:
-        (..., T, T); entry (t, s) is tap s - t + left of position t, or 0 out of reach. Taps beyond either end fall away
-        without renormalisation, as in the published models.
+        (..., T, T); entry (t, s) is tap s - t + left of position t, or 0 out of reach. Taps beyond either end are
+        dropped without renormalisation, as in the published models.
     """
     length, taps = kernels.shape[-2:]
     # Padding each row by T and re-cutting the flat rows one shorter shifts row t to the right by t.
@@ -45,8 +45,8 @@ class Convolution(nn.Module):
         glu: The first Linear doubles the channels and a gated linear unit halves them again.
         causal: Kernels end at the current token (decoder) instead of being centred on it (encoder).
         dropout: Drop rate of the normalised kernel taps while training.
-        linear: The kind of the first and the last Linear. The one that generates dynamic kernels is dense whatever the
-            kind: it gives H K channels, which need not divide as the kind asks.
+        linear: The kind of the first and the last Linear. The one that generates dynamic kernels is always dense: its
+            H K outputs need not be divisible as the kind requires.
     """
 
     def __init__(

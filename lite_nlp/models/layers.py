@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, LinearSpec
 from lite_nlp.config.layers import LayerSpec
-from lite_nlp.models.attention import CrossAttentionModule
+from lite_nlp.models.attention.registry import CrossAttentionModule
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import build_linear, xavier_linear
 from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection

@@ -5,8 +5,12 @@ from torch import Tensor, nn
 
 from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.config.layers import LayerSpec
-from lite_nlp.models.attention import CrossAttentionModule, SelfAttentionModule, attention_modules
-from lite_nlp.models.attention.registry import AttentionSpec
+from lite_nlp.models.attention.registry import (
+    AttentionSpec,
+    CrossAttentionModule,
+    SelfAttentionModule,
+    attention_modules,
+)
 from lite_nlp.models.convolution import Convolution
 
 __all__ = ["TokenMixer", "build_cross_attention"]

@@ -7,21 +7,5 @@ a row of facts in ``lite_nlp.config.kinds`` and a formula in ``lite_nlp.budget.c
 import importlib
 import pkgutil
 
-from lite_nlp.models.attention.registry import (
-    AttentionModules,
-    CrossAttentionModule,
-    SelfAttentionModule,
-    attention_modules,
-    register_attention,
-)
-
-__all__ = [
-    "AttentionModules",
-    "CrossAttentionModule",
-    "SelfAttentionModule",
-    "attention_modules",
-    "register_attention",
-]
-
 for _module in pkgutil.iter_modules(__path__, prefix=f"{__name__}."):
     importlib.import_module(_module.name)

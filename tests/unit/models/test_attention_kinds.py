@@ -1,4 +1,4 @@
-"""The registry of attention kinds is open: a toy kind that is registered here builds, trains, decodes and is counted."""
+"""The registry of attention kinds is open: a toy kind, registered here, is built, trained, decoded and counted."""
 
 import pytest
 import torch
