@@ -98,6 +98,7 @@ class LanguageModel(nn.Module):
         Returns:
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
+        embedded = self._embed(tokens[:, None])
         positions = self.positions.at(state["position"])[:, None, :]
-        x, new_state = self.layers.step(self.input, self._embed(tokens[:, None]), positions, state)
+        x, new_state = self.layers.step(self.input, embedded, positions, state)
         return self.vocabulary.logits(self.norm(x)[:, 0]), new_state

@@ -1,6 +1,6 @@
 """Layers of encoders and decoders: a token mixer, cross-attention and a feed-forward block in residual connections."""
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -62,8 +62,10 @@ class _Layer(nn.Module):
     Args:
         config: The model's configuration.
         spec: This layer's widths, heads, taps and kinds; without ``memory_dim`` it has no cross-attention.
-        causal: Whether a token sees only itself and earlier tokens.
     """
+
+    #: Whether a token sees only itself and earlier tokens.
+    causal: ClassVar[bool]
 
     mixer: TokenMixer
     ffn: FeedForward
@@ -72,11 +74,14 @@ class _Layer(nn.Module):
     cross_exit: WidthProjection
     cross_norm: nn.LayerNorm
 
-    def __init__(self, *, config: LayeredConfig, spec: LayerSpec, causal: bool) -> None:
+    def __init__(self, *, config: LayeredConfig, spec: LayerSpec) -> None:
         super().__init__()
         self.pre_norm = config.pre_norm
         self.dropout = config.dropout
         self.owner = spec.owner
+        # Linear attention computes nothing of size (T, T), so long texts must not cost a mask of that size either.
+        is_linear = ATTENTION_KINDS[spec.self_attention].is_linear
+        self.needs_causal_mask = self.causal and spec.attention_dim > 0 and not is_linear
         # The order of these lines is that of the parameters and of the random numbers that initialise them.
         self.entry = (
             WidthProjection(input_dim=spec.input_dim, embed_dim=spec.embed_dim, dropout=PROJECTION_DROPOUT)
@@ -85,7 +90,7 @@ class _Layer(nn.Module):
         )
         self.extra_proj = xavier_linear(spec.embed_dim, spec.embed_dim) if spec.extra_linear else None
         if spec.is_owner:
-            self.mixer = TokenMixer(config=config, spec=spec, causal=causal)
+            self.mixer = TokenMixer(config=config, spec=spec, causal=self.causal)
         self.mixer_norm = nn.LayerNorm(spec.embed_dim)
         if spec.memory_dim:
             self._add_cross_attention(config, spec)
@@ -128,15 +133,9 @@ class _Layer(nn.Module):
 
 
 class EncoderLayer(_Layer):
-    """Token mixer and feed-forward block, in both directions.
+    """Token mixer and feed-forward block, in both directions."""
 
-    Args:
-        config: The model's configuration.
-        spec: This layer's widths, heads, taps and kinds.
-    """
-
-    def __init__(self, *, config: LayeredConfig, spec: LayerSpec) -> None:
-        super().__init__(config=config, spec=spec, causal=False)
+    causal = False
 
     def forward(self, x: Tensor, src_mask: Tensor, owner: "EncoderLayer") -> Tensor:
         """Encode ``x`` (B, S, D) whose real tokens are True in ``src_mask`` (B, S), with the blocks of ``owner``."""
@@ -146,17 +145,9 @@ class EncoderLayer(_Layer):
 
 
 class DecoderLayer(_Layer):
-    """Causal token mixer, cross-attention if there is an encoder, and feed-forward block.
+    """Causal token mixer, cross-attention if there is an encoder, and feed-forward block."""
 
-    Args:
-        config: The model's configuration.
-        spec: This layer's widths, heads, taps and kinds.
-    """
-
-    def __init__(self, *, config: LayeredConfig, spec: LayerSpec) -> None:
-        super().__init__(config=config, spec=spec, causal=True)
-        # Linear attention computes nothing of size (T, T), so long texts must not cost a mask of that size either.
-        self.needs_causal_mask = spec.attention_dim > 0 and not ATTENTION_KINDS[spec.self_attention].is_linear
+    causal = True
 
     def forward(
         self, x: Tensor, mask: Tensor | None, owner: "DecoderLayer", source: EncodedSource | None = None

@@ -72,28 +72,25 @@ class TokenMixer(nn.Module):
 
 def build_cross_attention(config: LayeredConfig, spec: LayerSpec) -> CrossAttentionModule:
     """The cross-attention of a decoder layer, at the encoder's width."""
-    return attention_modules(spec.cross_attention).cross_attention(
-        AttentionSpec(
-            embed_dim=spec.memory_dim,
-            num_heads=spec.cross_num_heads,
-            dropout=config.attention_dropout,
-            feature_size=spec.cross_feature_size,
-            linear=spec.attention_linear,
-            expansion=spec.attention_expansion,
-        )
-    )
+    sizes = _attention_spec(config, spec, spec.memory_dim, spec.cross_num_heads, spec.cross_feature_size)
+    return attention_modules(spec.cross_attention).cross_attention(sizes)
 
 
 def _build_self_attention(config: LayeredConfig, spec: LayerSpec) -> SelfAttentionModule:
-    return attention_modules(spec.self_attention).self_attention(
-        AttentionSpec(
-            embed_dim=spec.attention_dim,
-            num_heads=spec.num_heads,
-            dropout=config.attention_dropout,
-            feature_size=spec.self_feature_size,
-            linear=spec.attention_linear,
-            expansion=spec.attention_expansion,
-        )
+    sizes = _attention_spec(config, spec, spec.attention_dim, spec.num_heads, spec.self_feature_size)
+    return attention_modules(spec.self_attention).self_attention(sizes)
+
+
+def _attention_spec(
+    config: LayeredConfig, spec: LayerSpec, embed_dim: int, num_heads: int, feature_size: int
+) -> AttentionSpec:
+    return AttentionSpec(
+        embed_dim=embed_dim,
+        num_heads=num_heads,
+        dropout=config.attention_dropout,
+        feature_size=feature_size,
+        linear=spec.attention_linear,
+        expansion=spec.attention_expansion,
     )
 
 

@@ -106,8 +106,9 @@ class EncoderDecoder(nn.Module):
     def forward(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
         """Logits (B, T, V) of every next token, given the source and the target so far ``tgt_tokens`` (B, T)."""
         source = EncodedSource(memory=self.encode(src_tokens, src_mask), mask=src_mask)
+        embedded = self._embed_target(tgt_tokens)
         positions = self.positions.first(tgt_tokens.shape[1])
-        return self._logits(self.decoder.decode(self.tgt_input, self._embed_target(tgt_tokens), positions, source))
+        return self._logits(self.decoder.decode(self.tgt_input, embedded, positions, source))
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
         """The state before the first target token.
@@ -137,6 +138,7 @@ class EncoderDecoder(nn.Module):
         Returns:
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
+        embedded = self._embed_target(tokens[:, None])
         positions = self.positions.at(state["position"])[:, None, :]
-        x, new_state = self.decoder.step(self.tgt_input, self._embed_target(tokens[:, None]), positions, state)
+        x, new_state = self.decoder.step(self.tgt_input, embedded, positions, state)
         return self._logits(x[:, 0]), new_state
