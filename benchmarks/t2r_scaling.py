@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.models.attention import SelfAttention, merge_heads, split_heads
 from lite_nlp.models.language_model import LanguageModel
 
@@ -50,8 +50,7 @@ WARM_UP_STEPS = 5
 def build(kind: str, *, embed_dim: int, layers: int, max_positions: int) -> LanguageModel:
     """A language model of random weights with attention of ``kind``, in evaluation mode."""
     attention = KINDS[kind]
-    config = ModelConfig(
-        architecture="language-model",
+    config = LanguageModelConfig(
         family="transformer" if attention == "softmax" else "t2r",
         tgt_vocab_size=VOCABULARY,
         embed_dim=embed_dim,

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from cases import Case
 from torch import Tensor, nn
 
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.models.build import build_model
 from lite_nlp.models.feature_maps import LearnedFeatures
 from lite_nlp.models.linear import R2D2Linear
@@ -27,7 +27,7 @@ class Encoder(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         sizes = {"src_vocab_size": 1000, "tgt_vocab_size": 1000, "embed_dim": CHANNELS, "num_decoder_layers": 4}
-        self.model = build_model(ModelConfig.model_validate({**sizes, **options}))
+        self.model = build_model(parse_model({**sizes, **options}))
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         return self.model.encode(tokens, mask)

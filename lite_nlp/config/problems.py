@@ -28,7 +28,7 @@ def _describe(problem: ErrorDetails) -> str:
         case "missing":
             return f"missing key {key}{owner}"
         case "union_tag_invalid":
-            return f"{_below(key, 'architecture')}: expected {context['expected_tags']}, found {_tag(found)!r}"
+            return f"{_below(key, 'architecture')}: expected one of {context['expected_tags']}, found {_tag(found)!r}"
         case "value_error":
             return f"{key or 'config'}: {context['error']!s}"
         case "literal_error":

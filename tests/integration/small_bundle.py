@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.config.preset import Config, dump_config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
@@ -14,7 +14,7 @@ from lite_nlp.models.build import build_model
 
 TOKENIZER = Tokenizer.train(["a few words", "and a few more"], vocab_size=270)
 BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)
-MODEL = ModelConfig(
+MODEL = EncoderDecoderConfig(
     family="lite-transformer",
     src_vocab_size=TOKENIZER.vocab_size,
     tgt_vocab_size=TOKENIZER.vocab_size,

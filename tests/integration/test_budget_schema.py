@@ -10,7 +10,7 @@ import pytest
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention
 from lite_nlp.budget.closed_form.lengths import Varied
-from lite_nlp.configs import preset_path
+from lite_nlp.config.preset import dump_config, load_config
 from tests.integration.conftest import LiteNlp
 from tests.integration.small_bundle import alter_work, record_work, write_small_bundle
 
@@ -103,7 +103,9 @@ def small_file(tmp_path: Path) -> Path:
     from lite_nlp.compress.lnlp.container import write_container
 
     path = tmp_path / "small.lnlp"
-    write_container(path, tensors={}, files={"config.toml": preset_path("t2r-big-ende").read_bytes()}, metadata={})
+    write_container(
+        path, tensors={}, files={"config.toml": dump_config(load_config("t2r-big-ende")).encode("utf-8")}, metadata={}
+    )
     return path
 
 

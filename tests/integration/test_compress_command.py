@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.config.preset import Config
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import collate
@@ -58,7 +58,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         options=PrepareOptions(src_lang="en", tgt_lang="de", vocab_size=300),
     )
     tokenizer = open_data(path / "data").tokenizer
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         family="lite-transformer",
         src_vocab_size=tokenizer.vocab_size,
         tgt_vocab_size=tokenizer.vocab_size,

@@ -14,7 +14,7 @@ from lite_nlp.budget.gate.limits import Limits, check_budget
 from lite_nlp.budget.gate.resizing import Resize
 from lite_nlp.budget.traced.counter import count_parameters, count_work
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import load_config
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import as_language_model, build_model
 from lite_nlp.models.language_model import LanguageModel
@@ -54,7 +54,7 @@ def _config(**changes: Any) -> ModelConfig:
         "num_decoder_layers": 4,
         "tgt_vocab_size": 100,
     }
-    return ModelConfig(**{**values, **changes})
+    return parse_model({**values, **changes})
 
 
 def _meta_model(config: ModelConfig) -> LanguageModel:

@@ -5,10 +5,11 @@ import typer
 
 from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.cli.gate import Gate, enforce_budget, enforce_size, read_limits
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ConfigError
 
-MODEL = ModelConfig(
+MODEL = EncoderDecoderConfig(
     family="transformer",
     src_vocab_size=400,
     tgt_vocab_size=400,
@@ -79,7 +80,7 @@ def test_quiet_processes_stop_as_well(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_lengths_are_30_or_what_the_model_takes() -> None:
     assert Gate(limits=Limits()).lengths(MODEL) == (20, 20)
-    longer = ModelConfig.model_validate(MODEL.model_dump() | {"max_positions": 64})
+    longer = parse_model(MODEL.model_dump() | {"max_positions": 64})
     assert Gate(limits=Limits()).lengths(longer) == (30, 30)
     assert Gate(limits=Limits(), src_len=7).lengths(longer) == (7, 30)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
 from lite_nlp.export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
 from lite_nlp.export.runtime.engine import Engine
@@ -62,7 +62,7 @@ def build_small(name: str) -> EncoderDecoder:
     kernels = {} if name == "transformer" else {"kernel_sizes": (5,), "decoder_kernel_sizes": (9,)}
     torch.manual_seed(3)
     model = build_model(
-        ModelConfig(
+        EncoderDecoderConfig(
             src_vocab_size=VOCAB_SIZE,
             tgt_vocab_size=VOCAB_SIZE,
             embed_dim=16,

@@ -11,7 +11,7 @@ from torch import Tensor
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state, save_model_directory
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import Config
+from lite_nlp.config.preset import Config, parse_model
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.models.build import as_encoder_decoder, as_language_model
 from lite_nlp.models.conversion import Conversion, constant_state_bytes, convert_config, convert_model
@@ -55,7 +55,7 @@ def _config(**changes: Any) -> ModelConfig:
         "tgt_vocab_size": TYPES,
         "dropout": 0.0,
     }
-    return ModelConfig(**{**values, **changes})
+    return parse_model({**values, **changes})
 
 
 def _model(**changes: Any) -> LanguageModel:

@@ -13,7 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.models.feature_maps import LearnedFeatures, RandomFeatures, build_feature_map
-
 from lite_nlp.models.linear_attention import CHUNK, LinearCrossAttention, LinearSelfAttention, causal_linear_attention
 
 Array = NDArray[np.float64]

@@ -5,13 +5,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lite_nlp.models.feature_maps import FeatureKind, build_feature_map
+from lite_nlp.models.feature_maps import build_feature_map
 from lite_nlp.models.linear_attention import LinearCrossAttention, LinearSelfAttention
 
 
-def _on_meta(
-    width: int, heads: int, size: int, kind: FeatureKind = "t2r"
-) -> tuple[LinearSelfAttention, LinearCrossAttention]:
+def _on_meta(width: int, heads: int, size: int, kind: str = "t2r") -> tuple[LinearSelfAttention, LinearCrossAttention]:
     with torch.device("meta"):
         return (
             LinearSelfAttention(
@@ -50,7 +48,7 @@ def test_sizes_of_the_papers_models(width: int, heads: int, size: int, floats: i
 def test_seven_tenths_less_state_than_elu() -> None:
     """Section 3.3, figure 3: "a 70% memory reduction" of causal 4 and cross 32 against 64 features each."""
 
-    def floats(kind: FeatureKind, causal: int, cross: int) -> int:
+    def floats(kind: str, causal: int, cross: int) -> int:
         one, mask = torch.empty(1, 1, 1024, device="meta"), torch.ones(1, 1, dtype=torch.bool, device="meta")
         own, other = _on_meta(1024, 16, causal, kind)[0], _on_meta(1024, 16, cross, kind)[1]
         return _numel(own.init_state(one, 1)) + _numel(other.project_memory(one, mask))

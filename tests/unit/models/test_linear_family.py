@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lite_nlp.config.layers import encoder_specs
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.models.build import build_model
 from lite_nlp.models.layers import EncoderLayer
 from lite_nlp.models.linear import BuiltLinear, LowRankLinear
@@ -53,7 +53,7 @@ def _weights_in_linears(model: nn.Module) -> int:
 )
 def test_weights_of_the_translation_models(changes: dict[str, Any], expected: int) -> None:
     with torch.device("meta"):
-        model = build_model(ModelConfig(**{"family": "r2d2", **NMT, **changes}))
+        model = build_model(parse_model({"family": "r2d2", **NMT, **changes}))
     assert _weights_in_linears(model) == expected
 
 
@@ -69,7 +69,7 @@ def test_weights_of_the_translation_models(changes: dict[str, Any], expected: in
     ],
 )
 def test_parameters_of_the_agreement_encoders(changes: dict[str, Any], expected: int) -> None:
-    config = ModelConfig(**{"family": "r2d2", **SVA, **changes})
+    config = parse_model({"family": "r2d2", **SVA, **changes})
     with torch.device("meta"):
         layers = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
     attention_biases = 2 * (3 * 128 + 128)

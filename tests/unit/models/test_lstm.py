@@ -9,6 +9,7 @@ from torch import nn
 
 from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.classifier import PairClassifier, pool_max_mean
 from lite_nlp.models.lstm import LSTM
@@ -41,7 +42,7 @@ def _config(linear: LinearSpec, **changes: Any) -> ModelConfig:
         "embed_dim": 8, "ffn_dim": 10, "num_classes": 3, "lstm_linear": linear.kind, "linear_n": linear.n,
         "linear_rank": linear.rank, "dropout": 0.0,
     }  # fmt: skip
-    return ModelConfig.model_validate({**options, **changes})
+    return parse_model({**options, **changes})
 
 
 def _classifier(linear: LinearSpec, **changes: Any) -> PairClassifier:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.pairs.directory import DataDirectory, open_data
@@ -34,7 +34,7 @@ def config(data: DataDirectory, *, max_positions: int = 512, **training: object)
     size = data.tokenizer.vocab_size
     widths = {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
     vocabulary = {"src_vocab_size": size, "tgt_vocab_size": size}
-    model = ModelConfig(family="transformer", max_positions=max_positions, **vocabulary, **widths)
+    model = EncoderDecoderConfig(family="transformer", max_positions=max_positions, **vocabulary, **widths)
     return Config(name="tiny", model=model, training=TrainingConfig.model_validate(training))
 
 

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import Config, TrainingConfig
+from lite_nlp.config.preset import Config, TrainingConfig, parse_model
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.labelled.directory import LabelledBatch, open_labelled
 from lite_nlp.data.labelled.prepare import prepare_labelled
@@ -74,7 +73,7 @@ def _loaded(tokenizer: Tokenizer, metrics: dict[str, object], **model: object) -
     sizes = {"embed_dim": 16, "ffn_dim": 16, "num_heads": 2, "max_positions": 24, "family": "transformer"}
     config = Config(
         name="tiny",
-        model=ModelConfig.model_validate({**sizes, **model}),
+        model=parse_model({**sizes, **model}),
         training=TrainingConfig(block_tokens=BLOCK, max_tokens=5),
     )
     torch.manual_seed(1)
