@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class EncoderDecoderConfig(EncoderConfig, DecoderConfig, CrossAttentionConfig):
+class EncoderDecoderConfig(CrossAttentionConfig, DecoderConfig, EncoderConfig):
     """A model that turns one text into another."""
 
     architecture: Literal["encoder-decoder"] = "encoder-decoder"

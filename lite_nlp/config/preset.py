@@ -22,6 +22,7 @@ __all__ = [
     "TrainingConfig",
     "dump_config",
     "load_config",
+    "load_presets",
     "parse_config",
     "parse_model",
 ]
@@ -119,6 +120,11 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     if not path.is_file():
         raise ConfigError(f"{source}: expected a config file or the name of a preset ({', '.join(list_presets())})")
     return _validate(read_resolved(path, name=str(source)), name=str(source), overrides=overrides)
+
+
+def load_presets() -> tuple[Config, ...]:
+    """All presets, sorted by name."""
+    return tuple(load_config(name) for name in list_presets())
 
 
 def parse_config(text: str, *, name: str, overrides: Sequence[str] = ()) -> Config:

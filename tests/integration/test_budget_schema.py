@@ -117,7 +117,7 @@ def test_every_key_of_a_target_is_documented_and_the_other_way_round(
         json.loads(lite_nlp("budget", bundle, "--src-len", "7", "--tgt-len", "9", "--json").out),
         lite_nlp.json("budget", "lite-transformer-iwslt-320"),
         lite_nlp.json("budget", "lite-transformer-wmt-496", "--beam", "4"),
-        lite_nlp.json("budget", small_file, "--max-size", "1KB"),
+        lite_nlp.json("budget", small_file, "--max-size", "0.5KB"),
     ]
     _check(contents, "A target")
 

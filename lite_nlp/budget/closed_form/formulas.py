@@ -37,10 +37,10 @@ from lite_nlp.config.model import (
 )
 from lite_nlp.core.errors import ConfigError
 
-__all__ = ["Cost", "ModelCount", "Operation", "count_model"]
+__all__ = ["Cost", "ModelCount", "Operation", "count_config"]
 
 
-def count_model(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, beam: int = 1) -> ModelCount:
+def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, beam: int = 1) -> ModelCount:
     """Count the parameters and Mult-Adds of ``model``.
 
     Args:

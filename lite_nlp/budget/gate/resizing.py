@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from lite_nlp.budget.closed_form.formulas import count_model
-from lite_nlp.budget.gate.limits import Limits, Verdict, check_budget
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ConfigError
@@ -228,7 +228,7 @@ class _Trial:
         return all(verdict.within for verdict in self._judge(model))
 
     def _judge(self, model: ModelConfig) -> Sequence[Verdict]:
-        return check_budget(count_model(model, **self._lengths), self._limits)
+        return check_limits(count_config(model, **self._lengths), self._limits)
 
     def _resize(self, *bounds: tuple[_Dimension, int]) -> Resize:
         after = self._bounded(*bounds)

@@ -1,5 +1,6 @@
 """Configurations that extend others state their differences alone."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from lite_nlp.config.preset import dump_config, load_config, parse_config
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.core.errors import ConfigError
+
+PAGE = Path(__file__).parents[3] / "docs" / "training.md"
 
 BASE = """
 [reproduces]
@@ -73,6 +76,18 @@ def test_a_users_file_extends_a_preset(tmp_path: Path) -> None:
     dumped = dump_config(config)
     assert "extends" not in dumped
     assert parse_config(dumped, name="dumped") == config
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    path = _write(tmp_path / "small.toml", text)
+    config, preset = load_config(path), load_config("multi30k-transformer")
+    assert config.name == "small"
+    assert config.model == preset.model.model_copy(update={"embed_dim": 96, "ffn_dim": 192})
+    assert config.training == preset.training.model_copy(update={"max_epochs": 20})
+    with pytest.raises(ConfigError) as raised:
+        load_config(path, ["model.num_classes=3"])
+    assert str(raised.value).replace(f"{tmp_path}/", "") in PAGE.read_text(encoding="utf-8").splitlines()
 
 
 def test_the_name_is_never_that_of_the_base(tmp_path: Path) -> None:

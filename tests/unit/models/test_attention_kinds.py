@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.budget.closed_form.attention import ATTENTION_FORMULAS, AttentionFormula
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.overhead import count_overhead
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.traced.counter import count_stepped_model
@@ -131,7 +131,7 @@ def test_closed_form_of_the_kind_is_what_the_counter_finds(options: dict[str, ob
     config = _config(**options)
     with torch.device("meta"):
         model = build_model(config).eval()
-    count = count_model(config, src_len=7, tgt_len=5, beam=2)
+    count = count_config(config, src_len=7, tgt_len=5, beam=2)
     overhead = sum(item.macs for item in count_overhead(config, src_len=7, tgt_len=5, beam=2))
     assert count.macs_executed + overhead == count_stepped_model(model, src_len=7, tgt_len=5, beam=2).total
     assert count.params_total == sum(parameter.numel() for parameter in model.parameters())
@@ -147,7 +147,7 @@ def test_a_kind_is_refused_where_a_part_of_it_is_missing(monkeypatch: pytest.Mon
     with pytest.raises(ModelError, match="attention kind 'mean': expected one of elu, random-features, softmax, t2r"):
         build_model(_config())
     with pytest.raises(CountError, match=r"decoder\.attention: .* found 'mean'"):
-        count_model(_config())
+        count_config(_config())
 
 
 def test_a_kind_has_one_implementation(monkeypatch: pytest.MonkeyPatch) -> None:
