@@ -11,10 +11,11 @@ from cases import Case
 from torch import Tensor, nn
 
 from lite_nlp.config.preset import parse_model
+from lite_nlp.models.attention.feature_maps import FEATURE_MAPS
+from lite_nlp.models.attention.linear_attention import LinearSelfAttention
+from lite_nlp.models.attention.registry import AttentionSpec
 from lite_nlp.models.build import build_model
-from lite_nlp.models.feature_maps import LearnedFeatures
 from lite_nlp.models.linear import R2D2Linear
-from lite_nlp.models.linear_attention import LinearSelfAttention
 
 __all__ = ["BLOCKS"]
 
@@ -38,8 +39,8 @@ class RecurrentAttention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        features = LearnedFeatures(num_heads=4, head_dim=CHANNELS // 4, feature_size=8)
-        self.attention = LinearSelfAttention(embed_dim=CHANNELS, num_heads=4, feature_map=features)
+        spec = AttentionSpec(embed_dim=CHANNELS, num_heads=4, feature_size=8)
+        self.attention = LinearSelfAttention(spec, FEATURE_MAPS["t2r"](spec))
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.attention.init_state(x, x.shape[1])

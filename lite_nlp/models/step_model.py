@@ -27,11 +27,11 @@ class SteppedModule(Protocol):
 
 
 class TorchStepModel:
-    """Runs a module for the search, without gradients, on the device where it lies.
+    """Runs a module for the search, without gradients, on the module's device.
 
     Args:
         model: In evaluation mode.
-        device: Where its weights are.
+        device: Device of its weights.
     """
 
     def __init__(self, model: SteppedModule, device: torch.device | str = "cpu") -> None:

@@ -6,8 +6,8 @@ Imports no torch.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lite_nlp.budget.closed_form.attention import AttentionBlock, cross_attention_block, self_attention_block
 from lite_nlp.budget.closed_form.blocks import (
-    AttentionBlock,
     Rows,
     applied_again,
     convolution,
@@ -17,7 +17,6 @@ from lite_nlp.budget.closed_form.blocks import (
 )
 from lite_nlp.budget.closed_form.counts import Cost
 from lite_nlp.config.blocks import DecoderConfig, LayeredConfig
-from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.config.layers import LayerSpec, derived_heads
 
 __all__ = ["Cross", "input_costs", "output_costs", "stack_costs"]
@@ -35,7 +34,7 @@ def input_costs(part: str, model: LayeredConfig, tokens: Rows, pairs: Rows) -> I
     """Cost of the input projection between the embedding table and a stack (Subformer, section 3.2 and table 1)."""
     width, after = model.table_dim, model.embed_dim
     if model.embedding == "safe":
-        block = AttentionBlock(part=part, width=width, num_heads=derived_heads(width), linear=LinearSpec())
+        block = AttentionBlock(part=part, width=width, num_heads=derived_heads(width))
         yield from block.costs(queries=tokens, keys=tokens, pairs=pairs)
         yield layer_norm(part, width, tokens)
         yield linear(part, width, width, tokens)
@@ -80,15 +79,8 @@ def _blocks(
 ) -> Iterator[Cost]:
     """Cost of the blocks that layers can share: self-attention, convolution, cross-attention and feed-forward."""
     if spec.attention_dim:
-        yield from AttentionBlock(
-            part=f"{stack}.attention",
-            width=spec.attention_dim,
-            num_heads=spec.num_heads,
-            linear=spec.attention_linear,
-            expansion=spec.attention_expansion,
-            kind=spec.self_attention,
-            feature_size=spec.self_feature_size,
-        ).costs(queries=tokens, keys=tokens, pairs=pairs)
+        block = self_attention_block(f"{stack}.attention", spec)
+        yield from block.costs(queries=tokens, keys=tokens, pairs=pairs)
     if spec.conv_dim:
         yield from convolution(
             stack,
@@ -110,16 +102,8 @@ def _cross_attention(part: str, stack: str, spec: LayerSpec, tokens: Rows, cross
     adapts = spec.embed_dim != spec.memory_dim
     if adapts:
         yield from _projection(part, stack, spec.embed_dim, spec.memory_dim, tokens)
-    yield from AttentionBlock(
-        part=part,
-        width=spec.memory_dim,
-        num_heads=spec.cross_num_heads,
-        linear=spec.attention_linear,
-        expansion=spec.attention_expansion,
-        kind=spec.cross_attention,
-        feature_size=spec.cross_feature_size,
-        crosses=True,
-    ).costs(queries=tokens, keys=cross.memory, pairs=cross.pairs)
+    block = cross_attention_block(part, spec)
+    yield from block.costs(queries=tokens, keys=cross.memory, pairs=cross.pairs)
     if adapts:
         yield from _projection(part, stack, spec.memory_dim, spec.embed_dim, tokens)
 

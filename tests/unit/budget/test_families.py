@@ -2,7 +2,8 @@
 
 import pytest
 
-from lite_nlp.budget.closed_form.blocks import AttentionBlock, Rows, linear
+from lite_nlp.budget.closed_form.attention import AttentionBlock
+from lite_nlp.budget.closed_form.blocks import Rows, linear
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state

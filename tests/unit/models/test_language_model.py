@@ -211,8 +211,8 @@ def test_an_untied_output_has_its_own_table() -> None:
 
 
 def test_long_texts_need_no_quadratic_mask() -> None:
-    assert not _model(**LM_VARIANTS["t2r"]).needs_causal_mask
-    assert _model(**LM_VARIANTS["t2r-every-second"]).needs_causal_mask
+    assert not _model(**LM_VARIANTS["t2r"]).layers.needs_causal_mask
+    assert _model(**LM_VARIANTS["t2r-every-second"]).layers.needs_causal_mask
 
 
 def test_texts_beyond_the_positions_are_refused() -> None:

@@ -5,24 +5,16 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lite_nlp.models.feature_maps import build_feature_map
-from lite_nlp.models.linear_attention import LinearCrossAttention, LinearSelfAttention
+from lite_nlp.models.attention.feature_maps import FEATURE_MAPS
+from lite_nlp.models.attention.linear_attention import LinearCrossAttention, LinearSelfAttention
+from lite_nlp.models.attention.registry import AttentionSpec
 
 
 def _on_meta(width: int, heads: int, size: int, kind: str = "t2r") -> tuple[LinearSelfAttention, LinearCrossAttention]:
+    spec = AttentionSpec(embed_dim=width, num_heads=heads, feature_size=size)
+    build_map = FEATURE_MAPS[kind]
     with torch.device("meta"):
-        return (
-            LinearSelfAttention(
-                embed_dim=width,
-                num_heads=heads,
-                feature_map=build_feature_map(kind, num_heads=heads, head_dim=width // heads, feature_size=size),
-            ),
-            LinearCrossAttention(
-                embed_dim=width,
-                num_heads=heads,
-                feature_map=build_feature_map(kind, num_heads=heads, head_dim=width // heads, feature_size=size),
-            ),
-        )
+        return LinearSelfAttention(spec, build_map(spec)), LinearCrossAttention(spec, build_map(spec))
 
 
 def _numel(tensors: dict[str, Tensor]) -> int:

@@ -9,9 +9,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from lite_nlp.config.layers import encoder_specs
 from lite_nlp.config.preset import parse_model
+from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
+from lite_nlp.models.built_linear import BuiltLinear
 from lite_nlp.models.layers import EncoderLayer
-from lite_nlp.models.linear import BuiltLinear, LowRankLinear
+from lite_nlp.models.linear import LowRankLinear
 from tests.unit.models.conftest import VARIANTS, randomized, small_config
 
 NMT: dict[str, Any] = {"embed_dim": 512, "ffn_dim": 2048, "num_heads": 8, "cross_num_heads": 8}
@@ -121,5 +123,5 @@ def test_translating_costs_what_the_dense_model_does() -> None:
 
 
 def test_a_rank_beyond_a_width_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"linear_rank: expected at most the widths of ffn_linear \(16\), found 17"):
+    with pytest.raises(ConfigError, match=r"linear_rank: expected at most the widths of ffn_linear \(16\), found 17"):
         small_config(family="r2d2", ffn_linear="low-rank", linear_rank=17)

@@ -11,8 +11,9 @@ from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ModelError
-from lite_nlp.models.classifier import PairClassifier, pool_max_mean
+from lite_nlp.models.build import build_model
 from lite_nlp.models.lstm import LSTM
+from lite_nlp.models.pair_classifier import PairClassifier, pool_max_mean
 from lite_nlp.models.pretrained import fix_embeddings
 
 KINDS = {
@@ -46,7 +47,7 @@ def _config(linear: LinearSpec, **changes: Any) -> ModelConfig:
 
 
 def _classifier(linear: LinearSpec, **changes: Any) -> PairClassifier:
-    return _random(PairClassifier(config=_config(linear, **changes)))
+    return _random(build_model(_config(linear, **changes)))
 
 
 def _pairs() -> tuple[torch.Tensor, ...]:
@@ -182,7 +183,7 @@ def test_a_bf16_step_stays_finite(linear: LinearSpec) -> None:
 def test_loaded_equals_saved_and_frozen_equals_unfrozen(linear: LinearSpec) -> None:
     model = _classifier(linear)
     expected = model(*_pairs()).detach()
-    loaded = PairClassifier(config=_config(linear))
+    loaded = build_model(_config(linear))
     loaded.load_state_dict(model.state_dict())
     loaded.eval()
     torch.testing.assert_close(loaded(*_pairs()), expected)
@@ -192,7 +193,7 @@ def test_loaded_equals_saved_and_frozen_equals_unfrozen(linear: LinearSpec) -> N
 
 def test_pretrained_vectors_stay_fixed() -> None:
     vectors = torch.randn(19, 12)
-    model = PairClassifier(config=_config(LinearSpec()))
+    model = build_model(_config(LinearSpec()))
     fix_embeddings(model.embedding, vectors)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     before = model.output.weight.detach().clone()

@@ -11,9 +11,8 @@ from lite_nlp.config.model import EncoderDecoderConfig, PairClassifierConfig, Se
 from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
-from lite_nlp.models.classifier import PairClassifier
+from lite_nlp.models.pair_classifier import PairClassifier
 from lite_nlp.models.sequence_classifier import SequenceClassifier, pool_mean
-from lite_nlp.models.transformer import EncoderDecoder
 
 THREE = {"num_encoder_layers": 3}
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -58,8 +57,8 @@ def _texts() -> tuple[torch.Tensor, torch.Tensor]:
 def test_states_are_those_of_the_encoder_decoder(config: SequenceClassifierConfig) -> None:
     model = _random(config)
     values = config.model_dump(exclude={"architecture", "num_classes"}, exclude_defaults=True)
-    whole = EncoderDecoder(
-        config=EncoderDecoderConfig(
+    whole = build_model(
+        EncoderDecoderConfig(
             **values,
             tgt_vocab_size=37,
             num_decoder_layers=config.num_encoder_layers,
