@@ -1,6 +1,7 @@
 """From a model to a bundle: trace, convert for both runtimes, write, prove, put in place."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +28,7 @@ from lite_nlp.export.runtime.engine import RUNTIMES, create_engine
 from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     EXECUTORCH_FILE,
+    METRICS_FILE,
     ONNX_DECODE_STEP_FILE,
     ONNX_ENCODE_FILE,
     ONNX_WEIGHTS_FILE,
@@ -44,6 +46,9 @@ from lite_nlp.export.tracing import TracedModel, trace_model
 
 __all__ = ["ModelCard", "Proof", "export_bundle"]
 
+#: Members that a compact bundle stores as they are: they are short.
+_STORED: Final = (CONFIG_FILE, METRICS_FILE)
+
 #: Packages whose version decides whether a runtime can read the files.
 _PACKAGES: Final = ("torch", "executorch", "onnx", "onnxruntime")
 
@@ -59,6 +64,7 @@ class ModelCard:
         vocabulary: Sizes of its vocabularies.
         languages: None if unknown.
         decoding: None if its configuration has no such section.
+        metrics: What training and compression recorded; kept as ``metrics.json`` if there is any.
         budget: Parameters and Mult-Adds.
         scores: Metrics by test set; empty if unknown.
     """
@@ -69,6 +75,7 @@ class ModelCard:
     vocabulary: Vocabulary
     languages: Languages | None = None
     decoding: DecodingDefaults | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -145,7 +152,7 @@ def export_bundle(
     packed = None
     if packing is not None:
         report("looking for the weights in both runtimes' files")
-        files, packed = pack_members(files, [name for name in files if name != CONFIG_FILE], packing)
+        files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
     manifest = _describe(traced, card, files, packed, {**columns, MERGED: merged})
     decode = None if packing is None else packing.decode
     with atomic_file(path) as partial:
@@ -159,9 +166,11 @@ def export_bundle(
 
 
 def _collect_files(card: ModelCard, onnx_files: OnnxFiles, program: bytes) -> dict[str, bytes]:
+    recorded = {METRICS_FILE: (json.dumps(card.metrics, indent=2) + "\n").encode("utf-8")} if card.metrics else {}
     return {
         TOKENIZER_FILE: card.tokenizer_json,
         CONFIG_FILE: card.config_toml,
+        **recorded,
         ONNX_ENCODE_FILE: onnx_files.encode,
         ONNX_DECODE_STEP_FILE: onnx_files.decode_step,
         ONNX_WEIGHTS_FILE: onnx_files.weights,

@@ -17,7 +17,7 @@ _INPUTS = [
     "compress",
     "export",
     "lite_nlp/assets/tatoeba-en-de.json",
-    "lite_nlp/assets/tatoeba-en-de.lnlp",
+    "lite_nlp/assets/tatoeba-en-de.zip",
     "lite_nlp/budget",
     "lite_nlp/cli/export.py",
     "lite_nlp/data/tokenizer.py",

@@ -18,6 +18,7 @@ __all__ = [
     "CONFIG_FILE",
     "EXECUTORCH_FILE",
     "MANIFEST_FILE",
+    "METRICS_FILE",
     "ONNX_DECODE_STEP_FILE",
     "ONNX_ENCODE_FILE",
     "ONNX_WEIGHTS_FILE",
@@ -40,6 +41,7 @@ SCHEMA_VERSION: Final = 1
 MANIFEST_FILE: Final = "manifest.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "config.toml"
+METRICS_FILE: Final = "metrics.json"
 ONNX_ENCODE_FILE: Final = "encode.onnx"
 ONNX_DECODE_STEP_FILE: Final = "decode_step.onnx"
 ONNX_WEIGHTS_FILE: Final = "weights.bin"

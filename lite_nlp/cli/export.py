@@ -113,8 +113,8 @@ def export(
         ) from error
     from lite_nlp.artifacts.bundles import packing_of
     from lite_nlp.decoding.search import SearchOptions
+    from lite_nlp.decoding.torch_model import TorchStepModel
     from lite_nlp.export.runtime.manifest import Bounds
-    from lite_nlp.models.step_model import TorchStepModel
 
     source = resolve_source(model)
     loaded = load_model(model)
@@ -177,6 +177,7 @@ def _describe(loaded: LoadedModel, scores: dict[str, dict[str, Any]]) -> "ModelC
         vocabulary=Vocabulary(src_size=config.src_vocab_size, tgt_size=config.tgt_vocab_size),
         languages=_languages(loaded.metrics),
         decoding=_decoding(loaded.config),
+        metrics=loaded.metrics,
         budget=_budget(loaded),
         scores=scores,
     )

@@ -212,11 +212,6 @@ def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "S
 
 
 def _open_torch(source: str | None, resolved: Source, threads: int) -> _Engine:
-    if resolved.kind == "bundle":
-        raise RuntimeUnavailableError(
-            f"{resolved.path}: --runtime torch needs a model directory, a .lnlp file or a shipped model, found an "
-            "exported bundle; expected --runtime onnx or executorch"
-        )
     try:
         import torch
     except ModuleNotFoundError as error:
@@ -224,7 +219,7 @@ def _open_torch(source: str | None, resolved: Source, threads: int) -> _Engine:
             f"{resolved.name}: running it needs torch, which is not installed; expected the extra lite-nlp[train], "
             "or an exported bundle, which runs without torch"
         ) from error
-    from lite_nlp.models.step_model import TorchStepModel
+    from lite_nlp.decoding.torch_model import TorchStepModel
 
     torch.set_num_threads(threads)
     loaded = load_model(source)

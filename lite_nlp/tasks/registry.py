@@ -156,8 +156,8 @@ def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[Encoder
 
     def measure(model: "EncoderDecoder") -> float:
         from lite_nlp.decoding.search import SearchOptions
+        from lite_nlp.decoding.torch_model import TorchStepModel
         from lite_nlp.decoding.translate import Translator
-        from lite_nlp.models.step_model import TorchStepModel
         from lite_nlp.tasks.translation.bleu import score_translations
 
         sources, references = data.split("valid").texts()

@@ -15,6 +15,7 @@ from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.config.preset import parse_config
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import pipeline
 from lite_nlp.export.executorch_program import ExecuTorchProgram
 from lite_nlp.export.onnx_graphs import OnnxFiles
@@ -23,7 +24,6 @@ from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.manifest import DecodingDefaults
 from lite_nlp.export.runtime.recipes import TensorPart
 from lite_nlp.models.build import build_model
-from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.integration.conftest import LiteNlp, write_model
 
@@ -286,7 +286,7 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     )
     monkeypatch.setattr(pipeline, "export_executorch", lambda traced: program)
 
-    monkeypatch.setattr("lite_nlp.models.step_model.TorchStepModel", _Reversed)
+    monkeypatch.setattr("lite_nlp.decoding.torch_model.TorchStepModel", _Reversed)
     done = lite_nlp(*words, tmp_path / "wrong.zip")
     assert done.code == 1
     assert "onnx: expected the model's own token ids for all 50 sentences" in done.err

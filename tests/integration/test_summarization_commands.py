@@ -11,8 +11,8 @@ from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
 from lite_nlp.data.pairs.readers import TextFiles
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.decoding.translate import Translator
-from lite_nlp.models.step_model import TorchStepModel
 from tests.integration.conftest import LiteNlp, write_model
 
 SENTENCES = [

@@ -23,8 +23,8 @@ from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 from lite_nlp.data.pairs.directory import open_data
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.decoding.translate import Translator
-from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
 from lite_nlp.tasks.translation.bleu import score_translations

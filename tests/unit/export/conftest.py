@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from lite_nlp.config.preset import ModelConfig
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
 from lite_nlp.export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
 from lite_nlp.export.runtime.engine import Engine
@@ -31,7 +32,6 @@ from lite_nlp.export.runtime.manifest import (
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.build import build_model
-from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 
 VOCAB_SIZE = 40
