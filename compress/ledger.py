@@ -11,31 +11,10 @@ from torch import nn
 
 from lite_nlp.compress.lnlp.container import read_container, write_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
+from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.stages import model_tensors
 
-__all__ = ["Ledger", "Metric", "StageRow", "Task"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """What the quality of a model is measured by.
-
-    Attributes:
-        name: Its key among the scores.
-        label: What people call it.
-        unit: Of a loss, as it stands after the number.
-        lower_is_better: Whether smaller scores are better.
-    """
-
-    name: str
-    label: str
-    unit: str
-    lower_is_better: bool = False
-
-    def lost(self, before: Mapping[str, float], after: Mapping[str, float]) -> float:
-        """How much worse the scores ``after`` are than those ``before``; negative if they are better."""
-        worse = before[self.name] - after[self.name]
-        return -worse if self.lower_is_better else worse
+__all__ = ["Ledger", "StageRow", "Task"]
 
 
 @dataclass(frozen=True, kw_only=True)

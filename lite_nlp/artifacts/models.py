@@ -79,13 +79,13 @@ def list_shipped() -> list[ShippedModel]:
     ]
 
 
-def resolve_source(source: str | None) -> Source:
+def resolve_source(source: str | Path | None) -> Source:
     """Find what ``source`` names; None is the default shipped model.
 
     Raises:
         ModelError: If it names nothing, or something that is no model.
     """
-    wanted = DEFAULT_MODEL if source is None else source
+    wanted = DEFAULT_MODEL if source is None else str(source)
     for shipped in list_shipped():
         if wanted == shipped.name:
             return Source("bundle", shipped.path, shipped.name)
@@ -127,20 +127,29 @@ def _member(files: Mapping[str, bytes], name: str, path: Path) -> bytes:
     return files[name]
 
 
-def load_model(source: str | None) -> LoadedModel:
+def load_model(model: str | Path | Source | LoadedModel | None = None) -> LoadedModel:
     """Load a model directory, container, compact bundle or shipped model for torch.
 
+    Args:
+        model: A path, the name of a shipped model, or what ``resolve_source`` found; None is the default shipped
+            model. A loaded model is handed back as it is.
+
+    Returns:
+        The model in evaluation mode, with its config, tokenizer, name and metrics.
+
     Raises:
-        ModelError: If ``source`` is nothing that can be loaded, or its weights or tokenizer do not fit.
+        ModelError: If ``model`` is nothing that can be loaded, or its weights or tokenizer do not fit.
         ContainerError: If a container is damaged.
     """
+    if isinstance(model, LoadedModel):
+        return model
     import torch
 
     from lite_nlp.artifacts.directory import load_model_directory, model_from_state
     from lite_nlp.config.preset import parse_config
     from lite_nlp.data.tokenizer import Tokenizer
 
-    resolved = resolve_source(source)
+    resolved = model if isinstance(model, Source) else resolve_source(model)
     if resolved.kind == "bundle":
         from lite_nlp.artifacts.bundles import read_bundled_model
 
@@ -170,5 +179,5 @@ def load_model(source: str | None) -> LoadedModel:
             f"{resolved.path}: tokenizer does not fit the model: expected {expected}, "
             f"found {tokenizer.vocab_size} types"
         )
-    model = model_from_state(config, state, source=str(resolved.path))
-    return LoadedModel(model, config, tokenizer, resolved.name, metrics)
+    module = model_from_state(config, state, source=str(resolved.path))
+    return LoadedModel(module, config, tokenizer, resolved.name, metrics)

@@ -19,7 +19,7 @@ from lite_nlp import __version__
 from lite_nlp.artifacts.models import Source, resolve_source
 from lite_nlp.cli.bench_worker import Order, rebuild_error
 from lite_nlp.cli.console import SCHEMA_VERSION, out, print_json, progress_bar, warn
-from lite_nlp.cli.translator_source import BeamOption, ModelArgument, Runtime
+from lite_nlp.cli.options import BeamOption, ModelArgument, Runtime
 from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError
 from lite_nlp.core.files import check_output, sha256_bytes, write_text
 from lite_nlp.export.runtime.device import describe_device, usable_cores

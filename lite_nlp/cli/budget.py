@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lite_nlp.artifacts.models import list_shipped, read_config, resolve_source
-from lite_nlp.cli.console import err, out, print_json
-from lite_nlp.cli.gate import (
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
-    OVER_BUDGET,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     MaxSizeOption,
     SrcLenOption,
     TgtLenOption,
-    read_limits,
+    read_gate,
 )
+from lite_nlp.cli.console import err, out, print_json
 from lite_nlp.configs import list_presets
-from lite_nlp.core.errors import BundleError, ConfigError
+from lite_nlp.core.errors import BundleError, ConfigError, OverBudgetError
 from lite_nlp.core.files import check_output, write_text
 
 if TYPE_CHECKING:
@@ -93,9 +91,9 @@ def budget(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Count parameters and Mult-Adds per part and hold them against the mobile budget."""
-    from lite_nlp.budget.closed_form.formulas import count_model
+    from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.budget.gate.advice import advise, describe_excess
-    from lite_nlp.budget.gate.limits import check_budget
+    from lite_nlp.budget.gate.limits import check_limits
     from lite_nlp.budget.reporting.papers import conformance
     from lite_nlp.budget.reporting.report import BudgetReport
 
@@ -104,16 +102,20 @@ def budget(
             raise typer.BadParameter("--papers: expected no TARGET, --check or --html beside it, found one")
         _show_papers(as_json=as_json)
         return
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
+        tgt_len=tgt_len,
+    )  # fmt: skip
+    limits = gate.limits
     if html is not None:
         check_output(html, force=force)
     counted = _read_target(target, overrides or ())
     if limits.max_size_bytes is not None and counted.size_bytes is None:
         raise typer.BadParameter(f"--max-size: expected a .lnlp file or a bundle to weigh, found {counted.name}")
     model = counted.config.model
-    source, steps = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len).lengths(model)
-    count = count_model(model, src_len=source, tgt_len=steps, beam=beam)
-    verdicts = check_budget(count, limits, size_bytes=counted.size_bytes)
+    source, steps = gate.lengths(model)
+    count = count_config(model, src_len=source, tgt_len=steps, beam=beam)
+    verdicts = check_limits(count, limits, size_bytes=counted.size_bytes)
     advice = advise(
         model,
         limits,
@@ -141,8 +143,7 @@ def budget(
         differences = "; ".join(str(difference) for difference in report.graphs.reconciliation.unexplained)
         raise BundleError(f"{counted.name}: expected graphs that do the model's work, found differences: {differences}")
     if check and not report.within_budget:
-        err.print(describe_excess(counted.name, count, limits, verdicts, advice), markup=False, soft_wrap=True)
-        raise typer.Exit(OVER_BUDGET)
+        raise OverBudgetError(describe_excess(counted.name, count, limits, verdicts, advice))
 
 
 def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:

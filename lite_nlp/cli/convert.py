@@ -2,26 +2,17 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
+from lite_nlp.api.convert import FEATURE_SIZE, ConvertedModel, convert_to_t2r
 from lite_nlp.cli.console import out, print_json
-from lite_nlp.cli.translator_source import ModelArgument
-from lite_nlp.core.files import atomic_directory, check_output
-
-if TYPE_CHECKING:
-    from lite_nlp.artifacts.models import LoadedModel
-    from lite_nlp.config.preset import Config
-    from lite_nlp.models.build import Model
-    from lite_nlp.models.conversion import Conversion
+from lite_nlp.cli.options import ModelArgument
 
 __all__ = ["app"]
 
 app = typer.Typer(help="Convert a trained model to another kind of model.", no_args_is_help=True)
-
-#: Features per head of the paper's language model, and of its cross-attention in translation.
-_FEATURE_SIZE: Final = 32
 
 
 class FeatureMapName(StrEnum):
@@ -44,7 +35,7 @@ def t2r(
     feature_size: Annotated[
         int | None,
         typer.Option(
-            "--feature-size", min=1, help=f"Features per head of self- and cross-attention; else {_FEATURE_SIZE}."
+            "--feature-size", min=1, help=f"Features per head of self- and cross-attention; else {FEATURE_SIZE}."
         ),
     ] = None,
     cross: Annotated[
@@ -69,88 +60,31 @@ def t2r(
 
     The result does its task badly until it is finetuned: lite-nlp train DIR --init-from DIR --data DATA --out RUN.
     """
-    if feature_map is FeatureMapName.ELU:
-        for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
-            if value:
-                raise typer.BadParameter(
-                    f"{option}: elu has a head's channels as features, expected none, found {value}"
-                )
-    check_output(out_directory, force=force)
-
-    from lite_nlp.artifacts.directory import save_model_directory
-    from lite_nlp.artifacts.models import load_model
-    from lite_nlp.models.conversion import Conversion, convert_config, convert_model
-
-    loaded = load_model(model)
-    default = 0 if feature_map is FeatureMapName.ELU else feature_size or _FEATURE_SIZE
-    # Where there is no such attention, only asking for it by name is a mistake.
-    architecture = loaded.config.model
-    conversion = Conversion(
-        feature_map=feature_map.value,
-        causal=_size(causal, default if architecture.attention_dim else None),
-        cross=_size(cross, default if architecture.has_encoder else None),
+    converted = convert_to_t2r(
+        model,
+        out=out_directory,
+        feature_size=feature_size,
+        cross=cross,
+        causal=causal,
         keep_every=keep_every,
+        feature_map=cast(Literal["t2r", "elu", "random-features"], feature_map.value),
+        seed=seed,
+        force=force,
     )
-    config = convert_config(loaded.config, conversion, name=loaded.name)
-    converted = convert_model(loaded.model, config, seed=seed)
-    with atomic_directory(out_directory, force=force) as directory:
-        save_model_directory(
-            directory,
-            config=config,
-            state=converted.state_dict(),
-            tokenizer_json=loaded.tokenizer.to_json(),
-            metrics=_metrics(loaded, conversion, seed),
-        )
-    figures = _figures(loaded, config, converted, conversion)
     if as_json:
-        print_json({"model": loaded.name, "out": str(out_directory), **figures})
+        print_json({"model": converted.name, "out": str(out_directory), **converted.figures})
     else:
-        _print_figures(loaded.name, out_directory, figures)
+        _print_figures(converted)
 
 
-def _size(asked: int | None, default: int | None) -> int | None:
-    """Features of one kind of attention; None leaves it as it is."""
-    if asked is None:
-        return default
-    return asked or None
-
-
-def _metrics(loaded: "LoadedModel", conversion: "Conversion", seed: int) -> dict[str, Any]:
-    """The languages stay; scores of the model before the swap must not pass for those of the result."""
-    kept = {"languages": loaded.metrics["languages"]} if "languages" in loaded.metrics else {}
-    made = {
-        "model": loaded.name,
-        "feature_map": conversion.feature_map,
-        "causal": conversion.causal,
-        "cross": conversion.cross,
-        "keep_every": conversion.keep_every,
-        "seed": seed,
-    }
-    return {**kept, "converted_from": {**made, "metrics": loaded.metrics}}
-
-
-def _figures(loaded: "LoadedModel", config: "Config", converted: "Model", conversion: "Conversion") -> dict[str, Any]:
-    from lite_nlp.models.conversion import constant_state_bytes, softmax_layers
-
-    before, after = (sum(tensor.numel() for tensor in model.parameters()) for model in (loaded.model, converted))
-    return {
-        "feature_map": conversion.feature_map,
-        "converted": {"causal": conversion.causal is not None, "cross": conversion.cross is not None},
-        # None with elu, and where nothing was swapped.
-        "feature_size": {"causal": conversion.causal or None, "cross": conversion.cross or None},
-        "softmax_layers": softmax_layers(config),
-        "params": {"before": before, "after": after, "added": after - before},
-        "state_bytes": constant_state_bytes(converted),
-    }
-
-
-def _print_figures(name: str, directory: Path, figures: dict[str, Any]) -> None:
+def _print_figures(converted: ConvertedModel) -> None:
+    figures: dict[str, Any] = converted.figures
     params = figures["params"]
     swapped = " and ".join(
         f"{kind}-attention" for kind, key in (("self", "causal"), ("cross", "cross")) if figures["converted"][key]
     )
     out.print(
-        f"{directory}: {name} with linear {swapped} ({figures['feature_map']}), {params['added']:,} parameters more"
+        f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,} parameters more"
         f" ({params['added'] / params['before']:.2%}), state {figures['state_bytes']:,} bytes at any length",
         markup=False,
         soft_wrap=True,

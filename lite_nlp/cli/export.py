@@ -8,23 +8,20 @@ import typer
 from rich.table import Table
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, load_model, resolve_source
-from lite_nlp.cli.console import err, out, print_json
-from lite_nlp.cli.gate import (
+from lite_nlp.artifacts.translators import longest_input
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
     AllowOption,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     MaxSizeOption,
     SrcLenOption,
     TgtLenOption,
-    enforce_budget,
-    enforce_size,
-    read_limits,
+    read_gate,
 )
-from lite_nlp.cli.translator_source import longest_input
+from lite_nlp.cli.console import err, out, print_json
 from lite_nlp.core.errors import RuntimeUnavailableError
 from lite_nlp.core.files import check_output
 
@@ -102,8 +99,10 @@ def export(
         raise typer.BadParameter(f"--out: expected a name that ends in .zip, found {output}")
     if precision is Precision.INT8:
         raise RuntimeUnavailableError("--precision int8: expected fp32, the only precision that export writes so far")
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size)
-    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
+        tgt_len=tgt_len, allow=allow_over_budget,
+    )  # fmt: skip
     check_output(output, force=force)
     try:
         from lite_nlp.export.pipeline import Proof, export_bundle
@@ -119,7 +118,7 @@ def export(
     source = resolve_source(model)
     loaded = load_model(model)
     named = model or loaded.name
-    enforce_budget(loaded.config.model, gate, target=named)
+    gate.check_model(loaded.config.model, target=named)
     positions = loaded.config.model.max_positions
     bounds = Bounds(
         source=min(max_src_tokens, positions),
@@ -134,7 +133,7 @@ def export(
 
     def accept(bundle: Path) -> None:
         size_bytes = bundle.stat().st_size
-        enforce_size(loaded.config.model, gate, target=named, size_bytes=size_bytes, bundle=True)
+        gate.check_size(loaded.config.model, target=named, size_bytes=size_bytes, bundle=True)
 
     manifest = export_bundle(
         output,
@@ -211,19 +210,19 @@ def _scores(source: Source, loaded: LoadedModel) -> dict[str, dict[str, Any]]:
 
 
 def _budget(loaded: LoadedModel) -> dict[str, Any]:
-    from lite_nlp.budget.closed_form.formulas import count_model
-    from lite_nlp.budget.gate.limits import Limits, check_budget
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.limits import Limits, check_limits
     from lite_nlp.budget.reporting.report import BudgetReport
 
     # The mobile setting's sentence, as far as the model's positions reach.
     length = min(30, loaded.config.model.max_positions)
-    count = count_model(loaded.config.model, src_len=length, tgt_len=length)
+    count = count_config(loaded.config.model, src_len=length, tgt_len=length)
     report = BudgetReport(
         target=loaded.name,
         model=loaded.config.model,
         count=count,
         limits=Limits(),
-        verdicts=check_budget(count, Limits()),
+        verdicts=check_limits(count, Limits()),
     )
     content = report.to_json()
     return {key: content[key] for key in _BUDGET_KEYS}

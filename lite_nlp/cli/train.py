@@ -1,31 +1,26 @@
 """``lite-nlp train``: a preset or config file, trained on a data directory."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from lite_nlp.cli.console import err, out
-from lite_nlp.cli.gate import (
+from lite_nlp.api.train import TrainedModel, train_model
+from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
     AllowOption,
     CountParamsOption,
-    Gate,
     MaxMacsOption,
     MaxParamsOption,
     SrcLenOption,
     TgtLenOption,
-    enforce_budget,
-    read_limits,
+    read_gate,
 )
-from lite_nlp.core.errors import TrainingError
-from lite_nlp.tasks.registry import TrainingData, fit_vocabulary, open_training_data
-
-if TYPE_CHECKING:
-    from lite_nlp.config.preset import Config
-    from lite_nlp.models.build import Model
+from lite_nlp.cli.console import err, out
+from lite_nlp.core.errors import OverBudgetError
 
 __all__ = ["train"]
 
@@ -59,117 +54,38 @@ def train(
 
     A model over budget is not trained (exit code 3) unless --allow-over-budget is given.
     """
-    if resume and force:
-        raise typer.BadParameter("--resume goes on with a run, --force throws it away: expected one of them")
-    if vectors is not None and init_from is not None:
-        raise typer.BadParameter("--vectors and --init-from both say what the embeddings are: expected one of them")
-    limits = read_limits(max_macs=max_macs, max_params=max_params, count_params=count_params)
-    gate = Gate(limits=limits, src_len=src_len, tgt_len=tgt_len, allow=allow_over_budget)
-    from lite_nlp.config.preset import load_config
-
-    loaded = load_config(config, overrides or ())
-    opened = open_training_data(data, loaded, vectors=vectors)
-    fitted = fit_vocabulary(loaded, opened)
-    # Launchers number the processes; the first speaks for all, and all stop.
-    enforce_budget(fitted.model, gate, target=config, quiet=os.environ.get("RANK", "0") != "0")
-    metrics = _train(
-        fitted, opened, out_directory=out_directory, resume=resume, force=force, init_from=init_from,
-        vectors=vectors, announce_vocabulary=fitted != loaded,
+    gate = read_gate(
+        max_macs=max_macs, max_params=max_params, count_params=count_params, src_len=src_len, tgt_len=tgt_len,
+        allow=allow_over_budget,
     )  # fmt: skip
-    if metrics is not None:
-        _print_metrics(out_directory, metrics)
-
-
-def _train(
-    config: "Config",
-    data: TrainingData,
-    *,
-    out_directory: Path,
-    resume: bool,
-    force: bool,
-    init_from: str | None,
-    vectors: Path | None,
-    announce_vocabulary: bool,
-) -> dict[str, Any] | None:
-    """Train in this process; the metrics in the first process, None in the others."""
-    import torch
-
-    from lite_nlp.models.build import build_model
-    from lite_nlp.training.loop import TrainingJob, train
-    from lite_nlp.training.processes import start_processes
-
-    accelerator = start_processes()
+    # Launchers number the processes; the first speaks for all, and all stop.
+    first = os.environ.get("RANK", "0") == "0"
     try:
-        if announce_vocabulary and accelerator.is_main_process:
-            err.print(f"vocabulary: {data.tokenizer.vocab_size} types, as in {data.path}", markup=False)
-            if data.labels:
-                err.print(f"labels: {', '.join(data.labels)}", markup=False, soft_wrap=True)
-        torch.manual_seed(config.training.seed)
-        model = build_model(config.model)
-        if init_from is not None:
-            model.load_state_dict(_initial_weights(init_from, config, data))
-        if vectors is not None:
-            _fix_vectors(model, vectors, config, data, quiet=not accelerator.is_main_process)
-        job = TrainingJob(
-            config=config,
-            model=model,
-            task=data.task(config),
-            tokenizer_json=data.tokenizer.to_json(),
+        trained = train_model(
+            config,
+            data=data,
             out=out_directory,
-            console=err,
+            overrides=overrides or (),
             resume=resume,
             force=force,
+            init_from=init_from,
+            vectors=vectors,
+            gate=gate if first else replace(gate, warn=lambda _: None),
+            console=err,
         )
-        metrics = train(job, accelerator)
-        return metrics if accelerator.is_main_process else None
-    finally:
-        accelerator.end_training()
+    except OverBudgetError as error:
+        if first:
+            raise
+        raise typer.Exit(3) from error
+    if trained is not None:
+        _print_metrics(trained)
 
 
-def _initial_weights(source: str, config: "Config", data: TrainingData) -> dict[str, Any]:
-    """The weights of ``source``, if it is the same model but for dropout and reads the same tokens as the data."""
-    from lite_nlp.artifacts.models import load_model
-
-    loaded = load_model(source)
-    if loaded.tokenizer.to_json() != data.tokenizer.to_json():
-        raise TrainingError(
-            f"--init-from {source}: expected a model with the tokenizer of {data.path}, found one with another; prepare"
-            " the data with the model's tokenizer"
-        )
-    expected, found = config.model.model_dump(), loaded.config.model.model_dump()
-    differences = [
-        f"model.{key} is {value!r}, the config has {expected[key]!r}"
-        for key, value in found.items()
-        if value != expected[key] and not key.endswith("dropout")
-    ]
-    if differences:
-        raise TrainingError(f"--init-from {source}: expected a model of the config, found: {'; '.join(differences)}")
-    return dict(loaded.model.state_dict())
-
-
-def _fix_vectors(model: "Model", path: Path, config: "Config", data: TrainingData, *, quiet: bool) -> None:
-    """Fix a classifier's embeddings to the word vectors in a file."""
-    import torch
-
-    from lite_nlp.data.vectors import read_vectors
-    from lite_nlp.models.build import as_classifier
-    from lite_nlp.models.pretrained import fix_embeddings
-
-    classifier = as_classifier(model, source="--vectors")
-    vectors = read_vectors(path, data.tokenizer, dim=config.model.table_dim, seed=config.training.seed)
-    fix_embeddings(classifier.embedding, torch.from_numpy(vectors.table))
-    if not quiet:
-        found, types = int(vectors.found.sum()), len(vectors.found)
-        err.print(f"vectors: {found} of {types} types are words of {path}, the others stay random", markup=False)
-
-
-def _print_metrics(path: Path, metrics: dict[str, Any]) -> None:
-    valid = metrics["valid"]
-    measures = "".join(
-        f", {name} {valid[key]:.2f}" for key, name in (("bleu", "BLEU"), ("accuracy", "accuracy")) if key in valid
-    )
+def _print_metrics(trained: TrainedModel) -> None:
+    metrics, valid = trained.metrics, trained.metrics["valid"]
+    measures = "".join(f", {label} {valid[name]:.2f}" for name, label in trained.labels.items() if name in valid)
     out.print(
-        f"{path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"
+        f"{trained.path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"
         f" perplexity {valid['perplexity']:.2f}{measures}, {metrics['tokens_per_second']:,.0f} tokens/s",
         markup=False,
         soft_wrap=True,

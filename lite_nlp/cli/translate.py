@@ -10,7 +10,9 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from lite_nlp.cli.translator_source import (
+from lite_nlp.artifacts.translators import open_translator
+from lite_nlp.cli.console import ProgressBars, warn
+from lite_nlp.cli.options import (
     BatchOption,
     BeamOption,
     LengthPenaltyOption,
@@ -20,9 +22,7 @@ from lite_nlp.cli.translator_source import (
     ModelArgument,
     NgramOption,
     RuntimeOption,
-    SearchChoices,
     ThreadsOption,
-    open_translator,
 )
 from lite_nlp.core.files import atomic_file, check_output
 
@@ -54,17 +54,22 @@ def translate(
 
     if output is not None:
         check_output(output, force=force)
-    choices = SearchChoices(
-        beam=beam,
-        length_penalty=length_penalty,
-        no_repeat_ngram=no_repeat_ngram,
-        min_length=min_length,
-        max_length=max_length,
-        long_input=long_input,
-    )
-    with _open_input(text, input_path) as (stream, name):
-        opened = open_translator(model, runtime=runtime, threads=threads, choices=choices)
-        translations = opened.translator.translate_chunks(read_chunks(stream, name), batch_size=batch)
+    with _open_input(text, input_path) as (stream, name), ProgressBars() as progress:
+        opened = open_translator(
+            model,
+            runtime=runtime,
+            threads=threads,
+            beam=beam,
+            batch=batch,
+            length_penalty=length_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            min_length=min_length,
+            max_length=max_length,
+            long_input=None if long_input is None else long_input.value,
+            warn=warn,
+            progress=progress,
+        )
+        translations = opened.translate_chunks(read_chunks(stream, name))
         if output is None:
             _write(translations, sys.stdout.buffer)
             return

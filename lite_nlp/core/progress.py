@@ -1,8 +1,9 @@
 """Progress of long work, as the library reports it; the caller decides how it is shown."""
 
+from collections.abc import Callable
 from typing import Protocol
 
-__all__ = ["Progress", "SilentProgress"]
+__all__ = ["Progress", "SilentProgress", "advance_to"]
 
 
 class Progress(Protocol):
@@ -28,3 +29,15 @@ class SilentProgress:
 
     def advance(self, steps: int = 1) -> None:
         """Show nothing."""
+
+
+def advance_to(progress: Progress) -> Callable[[int], None]:
+    """A function that is told how many steps of the work under way are done in all, and reports the new ones."""
+    told = 0
+
+    def report(done: int) -> None:
+        nonlocal told
+        progress.advance(done - told)
+        told = done
+
+    return report

@@ -4,9 +4,10 @@ The model is behind a small interface, ``StepModel``: the same search runs over 
 Greedy search is beam search with one place.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from itertools import count
+from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams
 
-__all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search"]
+__all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search", "stream_search"]
 
 #: What an engine carries from step to step; opaque to the search.
 State: TypeAlias = Any
@@ -108,18 +109,31 @@ def search(model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchO
     """
     if not src_rows:
         return []
-    src_tokens, src_mask = _pad_sources(src_rows)
-    run = _Run(options, np.array([options.steps(len(row)) for row in src_rows], np.int64))
-    state = model.start(src_tokens, src_mask, int(run.limits.max()))
-    step = 0
-    while True:
-        logits, state = model.step(run.latest, state)
-        step += 1
-        rows = run.advance(logits, step)
-        if not len(rows):
-            return [Hypothesis(run.best_tokens[i], float(run.best_scores[i])) for i in range(len(src_rows))]
-        if not np.array_equal(rows, np.arange(len(logits))):
-            state = model.reorder(state, rows)
+    run = _Run.begin(src_rows, options)
+    for _ in run.steps(model, src_rows):
+        pass
+    return run.found()
+
+
+def stream_search(model: StepModel, src_row: Sequence[int], options: SearchOptions) -> Iterator[list[int]]:
+    """The same search for one source, step by step; whoever stops iterating ends it.
+
+    Args:
+        model: The engine.
+        src_row: Token ids of the source, without special ids.
+        options: How to search.
+
+    Yields:
+        The tokens of the best live hypothesis after each step, which a later step may replace where there are several;
+        last the tokens that ``search`` returns.
+
+    Raises:
+        ModelError: If the model produces logits that are not finite.
+    """
+    run = _Run.begin([src_row], options)
+    for _ in run.steps(model, [src_row]):
+        yield run.history[0].tolist()
+    yield run.found()[0].tokens
 
 
 def _pad_sources(src_rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -135,16 +149,40 @@ class _Run:
     """The search's own state: S sentences still in the batch, W live hypotheses each, N sentences in all."""
 
     def __init__(self, options: SearchOptions, limits: NDArray[np.int64]) -> None:
-        count = len(limits)
+        sentences = len(limits)
         self.options = options
         self.limits = limits  # (N,) steps allowed
-        self.best_scores = np.full(count, -np.inf)  # (N,) with the length penalty
-        self.best_tokens: list[list[int]] = [[] for _ in range(count)]
-        self.finished = np.zeros(count, np.int64)  # (N,) finished hypotheses
-        self.sentences = np.arange(count)  # (S,) their indices among the N
-        self.live = np.zeros((count, 1))  # (S, W) log-probabilities
-        self.latest = np.full(count, BOS_ID, np.int64)  # (S * W,) tokens to consume next
-        self.history = np.zeros((count, 0), np.int64)  # (S * W, T) tokens produced
+        self.best_scores = np.full(sentences, -np.inf)  # (N,) with the length penalty
+        self.best_tokens: list[list[int]] = [[] for _ in range(sentences)]
+        self.finished = np.zeros(sentences, np.int64)  # (N,) finished hypotheses
+        self.sentences = np.arange(sentences)  # (S,) their indices among the N
+        self.live = np.zeros((sentences, 1))  # (S, W) log-probabilities
+        self.latest = np.full(sentences, BOS_ID, np.int64)  # (S * W,) tokens to consume next
+        self.history = np.zeros((sentences, 0), np.int64)  # (S * W, T) tokens produced
+
+    @classmethod
+    def begin(cls, src_rows: Sequence[Sequence[int]], options: SearchOptions) -> Self:
+        """Before the first step."""
+        return cls(options, np.array([options.steps(len(row)) for row in src_rows], np.int64))
+
+    def steps(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> Iterator[None]:
+        """Take the steps, one at a time, until every sentence is done."""
+        src_tokens, src_mask = _pad_sources(src_rows)
+        state = model.start(src_tokens, src_mask, int(self.limits.max()))
+        for step in count(1):
+            logits, state = model.step(self.latest, state)
+            rows = self.advance(logits, step)
+            if not len(rows):
+                return
+            yield
+            if not np.array_equal(rows, np.arange(len(logits))):
+                state = model.reorder(state, rows)
+
+    def found(self) -> list[Hypothesis]:
+        """The best finished hypothesis of every sentence."""
+        return [
+            Hypothesis(tokens, float(score)) for tokens, score in zip(self.best_tokens, self.best_scores, strict=True)
+        ]
 
     def advance(self, logits: NDArray[np.float32], step: int) -> NDArray[np.int64]:
         """Extend all hypotheses by step number ``step`` (from 1); return which rows of ``logits`` go on, in order."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, Literal, Protocol
 
-from lite_nlp.decoding.search import SearchOptions, StepModel, search
+from lite_nlp.decoding.search import SearchOptions, StepModel, search, stream_search
 
 __all__ = ["LongInput", "TextCodec", "Translator", "split_sentences", "split_text"]
 
@@ -96,6 +96,20 @@ class Translator:
         """Translate lines that are all there, in order."""
         return self.translate_chunks([lines], batch_size=batch_size)
 
+    def stream(self, line: str) -> Iterator[str]:
+        """Translate one line and yield the text as it grows; the last is the whole translation.
+
+        Whoever stops iterating ends the search. With several hypotheses a later text may differ from an earlier one
+        in more than its end.
+        """
+        finished: list[str] = []
+        for tokens in self._encode(line, 1):
+            output = ""
+            for found in stream_search(self._model, tokens, self._options):
+                output = self._tokenizer.decode(found)
+                yield _one_line([*finished, output])
+            finished.append(output)
+
     def _translate_window(self, lines: Sequence[str], first_number: int, batch_size: int) -> list[str]:
         pieces = [
             (index, tokens) for index, line in enumerate(lines) for tokens in self._encode(line, first_number + index)
@@ -110,8 +124,7 @@ class Translator:
         translations: list[list[str]] = [[] for _ in lines]
         for (index, _), output in zip(pieces, outputs, strict=True):
             translations[index].append(output)
-        # One line out per line in: whatever a reader may take for the end of a line becomes a space.
-        return [" ".join(" ".join(parts).splitlines()) for parts in translations]
+        return [_one_line(parts) for parts in translations]
 
     def _encode(self, line: str, number: int) -> list[list[int]]:
         """Token ids of the pieces of a line; none if there is nothing to translate."""
@@ -137,6 +150,11 @@ class Translator:
             f"the model takes {self._max_source_tokens}"
         )
         return [ids for piece in pieces if (ids := self._tokenizer.encode(piece))]
+
+
+def _one_line(parts: Iterable[str]) -> str:
+    """The parts as one line: whatever a reader may take for the end of a line becomes a space."""
+    return " ".join(" ".join(parts).splitlines())
 
 
 def split_text(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.compress.ledger import Metric
+from lite_nlp.compress.metric import Metric
 from lite_nlp.core.progress import Progress
 
 __all__ = ["Guidance", "Predict", "distillation_loss", "divergence_from", "mean_loss", "spaced"]

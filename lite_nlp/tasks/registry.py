@@ -1,176 +1,167 @@
-"""Which kind of data each architecture learns from, and what it learns from it."""
+"""The tasks, one row each: which data and architectures a task is for, and the room that defines it.
+
+A new task is a folder with a room (:class:`lite_nlp.tasks.room.Room`) and a row here, or in a user's program a call of
+:func:`register_task`. Imports no torch: a room is imported when it is first used.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final, cast
 
-from lite_nlp.core.errors import ConfigError, DataError
+from lite_nlp.core.errors import ConfigError, DataError, RuntimeUnavailableError
+from lite_nlp.data.pairs.directory import data_task
+from lite_nlp.tasks.room import Room
 
-if TYPE_CHECKING:
-    from lite_nlp.config.preset import Config
-    from lite_nlp.data.pairs.directory import DataDirectory, DataKind
-    from lite_nlp.data.tokenizer import Tokenizer
-    from lite_nlp.models.transformer import EncoderDecoder
-    from lite_nlp.training.tasks import Task
-
-__all__ = ["TrainingData", "fit_vocabulary", "open_training_data"]
-
-#: Validation sentences decoded at once.
-_BLEU_BATCH: Final = 128
+__all__ = ["TASKS", "Task", "register_task", "task_of_architecture", "task_of_data", "task_of_metric"]
 
 
-@dataclass(frozen=True)
-class TrainingData:
-    """An opened data directory of the kind that an architecture learns from.
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A row of the registry.
 
     Attributes:
-        path: The directory.
-        tokenizer: Its tokenizer.
-        task: Makes the task of training a config's model on the directory.
-        labels: Names of the classes, where it has labelled examples.
+        name: The task's name; ``data.json`` says it of sentence pairs, of other data its kind does.
+        data: What its data directories hold and how they are made, for messages.
+        data_kind: The ``kind`` that ``data.json`` says.
+        architectures: The values of ``model.architecture`` that do it.
+        metric: Name of its scores in the option ``--metric``.
+        options: Options of an evaluation that have a meaning for it, beside the data and the threads.
+        load: Imports the room.
+        takes_vectors: Whether training takes pretrained word vectors.
     """
 
-    path: Path
-    tokenizer: "Tokenizer"
-    task: "Callable[[Config], Task[Any]]"
-    labels: tuple[str, ...] = ()
+    name: str
+    data: str
+    data_kind: str
+    architectures: tuple[str, ...]
+    metric: str
+    options: frozenset[str]
+    load: Callable[[], Room]
+    takes_vectors: bool = False
+
+    @property
+    def room(self) -> Room:
+        """The room.
+
+        Raises:
+            RuntimeUnavailableError: If a package that it needs is not installed.
+        """
+        try:
+            return self.load()
+        except ModuleNotFoundError as error:
+            raise missing_package(self.name, error) from error
+
+    def check_architecture(self, architecture: str, path: Path) -> None:
+        """Refuse to learn from data that the architecture is not for.
+
+        Raises:
+            DataError: If none of the tasks of the architecture has data like this task's.
+        """
+        if architecture in self.architectures:
+            return
+        wanted = task_of_architecture(architecture)
+        raise DataError(f"{path}: model.architecture = {architecture!r} learns from {wanted.data}, found {self.data}")
 
 
-def open_training_data(path: Path, config: "Config", *, vectors: Path | None = None) -> TrainingData:
-    """Open the data directory ``path`` for training the config's model.
-
-    Args:
-        path: The directory.
-        config: Its architecture says which kind of data is wanted.
-        vectors: The file of pretrained word vectors that the embeddings are fixed to, for classifiers only.
-
-    Raises:
-        DataError: If it is no data directory, or of a kind that the model's architecture does not learn from.
-        ConfigError: If there are vectors for a model that cannot keep its embeddings as they are.
-    """
-    from lite_nlp.data.pairs.directory import data_kind
-
-    architecture, kind = config.model.architecture, data_kind(path)
-    wanted = _KINDS[architecture]
-    if kind != wanted:
-        raise DataError(
-            f"{path}: model.architecture = {architecture!r} learns from {_MADE_BY[wanted]}, found {_MADE_BY[kind]}"
-        )
-    if wanted == "labelled":
-        return _open_labelled(path, vectors)
-    if vectors is not None:
-        raise ConfigError(f"--vectors: expected a classifier, found model.architecture = {architecture!r}")
-    return _open_text(path) if wanted == "text" else _open_pairs(path)
-
-
-def fit_vocabulary(config: "Config", data: TrainingData) -> "Config":
-    """The config with the vocabulary and the labels that the data has; where there are two vocabularies, it is joint.
-
-    Raises:
-        ConfigError: If another key of the config does not go with its size.
-    """
-    from lite_nlp.config.preset import dump_config, parse_config
-
-    size = data.tokenizer.vocab_size
-    overrides = [f"model.{key}={size}" for key in config.model.vocab_sizes]
-    if data.labels:
-        overrides.append(f"model.num_classes={len(data.labels)}")
-    return parse_config(
-        dump_config(config), name=f"{config.name} with the vocabulary of {data.path}", overrides=overrides
+def missing_package(work: str, error: ModuleNotFoundError) -> RuntimeUnavailableError:
+    """The error of work whose packages are not all installed."""
+    return RuntimeUnavailableError(
+        f"{work}: needs {error.name}, which is not installed; expected the extra lite-nlp[train]"
     )
 
 
-def _open_pairs(path: Path) -> TrainingData:
-    from lite_nlp.data.pairs.directory import open_data
-
-    data = open_data(path)
-
-    def task(config: "Config") -> "Task[Any]":
-        from lite_nlp.training.tasks import TranslationTask
-
-        return TranslationTask(
-            config=config,
-            train=data.split("train"),
-            valid=data.split("valid"),
-            languages=data.info.languages.model_dump(),
-            evaluate={"bleu": _bleu_measure(config, data)},
-        )
-
-    return TrainingData(path, data.tokenizer, task)
+def _room(name: str) -> Callable[[], Room]:
+    return lambda: cast(Room, import_module(f"lite_nlp.tasks.{name}.room"))
 
 
-def _open_text(path: Path) -> TrainingData:
-    from lite_nlp.data.text.directory import open_running_text
+_SEARCH: Final = frozenset(
+    (
+        *("input", "reference", "output", "runtime", "beam", "batch", "metric", "lowercase"),
+        *("length_penalty", "no_repeat_ngram", "min_length", "max_length", "long_input"),
+    )
+)
 
-    data = open_running_text(path)
+_PAIRS: Final = partial(
+    Task,
+    data="sentence pairs (data prepare --train)",
+    data_kind="pairs",
+    architectures=("encoder-decoder",),
+    options=_SEARCH,
+)
 
-    def task(config: "Config") -> "Task[Any]":
-        from lite_nlp.tasks.language_modelling.training import LanguageModellingTask
-
-        return LanguageModellingTask(config=config, train=data.stream("train"), valid=data.stream("valid"))
-
-    return TrainingData(path, data.tokenizer, task)
-
-
-def _open_labelled(path: Path, vectors: Path | None) -> TrainingData:
-    from lite_nlp.core.files import sha256_file
-    from lite_nlp.data.labelled.directory import open_labelled
-
-    data = open_labelled(path)
-
-    def task(config: "Config") -> "Task[Any]":
-        from lite_nlp.tasks.classification.training import ClassificationTask
-
-        return ClassificationTask(
-            config=config,
-            train=data.split("train"),
-            valid=data.split("valid"),
-            labels=data.info.labels,
-            vectors_sha256=None if vectors is None else sha256_file(vectors),
-        )
-
-    return TrainingData(path, data.tokenizer, task, labels=tuple(data.info.labels))
-
-
-#: What each architecture learns from.
-_KINDS: "Final[dict[str, DataKind]]" = {
-    "encoder-decoder": "pairs",
-    "language-model": "text",
-    "sequence-classifier": "labelled",
-    "pair-classifier": "labelled",
-}
-
-#: What the kinds are, and how a directory of each is made, for messages.
-_MADE_BY: "Final[dict[DataKind, str]]" = {
-    "pairs": "sentence pairs (data prepare --train)",
-    "text": "running text (data prepare --text)",
-    "labelled": "labelled examples (data prepare --labelled)",
+#: By name. Of several tasks of an architecture the first is the default.
+TASKS: Final[dict[str, Task]] = {
+    task.name: task
+    for task in (
+        _PAIRS(name="translation", metric="bleu", load=_room("translation")),
+        _PAIRS(name="summarization", metric="rouge", load=_room("summarization")),
+        Task(
+            name="language-modelling",
+            data="running text (data prepare --text)",
+            data_kind="text",
+            architectures=("language-model",),
+            metric="perplexity",
+            options=frozenset(("window", "context")),
+            load=_room("language_modelling"),
+        ),
+        Task(
+            name="classification",
+            data="labelled examples (data prepare --labelled)",
+            data_kind="labelled",
+            architectures=("sequence-classifier", "pair-classifier"),
+            metric="accuracy",
+            options=frozenset(("output",)),
+            load=_room("classification"),
+            takes_vectors=True,
+        ),
+    )
 }
 
 
-def _bleu_measure(config: "Config", data: "DataDirectory") -> "Callable[[EncoderDecoder], float]":
-    """A function that translates the validation split greedily and scores it."""
-    positions = config.model.max_positions
-    cut = config.training.truncate
+def register_task(task: Task) -> None:
+    """Add a task.
 
-    def measure(model: "EncoderDecoder") -> float:
-        from lite_nlp.decoding.search import SearchOptions
-        from lite_nlp.decoding.torch_model import TorchStepModel
-        from lite_nlp.decoding.translate import Translator
-        from lite_nlp.tasks.translation.bleu import score_translations
+    Raises:
+        ConfigError: If a task of that name, or of that kind of data, is registered already.
+    """
+    for known in TASKS.values():
+        if task.name == known.name or task.data_kind == known.data_kind:
+            raise ConfigError(
+                f"task {task.name}: expected a new name and kind of data, found those of {known.name} "
+                f"({known.data_kind})"
+            )
+    TASKS[task.name] = task
 
-        sources, references = data.split("valid").texts()
-        translator = Translator(
-            tokenizer=data.tokenizer,
-            model=TorchStepModel(model, next(model.parameters()).device),
-            options=SearchOptions(max_steps=positions),
-            max_source_tokens=min(config.training.max_tokens, positions - 1) if cut else positions - 1,
-            long_input="truncate" if cut else "split",
-            # What is unusual about a line would be said again at each validation.
-            warn=lambda message: None,
-        )
-        translations = list(translator.translate_lines(sources, batch_size=_BLEU_BATCH))
-        return score_translations(translations, references, bootstrap=0).bleu
 
-    return measure
+def task_of_data(path: Path) -> Task:
+    """The task that a data directory is for.
+
+    Raises:
+        DataError: If it is no data directory, or of a kind that no task is for.
+    """
+    kind, name = data_task(path)
+    for task in TASKS.values():
+        if task.data_kind == kind and name in (None, task.name):
+            return task
+    known = sorted({task.data_kind for task in TASKS.values()})
+    raise DataError(f"{path}: expected data of kind {', '.join(known)}, found {kind!r}")
+
+
+def task_of_architecture(architecture: str) -> Task:
+    """The default task of an architecture."""
+    return next(task for task in TASKS.values() if architecture in task.architectures)
+
+
+def task_of_metric(metric: str) -> Task:
+    """The task that is scored by a metric of that name.
+
+    Raises:
+        ConfigError: If no task is.
+    """
+    for task in TASKS.values():
+        if task.metric == metric:
+            return task
+    raise ConfigError(f"metric: expected one of {', '.join(task.metric for task in TASKS.values())}, found {metric!r}")

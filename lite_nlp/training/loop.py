@@ -19,13 +19,13 @@ from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
 from lite_nlp.training.interruption import StopSignal
 from lite_nlp.training.journal import Journal
+from lite_nlp.training.objective import Batches, Objective, SplitChoice
 from lite_nlp.training.optimizer import load_optimizer_state, optimizer_state
 from lite_nlp.training.processes import share_weights, sum_over_processes
 from lite_nlp.training.progress import TrainingProgress
 from lite_nlp.training.run_directory import RunDirectory
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 from lite_nlp.training.stepper import Stepper
-from lite_nlp.training.tasks import Batches, SplitChoice, Task
 from lite_nlp.training.validation import validation_loss
 
 __all__ = ["TrainingJob", "train"]
@@ -40,7 +40,7 @@ class TrainingJob(Generic[B]):
     Attributes:
         config: Model and training settings; ``config.model`` fits the tokenizer.
         model: Trained in place.
-        task: The data, the loss, and what validation measures.
+        objective: The data, the loss, and what validation measures.
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
         out: The run's directory.
         console: For progress and warnings; the processes other than the first are silent.
@@ -50,7 +50,7 @@ class TrainingJob(Generic[B]):
 
     config: Config
     model: nn.Module
-    task: Task[B]
+    objective: Objective[B]
     tokenizer_json: bytes
     out: Path
     console: Console
@@ -82,12 +82,12 @@ def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
 class _Trainer(Generic[B]):
     def __init__(self, job: TrainingJob[B], accelerator: Accelerator) -> None:
         self.job = job
-        self.task = job.task
+        self.objective = job.objective
         self.accelerator = accelerator
         self.config = job.config.training
-        if self.config.validate_metric not in ("loss", *self.task.measures):
+        if self.config.validate_metric not in ("loss", *self.objective.measures):
             raise TrainingError(
-                f"training.validate_metric: expected {' or '.join(('loss', *self.task.measures))} with this task and"
+                f"training.validate_metric: expected {' or '.join(('loss', *self.objective.measures))} with this task and"
                 f" data, found {self.config.validate_metric}"
             )
         self.console = job.console if accelerator.is_main_process else Console(quiet=True)
@@ -96,13 +96,17 @@ class _Trainer(Generic[B]):
         self.total_steps = min(self.config.max_steps, self.config.max_epochs * len(self.train_batches.steps(0)))
         self.identity = RunIdentity.of(
             job.config,
-            data={"tokenizer_sha256": sha256_bytes(job.tokenizer_json), **self.task.fingerprint()},
+            data={"tokenizer_sha256": sha256_bytes(job.tokenizer_json), **self.objective.fingerprint()},
             batches_per_step=self.train_batches.batches_per_step,
         )
         self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)
         self.model = job.model.to(accelerator.device).train()
         self.stepper = Stepper(
-            self.model, task=self.task, config=self.config, accelerator=accelerator, total_steps=self.total_steps
+            self.model,
+            objective=self.objective,
+            config=self.config,
+            accelerator=accelerator,
+            total_steps=self.total_steps,
         )
         self.state = RunState()
         self.journal: Journal | None = None
@@ -125,7 +129,7 @@ class _Trainer(Generic[B]):
 
     def _batches(self, split: SplitChoice, *, batches: int) -> Batches[B]:
         """The batches of a split, so many in a step for each process; says what of the split is left out."""
-        return self.task.batches(
+        return self.objective.batches(
             split,
             batches_per_step=self.accelerator.num_processes * batches,
             say=lambda text: self.console.print(text, markup=False),
@@ -188,21 +192,21 @@ class _Trainer(Generic[B]):
             validation = self._validate()
             improved = self.state.add_validation(validation, metric=self.config.validate_metric)
             self._record("valid", **validation.model_dump(exclude={"step"}, exclude_none=True))
-            progress.note(_describe(validation, epoch=self.state.epoch, improved=improved))
+            progress.note(self._describe(validation, improved=improved))
             due = True
         if due or stopping or self.state.step % self.config.checkpoint_every_steps == 0:
             self._save(improved=improved)
 
     def _validate(self) -> Validation:
         """Scores of the weights that the model has now."""
-        loss, nll = validation_loss(self.model, self.task, self.valid_batches, accelerator=self.accelerator)
+        loss, nll = validation_loss(self.model, self.objective, self.valid_batches, accelerator=self.accelerator)
         measures: dict[str, float] = {}
         # What takes longer than the loss is measured only where it is watched.
         if self.config.validate_metric != "loss":
             self.model.eval()
-            found = self.task.measure(self.model) if self.accelerator.is_main_process else {}
+            found = self.objective.measure(self.model) if self.accelerator.is_main_process else {}
             self.model.train()
-            names = self.task.measures
+            names = self.objective.measures
             scores = sum_over_processes(self.accelerator, [found.get(name, 0.0) for name in names])
             measures = dict(zip(names, scores, strict=True))
         return Validation(step=self.state.step, loss=loss, nll=nll, **measures)
@@ -252,7 +256,7 @@ class _Trainer(Generic[B]):
         state = self.state
         metrics: dict[str, Any] = {
             "schema_version": 1,
-            **self.task.facts(),
+            **self.objective.facts(),
             "ended_by": state.end(self.config),
             "steps": state.step,
             "epochs": state.epoch,
@@ -274,10 +278,10 @@ class _Trainer(Generic[B]):
         if self.journal is not None:
             self.journal.record(event, step=self.state.step, figures={"epoch": self.state.epoch, **figures})
 
-
-def _describe(validation: Validation, *, epoch: int, improved: bool) -> str:
-    measures = "".join(f", {name} {score:.2f}" for name, score in validation.measures().items())
-    return (
-        f"step {validation.step}, epoch {epoch}: validation loss {validation.loss:.4f}, perplexity"
-        f" {math.exp(min(validation.nll, 700.0)):.2f}{measures}{' (best so far)' if improved else ''}"
-    )
+    def _describe(self, validation: Validation, *, improved: bool) -> str:
+        labels = self.objective.measures
+        measures = "".join(f", {labels[name]} {score:.2f}" for name, score in validation.measures.items())
+        return (
+            f"step {validation.step}, epoch {self.state.epoch}: validation loss {validation.loss:.4f}, perplexity"
+            f" {math.exp(min(validation.nll, 700.0)):.2f}{measures}{' (best so far)' if improved else ''}"
+        )

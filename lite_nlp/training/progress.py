@@ -43,7 +43,7 @@ class TrainingProgress:
             console=console,
             disable=not console.is_terminal or console.quiet,
         )
-        self._task = self._bar.add_task("training", total=total_steps, completed=step, figures="")
+        self._objective = self._bar.add_task("training", total=total_steps, completed=step, figures="")
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -70,7 +70,7 @@ class TrainingProgress:
             seconds if self._step == self._first + 1 else self._step_seconds + _NEWEST * (seconds - self._step_seconds)
         )
         figures = f"loss {self._loss:.3f}, {self._rate:,.0f} tokens/s"
-        self._bar.update(self._task, completed=self._step, figures=figures)
+        self._bar.update(self._objective, completed=self._step, figures=figures)
         now = time.monotonic()
         if self._bar.disable and (self._step == self._first + 1 or now - self._last_line >= _LINE_INTERVAL):
             self._last_line = now

@@ -19,32 +19,31 @@ class _Record(BaseModel):
 
 
 class Validation(_Record):
-    """Scores on the validation split after a step.
+    """Scores on the validation split after a step; those of the objective's ``measures`` are further fields.
 
     Attributes:
         step: Optimizer steps taken.
-        loss: The task's loss per target, in nats.
+        loss: The objective's loss per target, in nats.
         nll: Negative log-likelihood per target, in nats.
-        bleu: BLEU of greedy decoding, 0 to 100, if it was measured.
-        accuracy: Percent of the examples that are classified right, if it was measured.
     """
+
+    model_config = ConfigDict(extra="allow", strict=True)
+    __pydantic_extra__: dict[str, float] = Field(init=False)
 
     step: int
     loss: float
     nll: float
-    bleu: float | None = None
-    accuracy: float | None = None
 
+    @property
     def measures(self) -> dict[str, float]:
-        """What was measured beside the loss, under the names that people know."""
-        scores = {"BLEU": self.bleu, "accuracy": self.accuracy}
-        return {name: score for name, score in scores.items() if score is not None}
+        """The scores beside the loss, by name; greater is better."""
+        return dict(self.__pydantic_extra__)
 
     def beats(self, other: "Validation", metric: str) -> bool:
         """Whether these scores are better than ``other``, by ``loss`` or by the name of another score."""
-        mine, theirs = getattr(self, metric), getattr(other, metric)
-        if metric != "loss" and mine is not None and theirs is not None:
-            return bool(mine > theirs)
+        mine, theirs = self.measures.get(metric), other.measures.get(metric)
+        if mine is not None and theirs is not None:
+            return mine > theirs
         return self.loss < other.loss
 
 

@@ -12,10 +12,10 @@ from lite_nlp.config.preset import TrainingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.training.batching import Work
 from lite_nlp.training.device import seed_for
+from lite_nlp.training.objective import Objective
 from lite_nlp.training.optimizer import build_optimizer, scale_gradients
 from lite_nlp.training.processes import sum_gradients
 from lite_nlp.training.schedule import learning_rate
-from lite_nlp.training.tasks import Task
 
 __all__ = ["StepFigures", "Stepper"]
 
@@ -49,7 +49,7 @@ class Stepper(Generic[B]):
 
     Args:
         model: The model, on the accelerator's device.
-        task: The loss.
+        objective: The loss.
         config: Optimizer and schedule.
         accelerator: The processes.
         total_steps: Steps of the whole training, for the schedule.
@@ -59,13 +59,13 @@ class Stepper(Generic[B]):
         self,
         model: nn.Module,
         *,
-        task: Task[B],
+        objective: Objective[B],
         config: TrainingConfig,
         accelerator: Accelerator,
         total_steps: int,
     ) -> None:
         self.model = model
-        self._task = task
+        self._objective = objective
         self.optimizer = build_optimizer(model, config)
         self._parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._config = config
@@ -89,7 +89,7 @@ class Stepper(Generic[B]):
         for work, batch in batches:
             # Dropout depends on the step and the batch's place in it: on nothing before it, and not on the process.
             torch.manual_seed(seed_for(self._config.seed, step, work.slot))
-            sums[:4] += self._task.batch_sums(self.model, batch, self._accelerator.device)
+            sums[:4] += self._objective.batch_sums(self.model, batch, self._accelerator.device)
         loss, nll, src_tokens, tgt_tokens, stops = sum_gradients(self._accelerator, self._parameters, sums).tolist()
         norm = scale_gradients(self._parameters, count=tgt_tokens, clip_norm=self._config.clip_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):

@@ -7,8 +7,8 @@ from accelerate import Accelerator
 from torch import nn
 
 from lite_nlp.training.batching import deal, load_ahead
+from lite_nlp.training.objective import Batches, Objective
 from lite_nlp.training.processes import sum_over_processes
-from lite_nlp.training.tasks import Batches, Task
 
 __all__ = ["validation_loss"]
 
@@ -16,7 +16,7 @@ B = TypeVar("B")
 
 
 def validation_loss(
-    model: nn.Module, task: Task[B], batches: Batches[B], *, accelerator: Accelerator
+    model: nn.Module, objective: Objective[B], batches: Batches[B], *, accelerator: Accelerator
 ) -> tuple[float, float]:
     """The task's loss and the negative log-likelihood, both per target and in nats.
 
@@ -31,7 +31,7 @@ def validation_loss(
     model.eval()
     with torch.inference_mode():
         for batch in load_ahead(lambda item: batches.load(item.rows), work):
-            loss, nll, _, targets = task.batch_sums(model, batch, accelerator.device).tolist()
+            loss, nll, _, targets = objective.batch_sums(model, batch, accelerator.device).tolist()
             totals = [total + value for total, value in zip(totals, (loss, nll, targets), strict=True)]
     model.train()
     loss, nll, targets = sum_over_processes(accelerator, totals)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
 from tests.integration.conftest import LiteNlp
@@ -238,7 +238,7 @@ def test_the_tables_of_the_page_hold_the_computed_figures(lite_nlp: LiteNlp) -> 
         # A language model has but one length, of the target.
         tokens = re.search(r"\| (?:(\d+) -> (\d+)|(\d+) tokens) \|", line)
         src_len, tgt_len = (tokens[1] or 30, tokens[2] or tokens[3]) if tokens else (30, 30)
-        count = count_model(load_config(preset[1]).model, src_len=int(src_len), tgt_len=int(tgt_len))
+        count = count_config(load_config(preset[1]).model, src_len=int(src_len), tgt_len=int(tgt_len))
         figures = [int(number.replace(",", "")) for number in re.findall(r"(?<= )\d{1,3}(?:,\d{3})+(?= )", line)]
         total = [] if tokens else [count.params_total]
         assert figures == [count.params_paper, count.macs_paper, *total, count.macs_executed], line

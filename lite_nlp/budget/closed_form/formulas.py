@@ -31,10 +31,10 @@ from lite_nlp.config.layers import decoder_specs, encoder_specs
 from lite_nlp.config.preset import ModelConfig
 from lite_nlp.core.errors import ConfigError
 
-__all__ = ["Cost", "ModelCount", "Operation", "count_model"]
+__all__ = ["Cost", "ModelCount", "Operation", "count_config"]
 
 
-def count_model(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, beam: int = 1) -> ModelCount:
+def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, beam: int = 1) -> ModelCount:
     """Count the parameters and Mult-Adds of ``model``.
 
     Args:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention, Group
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.preset import ModelConfig
 from lite_nlp.core.errors import ConfigError
 
@@ -133,6 +133,6 @@ def growth(model: ModelConfig, *, convention: Convention = "executed", vary: Var
 def _row(model: ModelConfig, length: int, *, convention: Convention, vary: Varied, fixed: int, beam: int) -> LengthRow:
     src_len = fixed if vary == "target" else length
     tgt_len = fixed if vary == "source" else length
-    count = count_model(model, src_len=src_len, tgt_len=tgt_len, beam=beam)
+    count = count_config(model, src_len=src_len, tgt_len=tgt_len, beam=beam)
     groups = {group: cost.macs(convention) for group, cost in count.by_group().items()}
     return LengthRow(src_len=src_len, tgt_len=tgt_len, groups=groups)

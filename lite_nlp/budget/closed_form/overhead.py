@@ -31,7 +31,7 @@ class Overhead:
 
 
 def count_overhead(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, beam: int = 1) -> tuple[Overhead, ...]:
-    """Every difference between ``count_model(...).macs_executed`` and the work of the graphs that is not 0.
+    """Every difference between ``count_config(...).macs_executed`` and the work of the graphs that is not 0.
 
     Args:
         model: The architecture.

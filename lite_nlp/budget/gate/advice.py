@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.gate.limits import Limits, Verdict, name_quantity
 from lite_nlp.budget.gate.resizing import Resize, find_resizes
 from lite_nlp.config.preset import ModelConfig
@@ -77,7 +77,7 @@ def advise(
     Args:
         model: The architecture counted.
         limits: What it was held against.
-        verdicts: From :func:`~lite_nlp.budget.gate.limits.check_budget`.
+        verdicts: From :func:`~lite_nlp.budget.gate.limits.check_limits`.
         src_len: Source tokens counted.
         tgt_len: Target tokens counted.
         target: How the model is named on a command line.
@@ -92,7 +92,7 @@ def advise(
     if exceeded.keys() & {"macs", "params"}:
         advice.extend(find_resizes(model, limits, src_len=src_len, tgt_len=tgt_len))
     if size := exceeded.get("size_bytes"):
-        weights = count_model(model, src_len=src_len, tgt_len=tgt_len).params_total
+        weights = count_config(model, src_len=src_len, tgt_len=tgt_len).params_total
         command = f"lite-nlp compress {shlex.quote(target)} --target-size {_format_size(size.limit)} --out DIR"
         advice.append(
             Compression(

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from lite_nlp.budget.closed_form.formulas import Cost, ModelCount
 
-__all__ = ["CountParams", "Limits", "Verdict", "check_budget", "name_quantity"]
+__all__ = ["CountParams", "Limits", "Verdict", "check_limits", "name_quantity"]
 
 CountParams = Literal["total", "paper"]
 
@@ -58,7 +58,7 @@ class Verdict:
         return self.found <= self.limit
 
 
-def check_budget(count: ModelCount, limits: Limits, *, size_bytes: int | None = None) -> tuple[Verdict, ...]:
+def check_limits(count: ModelCount, limits: Limits, *, size_bytes: int | None = None) -> tuple[Verdict, ...]:
     """Hold a count, and a file's size if there is one, against the limits.
 
     Returns:

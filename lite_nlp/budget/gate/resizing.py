@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from lite_nlp.budget.closed_form.formulas import count_model
-from lite_nlp.budget.gate.limits import Limits, Verdict, check_budget
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.config.checks import absent_keys
 from lite_nlp.config.preset import ModelConfig
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
@@ -226,7 +226,7 @@ class _Trial:
         return all(verdict.within for verdict in self._judge(model))
 
     def _judge(self, model: ModelConfig) -> Sequence[Verdict]:
-        return check_budget(count_model(model, **self._lengths), self._limits)
+        return check_limits(count_config(model, **self._lengths), self._limits)
 
     def _resize(self, *bounds: tuple[_Dimension, int]) -> Resize:
         after = self._bounded(*bounds)

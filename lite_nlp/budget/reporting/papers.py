@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.preset import ModelConfig, load_config
 from lite_nlp.core.errors import ConfigError
@@ -219,7 +219,7 @@ def _cell(
 def _figure(quantity: Quantity, model: ModelConfig, lengths: Mapping[str, int], params: ParameterCount) -> int:
     if quantity == "state_reduction":
         return sum(count_state(model, **lengths).values())
-    count = count_model(model, **lengths)
+    count = count_config(model, **lengths)
     if quantity in ("macs", "macs_ratio"):
         return count.macs_paper
     figures: dict[ParameterCount, int] = {

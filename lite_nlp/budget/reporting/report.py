@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from lite_nlp.budget.closed_form.counts import Convention, Cost, Group, ModelCount, group_of
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import Growth, LengthRow, Varied, growth, length_table
 from lite_nlp.budget.closed_form.overhead import Overhead, count_overhead
 from lite_nlp.budget.closed_form.state import count_state
@@ -142,7 +142,7 @@ class BudgetReport:
         fits, beyond = 0, self.model.max_positions + 1
         while beyond - fits > 1:
             middle = (fits + beyond) // 2
-            if count_model(self.model, src_len=middle, tgt_len=middle).macs_paper <= self.limits.max_macs:
+            if count_config(self.model, src_len=middle, tgt_len=middle).macs_paper <= self.limits.max_macs:
                 fits = middle
             else:
                 beyond = middle

@@ -9,7 +9,7 @@ Of pairs, ``DIR/{train,valid,test}/`` are the splits (see :mod:`lite_nlp.data.pa
 import json
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Self, TypeVar, get_args
+from typing import Any, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
@@ -32,7 +32,7 @@ __all__ = [
     "SkippedLines",
     "SplitInfo",
     "TokenizerInfo",
-    "data_kind",
+    "data_task",
     "open_data",
     "open_tokenizer",
     "read_info",
@@ -200,18 +200,18 @@ def open_tokenizer(directory: Path, facts: TokenizerInfo) -> Tokenizer:
     return tokenizer
 
 
-def data_kind(path: str | Path) -> DataKind:
-    """What the data directory ``path`` holds; directories older than other kinds hold pairs and do not say so.
+def data_task(path: str | Path) -> tuple[str, str | None]:
+    """The kind of the data directory ``path``, and the task that its ``data.json`` names, if it names one.
+
+    Directories older than the kinds hold pairs, and pairs older than the tasks are for translation, without saying so.
 
     Raises:
         DataError: If ``path`` is no data directory or its ``data.json`` is damaged.
     """
-    directory = Path(path)
-    kind = _read_json(directory).get("kind", "pairs")
-    if kind not in get_args(DataKind):
-        raise DataError(f"{directory / INFO_FILE}: expected kind {', '.join(get_args(DataKind))}, found {kind!r}")
-    known: DataKind = kind
-    return known
+    facts = _read_json(Path(path))
+    kind = str(facts.get("kind", "pairs"))
+    task = facts.get("task", "translation" if kind == "pairs" else None)
+    return kind, None if task is None else str(task)
 
 
 InfoT = TypeVar("InfoT", bound=Facts)
@@ -228,9 +228,11 @@ def read_info(directory: Path, info: type[InfoT], *, kind: DataKind) -> InfoT:
     Raises:
         DataError: If ``directory`` is no data directory or one of another kind, or its ``data.json`` is damaged.
     """
-    found = data_kind(directory)
+    found, _ = data_task(directory)
     if found != kind:
-        raise DataError(f"{directory}: expected a data directory of {_CONTENTS[kind]}, found one of {_CONTENTS[found]}")
+        raise DataError(
+            f"{directory}: expected a data directory of {_CONTENTS[kind]}, found one of {_CONTENTS.get(found, found)}"
+        )
     try:
         return info.model_validate(_read_json(directory))
     except ValidationError as error:

@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.cli.accuracy import check_fit, score_classifier
-from lite_nlp.compress.ledger import Metric
+from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit, open_labelled
 from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.tasks.calibration import Guidance, Predict, mean_loss, spaced
+from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
 from lite_nlp.tasks.classification.predict import classifier_inputs
 
 __all__ = ["guide_by_labels"]

@@ -1,6 +1,6 @@
 """Training of classifiers: labelled sentences or pairs, cross entropy, accuracy."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +17,9 @@ from lite_nlp.tasks.classification.predict import classifier_inputs, predict_lab
 from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
-from lite_nlp.training.tasks import SplitChoice
+from lite_nlp.training.objective import SplitChoice
 
-__all__ = ["ClassificationTask", "LabelledBatches"]
+__all__ = ["ClassificationObjective", "LabelledBatches"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class LabelledBatches:
         return self.split.load(rows, max_tokens=self.max_tokens)
 
 
-class ClassificationTask:
+class ClassificationObjective:
     """Labelled examples for a classifier.
 
     Args:
@@ -100,12 +100,12 @@ class ClassificationTask:
         self._vectors = vectors_sha256
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        """See :class:`lite_nlp.training.tasks.Task`."""
-        return ("accuracy",)
+    def measures(self) -> Mapping[str, str]:
+        """See ``Objective``."""
+        return {"accuracy": "accuracy"}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> LabelledBatches:
-        """See :class:`lite_nlp.training.tasks.Task`; sentences that are too long lose their end."""
+        """See ``Objective``; sentences that are too long lose their end."""
         training, learning = self._config.training, split == "train"
         examples, max_tokens = self._splits[split], self._max_tokens(split)
         long = (examples.first_lengths > max_tokens) | (examples.second_lengths > max_tokens)
@@ -122,7 +122,7 @@ class ClassificationTask:
         )
 
     def batch_sums(self, model: nn.Module, batch: LabelledBatch, device: torch.device) -> Tensor:
-        """See :class:`lite_nlp.training.tasks.Task`: the label-smoothed cross entropy; an example is one target."""
+        """See ``Objective``: the label-smoothed cross entropy; an example is one target."""
         training = self._config.training
         labels = torch.from_numpy(batch.labels).to(device)
         with autocast(device, training.precision):
@@ -134,7 +134,7 @@ class ClassificationTask:
         return torch.stack([loss.detach(), nll, *torch.tensor([batch.num_tokens, len(batch)], device=device)])
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """See :class:`lite_nlp.training.tasks.Task`."""
+        """See ``Objective``."""
         split = self._splits["valid"]
         predicted = predict_labels(
             model, split, batch_tokens=self._config.training.batch_tokens, max_tokens=self._max_tokens("valid")
@@ -142,7 +142,7 @@ class ClassificationTask:
         return {"accuracy": score_classifications(predicted, split.labels, labels=self._labels).accuracy}
 
     def fingerprint(self) -> dict[str, Any]:
-        """See :class:`lite_nlp.training.tasks.Task`."""
+        """See ``Objective``."""
         figures: dict[str, Any] = {"labels": list(self._labels), "vectors_sha256": self._vectors}
         for name, split in self._splits.items():
             figures[f"{name}_examples"] = len(split)
@@ -151,7 +151,7 @@ class ClassificationTask:
         return figures
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`lite_nlp.training.tasks.Task`."""
+        """See ``Objective``."""
         return {"labels": list(self._labels), "train_examples": len(self._splits["train"])}
 
     def _max_tokens(self, split: SplitChoice) -> int:

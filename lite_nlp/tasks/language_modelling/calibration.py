@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.cli.perplexity import check_vocabulary, score_language_model
-from lite_nlp.compress.ledger import Metric
+from lite_nlp.compress.metric import Metric
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
@@ -20,6 +19,7 @@ from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks, open_running_text
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.tasks.calibration import Guidance, spaced
+from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
 
 __all__ = ["guide_by_text"]
 

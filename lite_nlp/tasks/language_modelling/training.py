@@ -1,6 +1,6 @@
 """Language modelling: blocks of running text, and the cross entropy of every next token."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -16,9 +16,9 @@ from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
 from lite_nlp.training.loss import label_smoothed_loss
-from lite_nlp.training.tasks import SplitChoice
+from lite_nlp.training.objective import SplitChoice
 
-__all__ = ["BlockBatches", "LanguageModellingTask"]
+__all__ = ["BlockBatches", "LanguageModellingObjective"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class BlockBatches:
         return cut_blocks(self.stream, rows, block_tokens=self.block_tokens)
 
 
-class LanguageModellingTask:
+class LanguageModellingObjective:
     """Running text for a language model.
 
     Args:
@@ -92,12 +92,12 @@ class LanguageModellingTask:
             )
 
     @property
-    def measures(self) -> tuple[str, ...]:
+    def measures(self) -> Mapping[str, str]:
         """Nothing beside the loss."""
-        return ()
+        return {}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> BlockBatches:
-        """See :class:`~lite_nlp.training.tasks.Task`; no token is left out."""
+        """See ``Objective``; no token is left out."""
         del say
         training, stream = self._config.training, self._streams[split]
         if not len(stream):
@@ -112,7 +112,7 @@ class LanguageModellingTask:
         )
 
     def batch_sums(self, model: nn.Module, batch: TextBlocks, device: torch.device) -> Tensor:
-        """See :class:`~lite_nlp.training.tasks.Task`: the cross entropy of all tokens; the text before is no context.
+        """See ``Objective``: the cross entropy of all tokens; the text before is no context.
 
         The label-smoothed one where the output layer is plain; an adaptive one never has all types' logits.
         """
@@ -135,11 +135,11 @@ class LanguageModellingTask:
         return {}
 
     def fingerprint(self) -> dict[str, Any]:
-        """See :class:`~lite_nlp.training.tasks.Task`."""
+        """See ``Objective``."""
         return {f"{name}_tokens": len(stream) for name, stream in self._streams.items()}
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`~lite_nlp.training.tasks.Task`."""
+        """See ``Objective``."""
         return {"train_tokens": len(self._streams["train"]), "block_tokens": self._config.training.block_tokens}
 
 

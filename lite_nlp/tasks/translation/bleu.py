@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
+from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import DataError
+from lite_nlp.tasks.translation.scorer import PairScorer
 
-__all__ = ["Scores", "score_translations"]
+__all__ = ["TRANSLATION_SCORER", "Scores", "score_translations"]
 
 
 @dataclass(frozen=True)
@@ -99,3 +101,13 @@ def _score(
     metric.n_bootstrap, metric.seed = bootstrap, seed
     tail = bootstrap // 40
     return score, scores[tail], scores[bootstrap - 1 - tail], str(metric.get_signature())
+
+
+#: BLEU and chrF.
+TRANSLATION_SCORER: Final = PairScorer(
+    name="bleu",
+    metric=Metric(name="bleu", label="BLEU", unit="BLEU"),
+    columns={"BLEU": "bleu", "chrF": "chrf"},
+    signatures={"BLEU": "bleu_signature", "chrF": "chrf_signature"},
+    score=score_translations,
+)

@@ -1,7 +1,7 @@
 """The sentence pairs that the compression of an encoder-decoder is guided, fine-tuned and judged by. Needs torch."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.compress.ledger import Metric
+from lite_nlp.artifacts.translators import open_translator
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
@@ -22,21 +22,19 @@ from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 from lite_nlp.data.pairs.directory import open_data
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.decoding.torch_model import TorchStepModel
-from lite_nlp.decoding.translate import Translator
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
-from lite_nlp.tasks.translation.bleu import score_translations
+from lite_nlp.tasks.translation.evaluate import translate_all
+from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 
 __all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_pairs"]
 
-_METRIC: Final = Metric(name="bleu", label="BLEU", unit="BLEU")
-
-#: Sentence pairs for the sensitivity scan, which evaluates hundreds of times, and for BLEU.
+#: Sentence pairs for the sensitivity scan, which evaluates hundreds of times, and for the scores.
 _SCAN_PAIRS: Final = 64
 _SCORE_PAIRS: Final = 500
+#: Sentences translated at once for the scores.
+_SCORE_BATCH: Final = 64
 #: Training pairs drawn for fine-tuning, and their longest side in tokens.
 _TUNING_PAIRS: Final = 50_000
 _TUNING_TOKENS: Final = 128
@@ -139,8 +137,8 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
     )
 
 
-def guide_by_pairs(loaded: LoadedModel, path: Path | None) -> Guidance:
-    """A data directory of sentence pairs, or the everyday pairs where ``path`` is None; judged by BLEU.
+def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -> Guidance:
+    """A data directory of sentence pairs, or the everyday pairs where ``path`` is None.
 
     Raises:
         DataError: See ``data_calibration``.
@@ -151,13 +149,17 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None) -> Guidance:
         else data_calibration(path, loaded.tokenizer, loaded.config)
     )
 
-    def score(model: nn.Module, report: Progress) -> dict[str, float]:
-        translated = _score(loaded, cast(EncoderDecoder, model), pairs, report)
-        return translated | {"loss": round(mean_loss(_target_tokens, model, pairs.scan), 4)}
+    def score(model: nn.Module, progress: Progress) -> dict[str, float]:
+        candidate = replace(loaded, model=cast(EncoderDecoder, model))
+        with open_translator(candidate, batch=_SCORE_BATCH, warn=lambda _: None) as opened:
+            translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
+        found = scorer.score(translations, pairs.references, bootstrap=0).as_dict()
+        scores = {field: round(found[field], 2) for field in scorer.columns.values()}
+        return scores | {"loss": round(mean_loss(_target_tokens, model, pairs.scan), 4)}
 
     return Guidance(
         name=pairs.name,
-        metric=_METRIC,
+        metric=scorer.metric,
         predict=_target_tokens,
         scan=pairs.scan,
         tuning=pairs.tuning,
@@ -165,27 +167,6 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None) -> Guidance:
         tuning_steps=pairs.tuning_steps,
         score=score,
     )
-
-
-def _score(loaded: LoadedModel, model: EncoderDecoder, pairs: Calibration, report: Progress) -> dict[str, float]:
-    """BLEU and chrF of greedy translations."""
-    positions = loaded.config.model.max_positions
-    cut = loaded.config.training.truncate
-    translator = Translator(
-        tokenizer=loaded.tokenizer,
-        model=TorchStepModel(model),
-        options=SearchOptions(max_steps=positions),
-        max_source_tokens=min(loaded.config.training.max_tokens, positions - 1) if cut else positions - 1,
-        long_input="truncate" if cut else "split",
-        warn=lambda _: None,
-    )
-    report.start(f"translating {pairs.name}", len(pairs.sources))
-    translations = []
-    for line in translator.translate_lines(pairs.sources, batch_size=64):
-        translations.append(line)
-        report.advance()
-    scores = score_translations(translations, pairs.references, bootstrap=0)
-    return {"bleu": round(scores.bleu, 2), "chrf": round(scores.chrf, 2)}
 
 
 def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.advice import Advice, Compression, advise, describe_excess
-from lite_nlp.budget.gate.limits import Limits, Verdict, check_budget
+from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.budget.gate.resizing import Resize
 from lite_nlp.config.preset import ModelConfig, load_config
 from lite_nlp.configs import list_presets
@@ -26,7 +26,7 @@ def _model(**changes: Any) -> ModelConfig:
 
 
 def _advise(model: ModelConfig, limits: Limits, size_bytes: int | None = None, **how: Any) -> tuple[Advice, ...]:
-    verdicts = check_budget(count_model(model, src_len=1, tgt_len=1), limits, size_bytes=size_bytes)
+    verdicts = check_limits(count_config(model, src_len=1, tgt_len=1), limits, size_bytes=size_bytes)
     return advise(model, limits, verdicts, src_len=1, tgt_len=1, **how)
 
 
@@ -88,7 +88,7 @@ def test_layers_of_both_stacks_or_of_one() -> None:
 
 def test_kernel_sizes_go_with_their_layers() -> None:
     model = load_config("lite-transformer-wmt-496").model
-    verdicts = check_budget(count_model(model), Limits())
+    verdicts = check_limits(count_config(model), Limits())
     found = _by_key(advise(model, Limits(), verdicts, src_len=30, tgt_len=30))
     assert found["model.num_encoder_layers+model.num_decoder_layers"].overrides == (
         "model.num_encoder_layers=3",
@@ -166,13 +166,13 @@ def test_a_bundle_is_told_to_be_compact() -> None:
 @pytest.mark.parametrize("preset", list_presets())
 def test_every_change_is_within_and_the_next_larger_one_is_not(preset: str) -> None:
     model = load_config(preset).model
-    before = count_model(model)
+    before = count_config(model)
     limits = Limits(max_macs=before.macs_paper * 2 // 3, max_params=before.params_total // 2, count_params="total")
-    advice = advise(model, limits, check_budget(before, limits), src_len=30, tgt_len=30)
+    advice = advise(model, limits, check_limits(before, limits), src_len=30, tgt_len=30)
     assert advice
     for item in advice:
         assert isinstance(item, Resize)
-        count = count_model(load_config(preset, item.overrides).model)
+        count = count_config(load_config(preset, item.overrides).model)
         assert (item.macs, item.params) == (count.macs_paper, count.params_total)
         assert count.macs_paper <= limits.max_macs
         assert count.params_total <= limits.max_params
@@ -195,7 +195,7 @@ def _next_larger(preset: str, item: Resize) -> Any:
             assert isinstance(change.before, int)
             values[change.key] = Fraction(change.before * value, first.before)
         try:
-            return count_model(load_config(preset, [f"{key}={number}" for key, number in values.items()]).model)
+            return count_config(load_config(preset, [f"{key}={number}" for key, number in values.items()]).model)
         except ConfigError:
             continue
     return None
@@ -220,16 +220,16 @@ def test_dimensions_that_only_some_families_have(options: dict[str, Any], key: s
     layers = {"num_encoder_layers": 4, "num_decoder_layers": 4}
     sizes = {"embed_dim": 64, "ffn_dim": 128, "num_heads": 4, "cross_num_heads": 4}
     model = _model(**sizes, **layers, **options)
-    before = count_model(model)
+    before = count_config(model)
     # One Mult-Add or parameter less than now is the least that a smaller dimension can bring.
     limits = Limits(max_macs=before.macs_paper - 1, max_params=before.params_total - 1, count_params="total")
-    found = _by_key(advise(model, limits, check_budget(before, limits), src_len=30, tgt_len=30))[key]
+    found = _by_key(advise(model, limits, check_limits(before, limits), src_len=30, tgt_len=30))[key]
     for change in found.changes:
         assert isinstance(change.before, int)
         assert isinstance(change.after, int)
         # The next value below that the heads divide, if they have to.
         assert change.before > change.after >= change.before - 4
-    after = count_model(ModelConfig.model_validate(model.model_dump() | _values(found)))
+    after = count_config(ModelConfig.model_validate(model.model_dump() | _values(found)))
     assert (after.macs_paper, after.params_total) == (found.macs, found.params)
     assert after.macs_paper < before.macs_paper
     assert after.params_total < before.params_total
@@ -243,7 +243,7 @@ def test_the_widths_inside_a_sandwich_keep_their_ratio() -> None:
     layers = {"num_encoder_layers": 3, "num_decoder_layers": 3}
     sandwich = {"sharing": "sandwich", "sandwich_dim": 20, "sandwich_ffn_dim": 96}
     model = _model(family="subformer", **layers, **sandwich)
-    before = count_model(model, src_len=1, tgt_len=1)
+    before = count_config(model, src_len=1, tgt_len=1)
     found = _by_key(_advise(model, Limits(max_macs=before.macs_paper - 1)))["model.embed_dim"]
     # 20 is five quarters of 16: at 14, which two heads divide, it would be 17.5.
     assert found.overrides[0] == "model.embed_dim=12"
@@ -252,8 +252,8 @@ def test_the_widths_inside_a_sandwich_keep_their_ratio() -> None:
 
 def _described(preset: str, limits: Limits) -> tuple[list[str], tuple[Verdict, ...]]:
     model = load_config(preset).model
-    count = count_model(model)
-    verdicts = check_budget(count, limits)
+    count = count_config(model)
+    verdicts = check_limits(count, limits)
     advice = advise(model, limits, verdicts, src_len=30, tgt_len=30)
     return describe_excess(preset, count, limits, verdicts, advice).splitlines(), verdicts
 
@@ -291,8 +291,8 @@ def test_the_message_says_when_nothing_or_only_a_pair_suffices() -> None:
 def test_the_message_about_a_size_alone_advises_no_dimension() -> None:
     model = load_config("lite-transformer-wmt-200").model
     limits = Limits(max_size_bytes=4_000_000)
-    count = count_model(model)
-    verdicts = check_budget(count, limits, size_bytes=5_000_000)
+    count = count_config(model)
+    verdicts = check_limits(count, limits, size_bytes=5_000_000)
     advice = advise(model, limits, verdicts, src_len=30, tgt_len=30)
     assert describe_excess("small", count, limits, verdicts, advice).splitlines() == [
         "over budget: small, 30 -> 30 tokens",

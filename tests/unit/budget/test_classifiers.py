@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.traced.counter import count_work
@@ -61,7 +61,7 @@ def _texts(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     ],
 )
 def test_lstm_cells_of_the_paper(preset: str, cells: int, weights: int) -> None:
-    count = count_model(load_config(preset).model, src_len=20, tgt_len=10)
+    count = count_config(load_config(preset).model, src_len=20, tgt_len=10)
     assert (count.params_encoder, count.params_encoder_weights) == (cells, weights)
     # Factors save no work: 720,000 per token of both sentences; MLP of 1200 -> 300 -> 300; output 300 -> 3.
     assert count.macs_paper == 30 * 720_000 + 1200 * 300 + 300 * 300
@@ -81,7 +81,7 @@ def test_lstm_cells_of_the_paper(preset: str, cells: int, weights: int) -> None:
     ],
 )
 def test_agreement_models_of_the_paper(preset: str, encoder: int) -> None:
-    count = count_model(load_config(preset).model, src_len=10)
+    count = count_config(load_config(preset).model, src_len=10)
     assert count.params_encoder_partly_biased == encoder
     # Biases of attention: 2 layers of 3 * 128 + 128; output 128 -> 2.
     assert count.params_total == 10_000 * 128 + encoder + 1024 + 258
@@ -95,7 +95,7 @@ def test_sequence_classifiers_count_as_they_run(variant: str) -> None:
     config = _single(variant)
     with torch.device("meta"):
         model = build_model(config).eval()
-    count = count_model(config, src_len=11)
+    count = count_config(config, src_len=11)
     assert count.params_total == sum(parameter.numel() for parameter in model.parameters())
     work = count_work(model, *_texts(11))
     parts = count.by_part()
@@ -111,7 +111,7 @@ def test_pair_classifiers_count_as_they_run(gates: str) -> None:
     config = _pair(gates)
     with torch.device("meta"):
         model = build_model(config).eval()
-    count = count_model(config, src_len=7, tgt_len=4)
+    count = count_config(config, src_len=7, tgt_len=4)
     assert count.params_total == sum(parameter.numel() for parameter in model.parameters())
     frozen = build_model(config).eval()
     with torch.no_grad():
@@ -138,11 +138,11 @@ def test_nothing_is_kept_between_steps_that_there_are_not() -> None:
 
 def test_lengths_and_beams_that_make_no_sense() -> None:
     with pytest.raises(ConfigError, match="beam: expected 1 with a pair-classifier, which searches nothing, found 2"):
-        count_model(_pair("dense"), beam=2)
+        count_config(_pair("dense"), beam=2)
     with pytest.raises(ConfigError, match="target length: expected 1 to 1024 tokens"):
-        count_model(_pair("dense"), tgt_len=0)
+        count_config(_pair("dense"), tgt_len=0)
     with pytest.raises(ConfigError, match="source length: expected 1 to 1024 tokens"):
-        count_model(_single("transformer"), src_len=1025)
-    assert count_model(_single("transformer"), src_len=5, tgt_len=9999) == count_model(
+        count_config(_single("transformer"), src_len=1025)
+    assert count_config(_single("transformer"), src_len=5, tgt_len=9999) == count_config(
         _single("transformer"), src_len=5
     )

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lite_nlp.budget.closed_form.formulas import count_model
-from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
 from lite_nlp.budget.reporting.html import render_page
 from lite_nlp.budget.reporting.report import BudgetReport
@@ -43,13 +43,13 @@ def disagreeing() -> GraphColumns:
 
 def _report(graphs: GraphColumns | None) -> BudgetReport:
     model = load_config("multi30k-transformer").model
-    count = count_model(model, src_len=3, tgt_len=4, beam=2)
+    count = count_config(model, src_len=3, tgt_len=4, beam=2)
     return BudgetReport(
         target="a bundle",
         model=model,
         count=count,
         limits=Limits(),
-        verdicts=check_budget(count, Limits()),
+        verdicts=check_limits(count, Limits()),
         graphs=graphs,
     )
 

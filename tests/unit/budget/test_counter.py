@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.traced.counter import count_parameters, count_stepped_model, count_work
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.config.preset import ModelConfig, load_config
@@ -51,7 +51,7 @@ def test_presets_count_as_their_closed_forms(preset: str) -> None:
     src_len, tgt_len = 30, 23
     work, closed = (
         _forward(model, src_len=src_len, tgt_len=tgt_len),
-        count_model(config, src_len=src_len, tgt_len=tgt_len),
+        count_config(config, src_len=src_len, tgt_len=tgt_len),
     )
     # Two products of the forward are outside of the paper's count: the output projection, which the outermost module
     # calls, and the convolutions' taps, laid out as (T, T) band matrices for each channel.
@@ -69,7 +69,7 @@ def test_presets_count_as_their_closed_forms(preset: str) -> None:
 def test_linear_attention_counts_step_by_step_as_its_closed_form(preset: str) -> None:
     config = load_config(preset).model
     model = _meta_model(config)
-    closed = count_model(config, src_len=30, tgt_len=23)
+    closed = count_config(config, src_len=30, tgt_len=23)
     # Nothing is hidden by a mask here: the state has a fixed size.
     assert count_stepped_model(model, src_len=30, tgt_len=23).total == closed.macs_executed
     assert count_parameters(model).total == closed.params_total
@@ -109,7 +109,7 @@ def test_stepped_model_counts_what_a_decode_does(family: str) -> None:
     # By hand: the closed form, the cache's empty room, and the encoder's bands instead of its taps.
     empty = 2 * 2 * config.attention_dim * (tgt_len**2 - tgt_len * (tgt_len + 1) // 2)
     bands = sum(config.conv_dim * src_len * (src_len - size) for size in config.kernel_sizes)
-    assert stepped.total == count_model(config, src_len=src_len, tgt_len=tgt_len).macs_executed + empty + bands
+    assert stepped.total == count_config(config, src_len=src_len, tgt_len=tgt_len).macs_executed + empty + bands
 
 
 def test_each_hypothesis_of_a_beam_takes_a_step_of_its_own() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from lite_nlp.budget.closed_form.blocks import AttentionBlock, Rows, linear
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.layers import LinearSpec
@@ -57,11 +57,11 @@ def test_maps_of_wide_features_stay_apart() -> None:
 
 def test_t2r_adds_its_maps_to_the_big_transformer() -> None:
     """Causal maps of 4 features and cross maps of 32: 6 * (4,160 + 33,280) parameters more."""
-    big, t2r = (count_model(_config(preset)) for preset in ("transformer-big-ende", "t2r-big-ende"))
+    big, t2r = (count_config(_config(preset)) for preset in ("transformer-big-ende", "t2r-big-ende"))
     assert t2r.params_total - big.params_total == 224_640
     maps = {part: cost for part, cost in t2r.by_part().items() if "attention" in part}
     assert maps["decoder.attention"].params - big.by_part()["decoder.attention"].params == 6 * 4_160
-    elu = count_model(_config("t2r-elu-big-ende"))
+    elu = count_config(_config("t2r-elu-big-ende"))
     assert elu.params_total == big.params_total
 
 
@@ -97,7 +97,7 @@ def test_linear_attention_grows_linearly(convention: str) -> None:
     [("subformer-all-shared-ende", 1), ("subformer-every-two-ende", 3), ("subformer-sandwich-ende", 3)],
 )
 def test_shared_layers_work_as_often_as_others(preset: str, kept: int) -> None:
-    shared, base = count_model(_config(preset)), count_model(_config("transformer-base-ende"))
+    shared, base = count_config(_config(preset)), count_config(_config("transformer-base-ende"))
     assert (shared.macs_paper, shared.macs_executed) == (base.macs_paper, base.macs_executed)
     parts, whole = shared.by_part(), base.by_part()
     for part in ("encoder.attention", "decoder.cross_attention", "decoder.ffn"):
@@ -106,7 +106,7 @@ def test_shared_layers_work_as_often_as_others(preset: str, kept: int) -> None:
 
 
 def test_r2d2_saves_parameters_and_no_work() -> None:
-    dense, r2d2 = count_model(_config("transformer-nmt-512")), count_model(_config("r2d2-nmt-8"))
+    dense, r2d2 = count_config(_config("transformer-nmt-512")), count_config(_config("r2d2-nmt-8"))
     assert r2d2.macs_paper == dense.macs_paper
     # 66 Linears: two of attention and two of the feed-forward, and three of cross-attention in each decoder layer.
     assert r2d2.params_weights == 44_040_192 // 8 + 66 * 8**3
@@ -114,7 +114,7 @@ def test_r2d2_saves_parameters_and_no_work() -> None:
 
 def test_upsampled_attention_is_twice_as_wide_inside() -> None:
     """Twice the work of all matrices and of all pairs; the model's width, and so its norms and output, stay."""
-    dense, upsampled = count_model(_config("transformer-nmt-512")), count_model(_config("r2d2-nmt-upsampled-4"))
+    dense, upsampled = count_config(_config("transformer-nmt-512")), count_config(_config("r2d2-nmt-upsampled-4"))
     parts, before = upsampled.by_part(), dense.by_part()
     for part in ("encoder.attention", "decoder.attention", "decoder.cross_attention", "encoder.ffn", "decoder.ffn"):
         assert parts[part].paper == 2 * before[part].paper
@@ -130,7 +130,7 @@ def test_upsampled_attention_is_twice_as_wide_inside() -> None:
 
 
 def test_groups_of_a_subformer_hold_everything() -> None:
-    count = count_model(_config("subformer-base-ende"))
+    count = count_config(_config("subformer-base-ende"))
     groups = count.by_group()
     assert sum(cost.params for cost in groups.values()) == count.params_total == 51_961_024
     safe = 5 * 320**2 + 320 * 512

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.config.preset import load_config, parse_config
 from lite_nlp.core.errors import ConfigError
 
@@ -73,7 +73,7 @@ TOTALS = [
 
 
 def _count(preset: str, *, src_len: int = 30, tgt_len: int = 30) -> ModelCount:
-    return count_model(load_config(preset).model, src_len=src_len, tgt_len=tgt_len)
+    return count_config(load_config(preset).model, src_len=src_len, tgt_len=tgt_len)
 
 
 @pytest.mark.parametrize(("preset", "params", "macs", "printed_params", "printed_macs"), TRANSLATION)
@@ -171,7 +171,7 @@ def test_a_hand_counted_model() -> None:
     final_norm = true
     pre_norm = true
     """
-    count = count_model(parse_config(text, name="tiny").model, src_len=5, tgt_len=3)
+    count = count_config(parse_config(text, name="tiny").model, src_len=5, tgt_len=3)
     dense = 4 * 4 + 4
     ffn = 4 * 6 + 6 + 6 * 4 + 4
     assert count.params_embeddings == 10 * 4 + 7 * 4
@@ -193,7 +193,7 @@ def test_lengths_that_the_model_cannot_take(src_len: int, tgt_len: int, named: s
 def test_a_beam_multiplies_the_steps_but_not_the_source(beam: int) -> None:
     """The formulas of papers.md's d 160 row: the encoder and two projections of cross-attention stay."""
     one = _count("lite-transformer-iwslt-160").by_part()
-    wide = count_model(load_config("lite-transformer-iwslt-160").model, beam=beam)
+    wide = count_config(load_config("lite-transformer-iwslt-160").model, beam=beam)
     parts = wide.by_part()
     assert wide.macs_paper == 54_288_000
     for part, cost in parts.items():
@@ -249,4 +249,4 @@ def test_parameters_of_matrices_alone() -> None:
 
 def test_a_beam_of_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="beam: expected at least 1 hypothesis, found 0"):
-        count_model(load_config("transformer-wmt-128").model, beam=0)
+        count_config(load_config("transformer-wmt-128").model, beam=0)

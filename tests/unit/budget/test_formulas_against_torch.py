@@ -5,7 +5,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.budget.closed_form.formulas import ModelCount, count_model
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.layers import LayerSpec, decoder_specs, encoder_specs
 from lite_nlp.config.preset import ModelConfig, load_config
@@ -137,7 +137,7 @@ def test_parameters_equal_those_of_the_built_model(preset: str) -> None:
     config = load_config(preset).model
     with torch.device("meta"):
         model = build_model(config)
-    assert count_model(config).params_total == sum(parameter.numel() for parameter in model.parameters())
+    assert count_config(config).params_total == sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("family", ["transformer", "lite-transformer", "lightconv"])
@@ -146,7 +146,7 @@ def test_parameters_of_every_tie_and_norm(family: str, tie: str) -> None:
     config = _config(family, tie_embeddings=tie, tgt_vocab_size=21, pre_norm=True, final_norm=True)
     with torch.device("meta"):
         model = build_model(config)
-    assert count_model(config).params_total == sum(parameter.numel() for parameter in model.parameters())
+    assert count_config(config).params_total == sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -154,7 +154,7 @@ def test_parameters_of_every_option(option: str) -> None:
     config = _option(option)
     with torch.device("meta"):
         model = build_model(config)
-    assert count_model(config).params_total == sum(parameter.numel() for parameter in model.parameters())
+    assert count_config(config).params_total == sum(parameter.numel() for parameter in model.parameters())
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -168,7 +168,7 @@ def test_biases_and_norms_of_every_option(option: str) -> None:
         for name, parameter in model.named_parameters()
         if parameter.dim() == 1 or name.endswith(("feature_map.bias", "temperature"))
     )
-    assert sum(cost.vectors for cost in count_model(config).costs) == vectors
+    assert sum(cost.vectors for cost in count_config(config).costs) == vectors
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -177,7 +177,7 @@ def test_paper_convention_of_every_option(option: str) -> None:
     model = build_model(config).eval()
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model(*_tokens(config))
-    count = count_model(config, src_len=SRC_LEN, tgt_len=TGT_LEN)
+    count = count_config(config, src_len=SRC_LEN, tgt_len=TGT_LEN)
     expected = _macs_without_norms(count, "paper") + count.by_part()["output"].executed
     expected += _band_macs(config, causal=True)
     for spec in _linear_self_attention(config):
@@ -197,7 +197,7 @@ def test_executed_convention_of_every_option(option: str) -> None:
         state = model.init_state(model.encode(src, src_mask), src_mask, TGT_LEN)
         for tokens in tgt.T:
             _, state = model.decode_step(tokens, state)
-    expected = _macs_without_norms(count_model(config, src_len=SRC_LEN, tgt_len=TGT_LEN), "executed")
+    expected = _macs_without_norms(count_config(config, src_len=SRC_LEN, tgt_len=TGT_LEN), "executed")
     for spec in encoder_specs(config):
         expected += spec.conv_dim * (SRC_LEN**2 - spec.kernel_size * SRC_LEN)
     hidden = TGT_LEN * TGT_LEN - TGT_LEN * (TGT_LEN + 1) // 2
@@ -230,7 +230,7 @@ def test_paper_convention_equals_the_matrix_products_of_a_forward(family: str) -
     # The fused attention of the CPU is invisible to the counter; the plain one consists of matrix products.
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
         model(*_tokens(config))
-    count = count_model(config, src_len=SRC_LEN, tgt_len=TGT_LEN)
+    count = count_config(config, src_len=SRC_LEN, tgt_len=TGT_LEN)
     expected = _macs_without_norms(count, "paper") + count.by_part()["output"].executed
     assert counter.get_total_flops() == 2 * (expected + _band_macs(config, causal=True))
 
@@ -244,7 +244,7 @@ def test_executed_convention_equals_the_matrix_products_of_a_greedy_decode(famil
         state = model.init_state(model.encode(src, src_mask), src_mask, TGT_LEN)
         for tokens in tgt.T:
             _, state = model.decode_step(tokens, state)
-    count = count_model(config, src_len=SRC_LEN, tgt_len=TGT_LEN)
+    count = count_config(config, src_len=SRC_LEN, tgt_len=TGT_LEN)
     expected = _macs_without_norms(count, "executed")
     if config.conv_dim:
         # The encoder's taps come as banded matrices.

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from lite_nlp.budget.closed_form.formulas import count_model
-from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.reporting.html import render_page
 from lite_nlp.budget.reporting.papers import conformance
 from lite_nlp.budget.reporting.report import BudgetReport
@@ -18,8 +18,8 @@ HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}</
 def _report(model: ModelConfig, limits: Limits | None = None, **more: Any) -> BudgetReport:
     limits = limits or Limits()
     more = {"target": "a model", "count": None, **more}
-    count = more.pop("count") or count_model(model)
-    return BudgetReport(model=model, count=count, limits=limits, verdicts=check_budget(count, limits), **more)
+    count = more.pop("count") or count_config(model)
+    return BudgetReport(model=model, count=count, limits=limits, verdicts=check_limits(count, limits), **more)
 
 
 class _Page(HTMLParser):
@@ -117,7 +117,7 @@ def test_a_model_of_few_positions_has_curves_as_far_as_it_goes(model: ModelConfi
     page = _Page(render_page(_report(model.model_copy(update={"max_positions": 64}))))
     assert "1 to 64 tokens" in page.text
     shortest = model.model_copy(update={"max_positions": 2})
-    page = _Page(render_page(_report(shortest, count=count_model(shortest, src_len=2, tgt_len=1))))
+    page = _Page(render_page(_report(shortest, count=count_config(shortest, src_len=2, tgt_len=1))))
     assert "1 to 2 tokens" in page.text
 
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.overhead import count_overhead
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.gate.advice import advise, describe_excess
-from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.gate.resizing import Resize
 from lite_nlp.budget.traced.counter import count_parameters, count_work
 from lite_nlp.config.preset import ModelConfig, load_config
@@ -73,7 +73,7 @@ def _meta_model(config: ModelConfig) -> LanguageModel:
     ],
 )
 def test_published_mult_adds(preset: str, length: int, macs: int) -> None:
-    assert count_model(load_config(preset).model, tgt_len=length).macs_paper == macs
+    assert count_config(load_config(preset).model, tgt_len=length).macs_paper == macs
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_published_mult_adds(preset: str, length: int, macs: int) -> None:
     ],
 )
 def test_published_parameters(preset: str, layers: int | None, total: int | None) -> None:
-    count = count_model(load_config(preset).model)
+    count = count_config(load_config(preset).model)
     assert layers in (None, count.params_paper)
     assert total in (None, count.params_total)
 
@@ -109,7 +109,7 @@ def test_the_papers_state_is_constant() -> None:
 
 def test_adaptive_embeddings_by_hand() -> None:
     """Bands of 10, 30 and 60 types, 16, 8 and 4 wide; 3 tokens."""
-    parts = count_model(_config(**VARIANTS["adaptive"]), tgt_len=3).by_part()
+    parts = count_config(_config(**VARIANTS["adaptive"]), tgt_len=3).by_part()
     projections = 16 * 16 + 8 * 16 + 4 * 16
     assert parts["embeddings.target"].params == 10 * 16 + 30 * 8 + 60 * 4 + projections + 2 * 16
     way_in, output = parts["embeddings.target_input"], parts["output"]
@@ -126,7 +126,7 @@ def test_generation_counts_as_the_executed_convention(name: str) -> None:
     with torch.device("meta"):
         tokens, state = torch.zeros(1, dtype=torch.int64), model.init_state(1, length)
     step = count_work(model.decode_step, tokens, state).total
-    count = count_model(config, tgt_len=length)
+    count = count_config(config, tgt_len=length)
     assert length * step == count.macs_executed + sum(item.macs for item in count_overhead(config, tgt_len=length))
     assert count_parameters(model).total == count.params_total
 
@@ -136,7 +136,7 @@ def test_the_forward_counts_as_the_paper_convention(name: str) -> None:
     config = _config(**VARIANTS[name])
     length = 7
     work = count_work(_meta_model(config), torch.zeros(1, length, dtype=torch.int64))
-    parts = count_model(config, tgt_len=length).by_part()
+    parts = count_config(config, tgt_len=length).by_part()
     # Outside of the paper's count: the output, what an adaptive vocabulary adds on the way in, and the taps, laid out
     # as (T, T) band matrices for each channel.
     executed_only = parts["output"].executed
@@ -144,22 +144,22 @@ def test_the_forward_counts_as_the_paper_convention(name: str) -> None:
         way_in = parts["embeddings.target_input"]
         executed_only += way_in.executed - way_in.paper
     band = config.conv_dim * len(config.decoder_kernel_sizes) * length**2
-    assert work.total - executed_only - band == count_model(config, tgt_len=length).macs_paper
+    assert work.total - executed_only - band == count_config(config, tgt_len=length).macs_paper
 
 
 def test_there_is_no_source() -> None:
     config = _config(family="transformer", max_positions=50)
-    count = count_model(config, src_len=99, tgt_len=50)
+    count = count_config(config, src_len=99, tgt_len=50)
     assert (count.src_len, count.tgt_len) == (0, 50)
-    assert count == count_model(config, src_len=1, tgt_len=50)
+    assert count == count_config(config, src_len=1, tgt_len=50)
     assert not any(part.startswith(("encoder", "embeddings.source")) for part in count.by_part())
     with pytest.raises(ConfigError, match=r"target length: expected 1 to 50 tokens \(model.max_positions\), found 51"):
-        count_model(config, tgt_len=51)
+        count_config(config, tgt_len=51)
 
 
 def test_a_beam_multiplies_every_step() -> None:
     config = _config(**VARIANTS["lsra"])
-    one, four = (count_model(config, tgt_len=9, beam=beam) for beam in (1, 4))
+    one, four = (count_config(config, tgt_len=9, beam=beam) for beam in (1, 4))
     assert four.macs_executed == 4 * one.macs_executed
     assert four.macs_paper == one.macs_paper
 
@@ -174,8 +174,8 @@ def test_only_softmax_attention_grows_with_the_square() -> None:
 
 def test_advice_names_dimensions_that_there_are() -> None:
     config = load_config("lite-transformer-lm-896").model
-    count, limits = count_model(config), Limits(max_macs=600_000_000, max_params=30_000_000)
-    verdicts = check_budget(count, limits)
+    count, limits = count_config(config), Limits(max_macs=600_000_000, max_params=30_000_000)
+    verdicts = check_limits(count, limits)
     advice = advise(config, limits, verdicts, src_len=30, tgt_len=30)
     keys = {change.key for item in advice if isinstance(item, Resize) for change in item.changes if not change.follows}
     assert {"model.embed_dim", "model.num_decoder_layers"} <= keys
@@ -187,12 +187,12 @@ def test_advice_names_dimensions_that_there_are() -> None:
 def test_a_smaller_vocabulary_takes_its_adaptive_tables_along() -> None:
     config = load_config("lite-transformer-lm-896").model
     limits = Limits(max_params=70_000_000, max_macs=2_000_000_000, count_params="total")
-    advice = advise(config, limits, check_budget(count_model(config), limits), src_len=30, tgt_len=30)
+    advice = advise(config, limits, check_limits(count_config(config), limits), src_len=30, tgt_len=30)
     [vocabulary] = [item for item in advice if isinstance(item, Resize) and "model.tgt_vocab_size" in str(item)]
     # The third table has 56 numbers per type: 6,751,360 numbers too many are 120,560 types.
     assert vocabulary.overrides == ("model.tgt_vocab_size=147184",)
     tighter = Limits(max_params=62_000_000, max_macs=2_000_000_000, count_params="total")
-    advice = advise(config, tighter, check_budget(count_model(config), tighter), src_len=30, tgt_len=30)
+    advice = advise(config, tighter, check_limits(count_config(config), tighter), src_len=30, tgt_len=30)
     [vocabulary] = [item for item in advice if isinstance(item, Resize) and "model.tgt_vocab_size" in str(item)]
     # Without the third table, its projection (56 x 896) and its score (896) 65,066,624 numbers are left; the second has
     # 224 per type, and 3,066,624 too many are 13,691 types.

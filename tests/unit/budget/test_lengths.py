@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from lite_nlp.budget.closed_form.counts import GROUPS
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import LENGTHS, growth, length_polynomials, length_table
 from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
 from lite_nlp.config.preset import ModelConfig, load_config
@@ -105,7 +105,7 @@ def test_lengths_that_no_sentence_has() -> None:
 
 def test_the_examples_of_the_conventions_are_right() -> None:
     model = _tiny()
-    one, two = (count_model(model, src_len=3, tgt_len=3, beam=beam) for beam in (1, 2))
+    one, two = (count_config(model, src_len=3, tgt_len=3, beam=beam) for beam in (1, 2))
     block, wide = one.by_part()["decoder.attention"], two.by_part()["decoder.attention"]
     assert set(CONVENTIONS) == {"paper", "executed"}
     assert f"together {block.paper}." in CONVENTIONS["paper"].example
@@ -116,7 +116,7 @@ def test_the_examples_of_the_conventions_are_right() -> None:
 
 def test_the_examples_of_the_parameter_counts_are_right() -> None:
     assert set(PARAMETER_COUNTS) == {"total", "paper", "weights"}
-    tied, own = count_model(_tiny()), count_model(_tiny(tie_embeddings="none"))
+    tied, own = count_config(_tiny()), count_config(_tiny(tie_embeddings="none"))
     assert re.findall(r"\d+", PARAMETER_COUNTS["total"].example)[-1] == str(tied.params_embeddings)
     assert own.by_part()["output"].params == 28
     assert tied.by_part()["output"].params == 0

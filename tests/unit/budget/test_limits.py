@@ -1,11 +1,11 @@
-from lite_nlp.budget.closed_form.formulas import count_model
-from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.config.preset import load_config
 
 
 def _verdicts(preset: str, limits: Limits, size_bytes: int | None = None) -> dict[str, bool]:
-    count = count_model(load_config(preset).model)
-    return {verdict.quantity: verdict.within for verdict in check_budget(count, limits, size_bytes=size_bytes)}
+    count = count_config(load_config(preset).model)
+    return {verdict.quantity: verdict.within for verdict in check_limits(count, limits, size_bytes=size_bytes)}
 
 
 def test_default_limits_are_the_mobile_setting_of_the_paper() -> None:
@@ -36,13 +36,13 @@ def test_size_is_checked_where_there_is_a_file_and_a_limit() -> None:
 
 
 def test_contributors_are_largest_first_and_sum_to_the_figure() -> None:
-    count = count_model(load_config("lite-transformer-wmt-496").model)
+    count = count_config(load_config("lite-transformer-wmt-496").model)
     for limits in (Limits(), Limits(count_params="total")):
-        for verdict in check_budget(count, limits):
+        for verdict in check_limits(count, limits):
             shares = [share for _, share in verdict.contributors]
             assert shares == sorted(shares, reverse=True)
             assert sum(shares) == verdict.found
-    by_total = check_budget(count, Limits(count_params="total"))[1].contributors
+    by_total = check_limits(count, Limits(count_params="total"))[1].contributors
     assert by_total[0] == ("embeddings.source", 32_768 * 496)
-    by_paper = check_budget(count, Limits())[1].contributors
+    by_paper = check_limits(count, Limits())[1].contributors
     assert by_paper[0] == ("decoder.cross_attention", 5_916_288)

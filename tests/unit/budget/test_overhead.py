@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.overhead import count_overhead
 from lite_nlp.budget.traced.counter import count_stepped_model
 from lite_nlp.config.preset import ModelConfig, load_config
@@ -65,7 +65,7 @@ def _counted(config: ModelConfig, src_len: int, tgt_len: int, beam: int) -> int:
 def _stated(config: ModelConfig, src_len: int, tgt_len: int, beam: int) -> int:
     lengths = {"src_len": src_len, "tgt_len": tgt_len, "beam": beam}
     overhead = sum(item.macs for item in count_overhead(config, **lengths))
-    return count_model(config, **lengths).macs_executed + overhead
+    return count_config(config, **lengths).macs_executed + overhead
 
 
 @pytest.mark.parametrize("name", CONFIGS)

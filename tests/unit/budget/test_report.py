@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.advice import advise
-from lite_nlp.budget.gate.limits import Limits, check_budget
+from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.reporting.papers import conformance
 from lite_nlp.budget.reporting.report import BudgetReport
 from lite_nlp.budget.reporting.tables import budget_tables, papers_tables
@@ -15,8 +15,8 @@ from lite_nlp.config.preset import load_config
 
 def _report(preset: str, limits: Limits | None = None, size_bytes: int | None = None, **more: Any) -> BudgetReport:
     model, limits = load_config(preset).model, limits or Limits()
-    count = count_model(model)
-    verdicts = check_budget(count, limits, size_bytes=size_bytes)
+    count = count_config(model)
+    verdicts = check_limits(count, limits, size_bytes=size_bytes)
     return BudgetReport(
         target=preset,
         model=model,
@@ -105,7 +105,7 @@ def test_lengths_vary_alone_and_together() -> None:
 def test_the_longest_sentence_within_the_budget() -> None:
     report = _report("lite-transformer-wmt-496")
     longest = report.longest_within()
-    costs = [count_model(report.model, src_len=n, tgt_len=n).macs_paper for n in (longest, longest + 1)]
+    costs = [count_config(report.model, src_len=n, tgt_len=n).macs_paper for n in (longest, longest + 1)]
     assert costs[0] <= 500_000_000 < costs[1]
     assert _report("transformer-wmt-128", Limits(max_macs=10**12)).longest_within() == 1024
     assert _report("transformer-wmt-128", Limits(max_macs=1)).longest_within() == 0

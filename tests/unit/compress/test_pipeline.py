@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.compress.finetune import FinetuneOptions
-from lite_nlp.compress.ledger import Metric, StageRow, Task
+from lite_nlp.compress.ledger import StageRow, Task
 from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import FINAL_FILE, CompressionOptions, Finetuning, compress_model
 from lite_nlp.core.errors import ModelError, OutputError
 

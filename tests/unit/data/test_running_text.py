@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
-from lite_nlp.data.pairs.directory import data_kind, open_data
+from lite_nlp.data.pairs.directory import data_task, open_data
 from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, VocabularyOptions, prepare_data
 from lite_nlp.data.pairs.readers import TsvFile
 from lite_nlp.data.text.directory import TextInfo, TokenStream, cut_blocks, open_running_text
@@ -50,7 +50,7 @@ def test_the_tokens_are_the_text(tmp_path: Path) -> None:
     assert train.bytes == text.stat().st_size
     assert train.tokens * 4 == (tmp_path / "data" / "train.tokens").stat().st_size
     assert set(info.splits) == {"train", "valid"}
-    assert data_kind(tmp_path / "data") == "text"
+    assert data_task(tmp_path / "data") == ("text", None)
 
 
 def test_tokens_are_little_endian_integers_with_an_end_mark_for_each_line(tmp_path: Path) -> None:

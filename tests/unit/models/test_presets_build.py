@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.models.build import build_model
@@ -38,7 +38,7 @@ def test_preset_builds(preset: str) -> None:
         assert len(model.decoder) == config.model.num_decoder_layers
         assert model.output_table.shape == (config.model.tgt_vocab_size, config.model.table_dim)
     # Two ways to the same number: the modules' tensors and the closed form.
-    assert sum(parameter.numel() for parameter in model.parameters()) == count_model(config.model).params_total
+    assert sum(parameter.numel() for parameter in model.parameters()) == count_config(config.model).params_total
 
 
 @pytest.mark.parametrize("preset", sorted(PUBLISHED))
@@ -77,8 +77,8 @@ def test_families_are_compared_at_the_same_cost_with_the_same_recipe(family: str
     config, baseline = load_config(f"multi30k-{family}"), load_config("multi30k-transformer")
     assert config.model.family == family
     assert config.training == baseline.training
-    macs = count_model(config.model).macs_paper
-    assert abs(macs / count_model(baseline.model).macs_paper - 1) < 0.05
+    macs = count_config(config.model).macs_paper
+    assert abs(macs / count_config(baseline.model).macs_paper - 1) < 0.05
 
 
 @pytest.mark.parametrize("family", ["lite-transformer", "subformer", "r2d2", "t2r"])
@@ -91,8 +91,8 @@ def test_language_models_are_compared_at_the_same_cost_with_the_same_recipe(fami
         same = {"family", "self_attention", "self_feature_size"}
         assert config.model.model_dump(exclude=same) == baseline.model.model_dump(exclude=same)
         return
-    macs = count_model(config.model, tgt_len=256).macs_paper
-    assert abs(macs / count_model(baseline.model, tgt_len=256).macs_paper - 1) < 0.05
+    macs = count_config(config.model, tgt_len=256).macs_paper
+    assert abs(macs / count_config(baseline.model, tgt_len=256).macs_paper - 1) < 0.05
 
 
 LANGUAGE_MODELS = {

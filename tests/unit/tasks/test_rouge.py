@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.tasks.translation.rouge import score_summaries
+from lite_nlp.tasks.summarization.rouge import score_summaries
 
 HYPOTHESES = ["the cat sat on the mat", "dogs ran home", "nothing alike", "it rained. we stayed in."]
 REFERENCES = ["the cat is on the mat", "the dog runs home", "other words", "we stayed in. it rained."]

@@ -13,7 +13,7 @@ from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.labelled.directory import LabelledSplit
 from lite_nlp.models.build import build_model
-from lite_nlp.tasks.classification.training import ClassificationTask
+from lite_nlp.tasks.classification.training import ClassificationObjective
 from lite_nlp.training.loop import TrainingJob, train
 
 from .tiny_task import MemorySplit
@@ -51,7 +51,7 @@ def make_config(*, pair: bool = False, **training: Any) -> Config:
     )
 
 
-def make_task(config: Config, **changes: Any) -> ClassificationTask:
+def make_objective(config: Config, **changes: Any) -> ClassificationObjective:
     sentences = 2 if config.model.architecture == "pair-classifier" else 1
     options = {
         "config": config,
@@ -59,18 +59,18 @@ def make_task(config: Config, **changes: Any) -> ClassificationTask:
         "valid": make_split(20, seed=2, sentences=sentences),
         "labels": ("a", "b", "c"),
     }
-    return ClassificationTask(**{**options, **changes})
+    return ClassificationObjective(**{**options, **changes})
 
 
 @pytest.mark.parametrize("pair", [False, True])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_loss_and_gradient_are_sums_over_the_examples(pair: bool, smoothing: float) -> None:
     config = make_config(pair=pair, label_smoothing=smoothing)
-    task = make_task(config)
-    batch = task.batches("train", batches_per_step=1, say=print).load(np.arange(7))
+    objective = make_objective(config)
+    batch = objective.batches("train", batches_per_step=1, say=print).load(np.arange(7))
     torch.manual_seed(3)
     model = build_model(config.model).eval()
-    loss, nll, tokens, targets = task.batch_sums(model, batch, CPU).tolist()
+    loss, nll, tokens, targets = objective.batch_sums(model, batch, CPU).tolist()
     found = [parameter.grad.clone() for parameter in model.parameters()]  # type: ignore[union-attr]
     model.zero_grad()
     # By the definition, an example at a time; the label of number 0 counts like the others.
@@ -96,19 +96,19 @@ def test_loss_and_gradient_are_sums_over_the_examples(pair: bool, smoothing: flo
 
 
 def test_validation_leaves_no_gradients() -> None:
-    task = make_task(make_config())
+    objective = make_objective(make_config())
     model = build_model(make_config().model).eval()
-    batch = task.batches("valid", batches_per_step=1, say=print).load(np.arange(5))
+    batch = objective.batches("valid", batches_per_step=1, say=print).load(np.arange(5))
     with torch.inference_mode():
-        sums = task.batch_sums(model, batch, CPU)
+        sums = objective.batch_sums(model, batch, CPU)
     assert sums.shape == (4,)
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
 def test_an_epoch_reads_every_example_once_and_cuts_the_long_ones() -> None:
     said: list[str] = []
-    task = make_task(make_config(max_tokens=4))
-    batches = task.batches("train", batches_per_step=2, say=said.append)
+    objective = make_objective(make_config(max_tokens=4))
+    batches = objective.batches("train", batches_per_step=2, say=said.append)
     lengths = batches.split.first_lengths
     long = int(np.count_nonzero(lengths > 4))
     assert said == [f"training split: {long} of 60 examples cut to 4 tokens a sentence"]
@@ -122,7 +122,7 @@ def test_an_epoch_reads_every_example_once_and_cuts_the_long_ones() -> None:
         assert batch.first_mask.sum(axis=1).tolist() == (np.minimum(lengths[some], 4) + 1).tolist()
     assert [work.rows.tolist() for step in batches.steps(1) for work in step] != [some.tolist() for some in rows]
     # Validation is not shuffled and reads as much as the model can.
-    valid = task.batches("valid", batches_per_step=1, say=said.append)
+    valid = objective.batches("valid", batches_per_step=1, say=said.append)
     assert len(said) == 1
     orders = [[work.rows.tolist() for step in valid.steps(epoch) for work in step] for epoch in (0, 1)]
     assert orders[0] == orders[1]
@@ -137,7 +137,7 @@ def test_a_run_learns_and_goes_on_where_it_was_cut_short(tmp_path: Any, accelera
             TrainingJob(
                 config=config,
                 model=build_model(config.model),
-                task=make_task(config),
+                objective=make_objective(config),
                 tokenizer_json=b"{}",
                 out=tmp_path / name,
                 console=Console(quiet=True),
@@ -160,15 +160,15 @@ def test_a_run_learns_and_goes_on_where_it_was_cut_short(tmp_path: Any, accelera
 def test_what_does_not_fit_the_model() -> None:
     config = make_config()
     with pytest.raises(TrainingError, match=r"expected as many classes as the sequence-classifier has \(3\), found 2"):
-        make_task(config, labels=("a", "b"))
+        make_objective(config, labels=("a", "b"))
     with pytest.raises(TrainingError, match=r"expected as many sentences in each example as the .* has \(1\), found 2"):
-        make_task(config, train=make_split(9, seed=1, sentences=2))
+        make_objective(config, train=make_split(9, seed=1, sentences=2))
 
 
 def test_other_data_is_another_run() -> None:
     config = make_config()
     prints = [
-        make_task(config, **changes).fingerprint()
+        make_objective(config, **changes).fingerprint()
         for changes in (
             {},
             {"labels": ("a", "b", "d")},
@@ -177,5 +177,5 @@ def test_other_data_is_another_run() -> None:
             {"valid": make_split(20, seed=3)},
         )
     ]
-    assert prints[0] == make_task(config).fingerprint()
+    assert prints[0] == make_objective(config).fingerprint()
     assert all(other != prints[0] for other in prints[1:])

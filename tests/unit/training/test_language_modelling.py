@@ -16,7 +16,7 @@ from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.text.directory import TokenStream, cut_blocks
 from lite_nlp.models.build import build_model
-from lite_nlp.tasks.language_modelling.training import BlockBatches, LanguageModellingTask
+from lite_nlp.tasks.language_modelling.training import BlockBatches, LanguageModellingObjective
 from lite_nlp.training.loop import TrainingJob, train
 
 VOCAB = 40
@@ -51,14 +51,14 @@ def make_config(*, model: dict[str, Any] | None = None, **training: Any) -> Conf
     )
 
 
-def make_task(config: Config, *, train: int = 500) -> LanguageModellingTask:
-    return LanguageModellingTask(config=config, train=stream(train), valid=stream(200, seed=2))
+def make_objective(config: Config, *, train: int = 500) -> LanguageModellingObjective:
+    return LanguageModellingObjective(config=config, train=stream(train), valid=stream(200, seed=2))
 
 
 def make_job(out: Path, config: Config, *, resume: bool = False) -> TrainingJob[Any]:
     torch.manual_seed(config.training.seed)
     return TrainingJob(
-        config=config, model=build_model(config.model), task=make_task(config), tokenizer_json=b"{}", out=out,
+        config=config, model=build_model(config.model), objective=make_objective(config), tokenizer_json=b"{}", out=out,
         console=Console(quiet=True), resume=resume,
     )  # fmt: skip
 
@@ -115,7 +115,7 @@ def test_loss_and_gradient_are_those_of_cross_entropy(model: dict[str, Any], smo
     torch.manual_seed(3)
     net = build_model(config.model)
     batch = cut_blocks(stream(40), np.array([-5, 11, 27]), block_tokens=16)
-    sums = make_task(config).batch_sums(net, batch, CPU)
+    sums = make_objective(config).batch_sums(net, batch, CPU)
     found = {name: parameter.grad.clone() for name, parameter in net.named_parameters() if parameter.grad is not None}
 
     net.zero_grad()
@@ -136,7 +136,7 @@ def test_scoring_needs_and_leaves_no_gradients() -> None:
         config = make_config(model=model)
         net = build_model(config.model)
         with torch.inference_mode():
-            make_task(config).batch_sums(net, cut_blocks(stream(40), np.array([0]), block_tokens=16), CPU)
+            make_objective(config).batch_sums(net, cut_blocks(stream(40), np.array([0]), block_tokens=16), CPU)
         assert all(parameter.grad is None for parameter in net.parameters())
 
 
@@ -181,7 +181,7 @@ def test_half_precision_stays_near_full_precision(model: dict[str, Any]) -> None
         config = make_config(model={**model, "dropout": 0.0}, precision=precision)
         torch.manual_seed(3)
         net = build_model(config.model)
-        sums.append(make_task(config).batch_sums(net, batch, CPU))
+        sums.append(make_objective(config).batch_sums(net, batch, CPU))
         assert all(
             parameter.grad is not None and bool(parameter.grad.isfinite().all()) for parameter in net.parameters()
         )
@@ -192,17 +192,17 @@ def test_half_precision_stays_near_full_precision(model: dict[str, Any]) -> None
 def test_another_text_is_not_resumed_on(tmp_path: Path, accelerator: Accelerator) -> None:
     train(make_job(tmp_path / "run", make_config()), accelerator)
     job = make_job(tmp_path / "run", make_config(), resume=True)
-    other = TrainingJob(**{**vars(job), "task": make_task(job.config, train=400)})
+    other = TrainingJob(**{**vars(job), "objective": make_objective(job.config, train=400)})
     with pytest.raises(TrainingError, match=r"data\.train_tokens was 500, is 400"):
         train(other, accelerator)
 
 
 def test_what_does_not_go_together_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
     with pytest.raises(TrainingError, match=r"block_tokens: expected at most model\.max_positions \(32\), found 33"):
-        make_task(make_config(block_tokens=33))
+        make_objective(make_config(block_tokens=33))
     with pytest.raises(TrainingError, match=r"label_smoothing: expected 0 with an adaptive softmax, .*found 0\.1"):
-        make_task(make_config(model=ADAPTIVE, label_smoothing=0.1))
+        make_objective(make_config(model=ADAPTIVE, label_smoothing=0.1))
     with pytest.raises(TrainingError, match=r"text: expected at least one token, found none"):
-        make_task(make_config(), train=0).batches("train", batches_per_step=1, say=print)
+        make_objective(make_config(), train=0).batches("train", batches_per_step=1, say=print)
     with pytest.raises(TrainingError, match=r"validate_metric: expected loss with this task and data, found bleu"):
         train(make_job(tmp_path / "run", make_config(validate_metric="bleu")), accelerator)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import TrainingError
+from lite_nlp.tasks.translation.training import TranslationObjective
 from lite_nlp.tasks.translation.truncation import TruncatedRows
-from lite_nlp.training.tasks import TranslationTask
 from tests.unit.training.tiny_task import MemorySplit, make_config
 
 
@@ -27,16 +27,16 @@ def test_rows_end_after_the_bound():
     assert [row.tolist() for row in tgt] == [[3, 4, 5, 6, 7], [3, 4, 5, 6, 7]]
 
 
-def make_task(**training):
-    return TranslationTask(
+def make_objective(**training):
+    return TranslationObjective(
         config=make_config(**training), train=split(), valid=split(), languages={"src": "a", "tgt": "b"}
     )
 
 
 @pytest.mark.parametrize("name", ["train", "valid"])
 def test_nothing_is_left_out_and_it_is_said_what_is_cut(name):
-    task, said = make_task(max_tokens=5, truncate=True), []
-    batches = task.batches(name, batches_per_step=1, say=said.append)
+    objective, said = make_objective(max_tokens=5, truncate=True), []
+    batches = objective.batches(name, batches_per_step=1, say=said.append)
     loaded = [batches.load(work.rows) for step in batches.steps(0) for work in step]
     assert sum(len(batch) for batch in loaded) == 3
     # 1 + 5 + 5 source tokens, 5 + 2 + 5 target tokens, and one end mark each.
@@ -47,16 +47,16 @@ def test_nothing_is_left_out_and_it_is_said_what_is_cut(name):
 
 
 def test_without_it_long_pairs_are_left_out():
-    task, said = make_task(max_tokens=6), []
-    task.batches("train", batches_per_step=1, say=said.append)
+    objective, said = make_objective(max_tokens=6), []
+    objective.batches("train", batches_per_step=1, say=said.append)
     assert said == ["training split: 1 of 3 pairs left out, longer than 6 tokens"]
-    assert "truncated" not in task.facts()
+    assert "truncated" not in objective.facts()
     with pytest.raises(TrainingError, match="expected at least one pair of at most 4 tokens a side, found none"):
-        make_task(max_tokens=4).batches("train", batches_per_step=1, say=said.append)
+        make_objective(max_tokens=4).batches("train", batches_per_step=1, say=said.append)
 
 
 def test_metrics_count_what_is_cut():
-    assert make_task(max_tokens=5, truncate=True).facts() == {
+    assert make_objective(max_tokens=5, truncate=True).facts() == {
         "languages": {"src": "a", "tgt": "b"},
         "train_pairs": 3,
         "truncated": {"max_tokens": 5, "sources": 1, "targets": 2},
@@ -64,4 +64,7 @@ def test_metrics_count_what_is_cut():
 
 
 def test_a_run_is_not_resumed_with_another_bound():
-    assert make_task(max_tokens=5, truncate=True).fingerprint() != make_task(max_tokens=6, truncate=True).fingerprint()
+    assert (
+        make_objective(max_tokens=5, truncate=True).fingerprint()
+        != make_objective(max_tokens=6, truncate=True).fingerprint()
+    )

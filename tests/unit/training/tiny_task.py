@@ -14,8 +14,8 @@ from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.translation.training import TranslationObjective
 from lite_nlp.training.loop import TrainingJob
-from lite_nlp.training.tasks import TranslationTask
 
 
 @dataclass
@@ -81,7 +81,7 @@ def make_job(
     job: dict[str, Any] = {
         "config": config,
         "model": build_model(config.model),
-        "task": TranslationTask(
+        "objective": TranslationObjective(
             config=config,
             train=make_split(60, seed=1) if train is None else train,
             valid=make_split(10, seed=2) if valid is None else valid,

@@ -1,83 +1,70 @@
-"""What a model is trained to do: what a batch is, the loss on one, and what validation measures beside the loss."""
+"""Training of encoder-decoders on sentence pairs: label-smoothed cross entropy of the target tokens."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol, TypeVar, cast
+from pathlib import Path
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 
+from lite_nlp.artifacts.translators import build_translator, torch_engine
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.pairs.batches import Batch
+from lite_nlp.data.pairs.directory import DataDirectory, open_data
 from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.room import TrainingData
+from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.truncation import TruncatedRows
-from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, Work, short_rows
+from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.objective import SplitChoice
 
-__all__ = ["Batches", "SplitChoice", "Task", "TranslationTask"]
-
-#: The split to learn from, or the one to validate on.
-SplitChoice = Literal["train", "valid"]
-
-B = TypeVar("B")
-B_co = TypeVar("B_co", covariant=True)
+__all__ = ["TranslationObjective", "open_pairs"]
 
 
-class Batches(Protocol[B_co]):
-    """The batches of one split: whole epochs of them, cut into optimizer steps."""
-
-    @property
-    def batches_per_step(self) -> int:
-        """Batches in an optimizer step over all processes."""
-
-    def steps(self, epoch: int) -> list[list[Work]]:
-        """The steps of an epoch: a pure function of the seed and the epoch."""
-
-    def load(self, rows: Rows) -> B_co:
-        """Read and pad the rows of a batch; called in another thread than training."""
+#: Validation sentences translated at once.
+_VALIDATION_BATCH: Final = 128
 
 
-class Task(Protocol[B]):
-    """One kind of training. Every process holds an equal one; it draws no random numbers of its own."""
+def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
+    """A data directory of sentence pairs, for training; the validation split is translated and scored.
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """What ``measure`` gives, beside the loss: names of fields of ``Validation``."""
+    Raises:
+        DataError: If it is damaged.
+    """
+    data = open_data(path)
 
-    def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> Batches[B]:
-        """The batches of a split, in an order that changes from epoch to epoch where it is the one to learn from.
+    def objective(config: Config) -> TranslationObjective:
+        return TranslationObjective(
+            config=config,
+            train=data.split("train"),
+            valid=data.split("valid"),
+            languages=data.info.languages.model_dump(),
+            evaluate={scorer.metric.name: _measure(config, data, scorer)},
+            labels={scorer.metric.name: scorer.metric.label},
+        )
 
-        Args:
-            split: Which one.
-            batches_per_step: Batches in an optimizer step over all processes.
-            say: Is told what is left out of the split, if anything.
-
-        Raises:
-            TrainingError: If nothing of the split can be used.
-        """
-
-    def batch_sums(self, model: nn.Module, batch: B, device: torch.device) -> Tensor:
-        """Run the model on a batch; where gradients are enabled, add them to the parameters' ``grad``.
-
-        Returns:
-            (4,) float32 on ``device``, sums over the batch: the loss to be minimized and the negative log-likelihood,
-            in nats; the tokens that were read only; and the targets, which the loss and the gradient of a step are
-            divided by.
-        """
-
-    def measure(self, model: nn.Module) -> dict[str, float]:
-        """The ``measures`` of the model, in evaluation mode, on the validation split; called in the first process."""
-
-    def fingerprint(self) -> dict[str, Any]:
-        """What of the data must be the same for a run to be resumed, as JSON takes it."""
-
-    def facts(self) -> dict[str, Any]:
-        """What ``metrics.json`` is to say about the data."""
+    return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective)
 
 
-class TranslationTask:
-    """Sentence pairs for an encoder-decoder; summarization and style transfer are the same task with other pairs.
+def _measure(config: Config, data: DataDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
+    """A function that translates the validation split, as the config says, and gives the score of the metric."""
+
+    def measure(model: EncoderDecoder) -> float:
+        sources, references = data.split("valid").texts()
+        engine = torch_engine(model, config, data.tokenizer)
+        # What is unusual about a line would be said again at each validation.
+        translator = build_translator(engine, warn=lambda _: None)
+        translations = list(translator.translate_lines(sources, batch_size=_VALIDATION_BATCH))
+        return float(scorer.score(translations, references, bootstrap=0).as_dict()[scorer.metric.name])
+
+    return measure
+
+
+class TranslationObjective:
+    """Sentence pairs for an encoder-decoder; summarization and style transfer are the same with other pairs.
 
     Args:
         config: ``config.model`` fits the tokenizer.
@@ -85,6 +72,7 @@ class TranslationTask:
         valid: The validation split.
         languages: Codes of the data's ``src`` and ``tgt`` language, written to ``metrics.json``.
         evaluate: For each name of ``measures``, the score of a model in evaluation mode on the validation split.
+        labels: What people call these names, where that differs.
     """
 
     def __init__(
@@ -95,6 +83,7 @@ class TranslationTask:
         valid: SplitRows,
         languages: Mapping[str, str],
         evaluate: Mapping[str, Callable[[EncoderDecoder], float]] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self._config = config
         self._splits: dict[SplitChoice, SplitRows] = {"train": train, "valid": valid}
@@ -104,14 +93,15 @@ class TranslationTask:
             }
         self._languages = dict(languages)
         self._evaluate = dict(evaluate or {})
+        self._labels = dict(labels or {})
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        """See :class:`Task`."""
-        return tuple(self._evaluate)
+    def measures(self) -> Mapping[str, str]:
+        """See ``Objective``."""
+        return {name: self._labels.get(name, name) for name in self._evaluate}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> EpochBatches:
-        """See :class:`Task`; pairs with a side that is too long are left out, or cut off where the config says so."""
+        """See ``Objective``; pairs with a side that is too long are left out, or cut off where the config says so."""
         training, learning = self._config.training, split == "train"
         name = "training" if learning else "validation"
         pairs, rows, max_tokens = self._splits[split], self._rows(split), self._max_tokens(split)
@@ -138,7 +128,7 @@ class TranslationTask:
         )
 
     def batch_sums(self, model: nn.Module, batch: Batch, device: torch.device) -> Tensor:
-        """See :class:`Task`: the label-smoothed cross entropy of the target tokens."""
+        """See ``Objective``: the label-smoothed cross entropy of the target tokens."""
         training = self._config.training
         src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
         with autocast(device, training.precision):
@@ -150,11 +140,11 @@ class TranslationTask:
         return torch.stack([sums.loss, sums.nll, *counts])
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """See :class:`Task`."""
+        """See ``Objective``."""
         return {name: evaluate(cast(EncoderDecoder, model)) for name, evaluate in self._evaluate.items()}
 
     def fingerprint(self) -> dict[str, Any]:
-        """See :class:`Task`."""
+        """See ``Objective``."""
         figures: dict[str, Any] = {}
         for name, split in self._splits.items():
             figures[f"{name}_pairs"] = len(split)
@@ -163,7 +153,7 @@ class TranslationTask:
         return figures
 
     def facts(self) -> dict[str, Any]:
-        """See :class:`Task`."""
+        """See ``Objective``."""
         facts: dict[str, Any] = {"languages": self._languages, "train_pairs": len(self._rows("train"))}
         train = self._splits["train"]
         if isinstance(train, TruncatedRows):

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 from rouge_score.rouge_scorer import RougeScorer
 
+from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import DataError
 from lite_nlp.decoding.translate import split_sentences
+from lite_nlp.tasks.translation.scorer import PairScorer
 
-__all__ = ["RougeScores", "score_summaries"]
+__all__ = ["SUMMARY_SCORER", "RougeScores", "score_summaries"]
 
 #: In the order of the fields of :class:`RougeScores`.
 _METRICS: Final = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -113,3 +115,14 @@ def _interval(
     means = np.sort([scores[rng.integers(count, size=count)].mean(axis=0) for _ in range(bootstrap)], axis=0)
     tail = bootstrap // 40
     return means[tail], means[bootstrap - 1 - tail]
+
+
+#: ROUGE; a compressed model is judged by ROUGE-Lsum, the "R-L" of the papers.
+SUMMARY_SCORER: Final = PairScorer(
+    name="rouge",
+    metric=Metric(name="rougeLsum", label="ROUGE-Lsum", unit="ROUGE-Lsum"),
+    columns={"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL", "ROUGE-Lsum": "rougeLsum"},
+    signatures={"ROUGE": "rouge_signature"},
+    score=score_summaries,
+    regards_case=False,
+)

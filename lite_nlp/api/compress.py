@@ -1,0 +1,233 @@
+"""Compression of a MODEL, judged by its own task: what ``lite-nlp compress`` calls. Needs torch when it runs."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
+from lite_nlp.compress.metric import Metric
+from lite_nlp.core.errors import UsageError
+from lite_nlp.core.files import atomic_directory, check_output
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.tasks.registry import task_of_architecture, task_of_data
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.compress.ledger import StageRow, Task
+    from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.models.build import Model
+    from lite_nlp.tasks.calibration import Guidance
+
+__all__ = ["CompressedModel", "compress_model"]
+
+#: Divergence from the original's predictions, in nats for each, that pruning may cause where no target is given:
+#: fine-tuning takes about a third of it back.
+_TOLERANCE: Final = 0.03
+_TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompressedModel:
+    """The files of a compression and their ledger.
+
+    Attributes:
+        name: The model's name.
+        out: Directory of the files.
+        text: What the scores are measured on.
+        metric: The score that a largest loss is held against.
+        stages: One row for each file, in order; the last is the one to keep.
+    """
+
+    name: str
+    out: Path
+    text: str
+    metric: Metric
+    stages: "tuple[StageRow, ...]"
+
+    @property
+    def path(self) -> Path:
+        """The final ``.lnlp`` file."""
+        return self.out / self.stages[-1].file
+
+    def as_dict(self) -> dict[str, Any]:
+        """The ledger, as JSON takes it."""
+        stages = [row.as_dict() for row in self.stages]
+        return {"model": self.name, "text": self.text, "metric": self.metric.name, "stages": stages}
+
+
+def compress_model(
+    model: str | Path | LoadedModel | None = None,
+    *,
+    out: str | Path,
+    data: str | Path | None = None,
+    target_bytes: int | None = None,
+    target_ratio: float | None = None,
+    max_loss: float | None = None,
+    finetune: bool = True,
+    finetune_steps: int | None = None,
+    structured_ffn: float | None = None,
+    threads: int | None = None,
+    gate: "BudgetGate | None" = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> CompressedModel:
+    """Make a model smaller, stage by stage; every figure is measured on the file that the stage wrote.
+
+    A model is judged as ``evaluate_model`` judges it: by its task's own metric and its own ``[decoding]`` section.
+
+    Args:
+        model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
+        out: Directory for the files; ``model.lnlp`` is the one to keep.
+        data: Data directory to judge by (valid) and fine-tune on (train). Encoder-decoders can do without, by the
+            package's own everyday sentences.
+        target_bytes: Largest size of the final file.
+        target_ratio: Smallest ratio of the fp32 file to the final one, above 1.
+        max_loss: Largest loss, in the unit of the metric.
+        finetune: Whether to fine-tune after pruning and after clustering.
+        finetune_steps: Steps of the former; None is what suits the data.
+        structured_ffn: Part of the feed-forward channels to remove first, above 0 and below 1.
+        threads: Threads of torch; None leaves them.
+        gate: The limits to hold the model and the final file against; None holds them against none.
+        force: Overwrite ``out``.
+        progress: Receives the progress.
+
+    Raises:
+        UsageError: If an argument is out of range, or the model's task needs data and there is none.
+        ModelError: If there is nothing to compress, or a target or the largest loss cannot be met.
+        OverBudgetError: If the model or the final file is over a limit of the gate; no file is left behind.
+        DataError: If the data is damaged or does not fit the model.
+        OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
+    """
+    if target_ratio is not None and target_ratio <= 1:
+        raise UsageError(f"--target-ratio: expected more than 1, found {target_ratio}")
+    if structured_ffn is not None and not 0 < structured_ffn < 1:
+        raise UsageError(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
+    if not finetune and finetune_steps is not None:
+        raise UsageError("--no-finetune and --finetune-steps: expected one of them")
+    out = Path(out)
+    check_output(out, force=force)
+
+    import torch
+
+    from lite_nlp.compress.pipeline import CompressionOptions
+    from lite_nlp.compress.pipeline import compress_model as run_pipeline
+
+    progress = progress or SilentProgress()
+    if threads is not None:
+        torch.set_num_threads(threads)
+    loaded = load_model(model)
+    named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
+    if structured_ffn is None:
+        if gate is not None:
+            gate.check_model(loaded.config.model, target=named)
+    else:
+        from lite_nlp.tasks.shrinking import check_shrinkable
+
+        check_shrinkable(loaded)
+    guidance = _guide(loaded, None if data is None else Path(data))
+    options = CompressionOptions(
+        tolerance=_TOLERANCE if finetune else _TOLERANCE_WITHOUT_FINETUNING,
+        target_bytes=target_bytes,
+        target_ratio=target_ratio,
+        max_loss=max_loss,
+    )
+    with atomic_directory(out, force=force) as directory:
+        rows = run_pipeline(
+            loaded.model,
+            out=directory,
+            task=_subject(loaded, guidance, progress, gate),
+            options=options,
+            shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
+            finetuning=_finetuning(loaded, guidance, finetune_steps) if finetune else None,
+            progress=progress,
+        )
+        if gate is not None:
+            # Before the directory is put in place: what is too large is not left behind.
+            file = directory / rows[-1].file
+            config = read_config(resolve_source(file))
+            gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
+    return CompressedModel(name=loaded.name, out=out, text=guidance.name, metric=guidance.metric, stages=tuple(rows))
+
+
+def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
+    """The guidance of the task that the data is for; the model's own task refuses data that it cannot use."""
+    architecture = loaded.config.model.architecture
+    task = task_of_architecture(architecture)
+    if data is not None and architecture in (found := task_of_data(data)).architectures:
+        task = found
+    return task.room.guide(loaded, data)
+
+
+def _subject(loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None") -> "Task":
+    """The callbacks by which compression, which knows no task, reaches this one."""
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.compress.ledger import Task
+    from lite_nlp.tasks.calibration import divergence_from
+
+    lengths = (gate or BudgetGate()).lengths
+
+    def count_macs(model: "nn.Module") -> int:
+        config = cast("Model", model).config
+        src_len, tgt_len = lengths(config)
+        return count_config(config, src_len=src_len, tgt_len=tgt_len).macs_paper
+
+    return Task(
+        name=loaded.name,
+        files=lambda model: _embedded_files(loaded, cast("Model", model)),
+        load=lambda path: load_model(path).model,
+        metric=guidance.metric,
+        score=lambda model: guidance.score(model, progress),
+        evaluate=divergence_from(guidance.predict, loaded.model, guidance.scan),
+        count_macs=count_macs,
+    )
+
+
+def _embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:
+    from lite_nlp.config.preset import dump_config
+
+    config = loaded.config.model_copy(update={"model": model.config})
+    # Scores that came with the model are those from before compression, and must not pass for the file's own.
+    metrics = loaded.metrics
+    if "uncompressed" not in metrics:
+        kept: dict[str, Any] = {key: metrics[key] for key in ("languages", "labels") if key in metrics}
+        metrics = {**kept, "uncompressed": metrics}
+    return {
+        "config.toml": dump_config(config).encode("utf-8"),
+        "metrics.json": json.dumps(metrics, ensure_ascii=False).encode("utf-8"),
+        "tokenizer.json": loaded.tokenizer.to_json(),
+    }
+
+
+def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int | None) -> "Finetuning":
+    from lite_nlp.compress.finetune import FinetuneOptions
+    from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.tasks.calibration import distillation_loss
+
+    steps = steps or guidance.tuning_steps
+    return Finetuning(
+        batches=guidance.tuning,
+        loss=distillation_loss(guidance.predict, copy.deepcopy(loaded.model), guidance.label_weight),
+        pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
+        shared=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
+    )
+
+
+def _shrinking(
+    loaded: LoadedModel, fraction: float, gate: "BudgetGate | None", named: str
+) -> "Callable[[nn.Module], Model]":
+    """Structured pruning, with the smaller model held against the budget in place of the original."""
+    from lite_nlp.tasks.shrinking import shrink_feed_forward
+
+    def shrink(model: "nn.Module") -> "Model":
+        smaller = shrink_feed_forward(loaded, model, fraction)
+        if gate is not None:
+            gate.check_model(smaller.config, target=named)
+        return smaller
+
+    return shrink

@@ -1,0 +1,135 @@
+"""Conversion of a trained model to another kind of model: what ``lite-nlp convert`` calls. Needs torch when it runs."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.core.errors import UsageError
+from lite_nlp.core.files import atomic_directory, check_output
+
+if TYPE_CHECKING:
+    from lite_nlp.config.preset import Config
+    from lite_nlp.models.build import Model
+    from lite_nlp.models.conversion import Conversion
+    from lite_nlp.models.feature_maps import FeatureKind
+
+__all__ = ["FEATURE_SIZE", "ConvertedModel", "convert_to_t2r"]
+
+#: Features per head of the paper's language model, and of its cross-attention in translation.
+FEATURE_SIZE: Final = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertedModel:
+    """A converted model.
+
+    Attributes:
+        name: Of the model it was made from.
+        path: Its model directory.
+        figures: What was swapped, parameters before and after, and bytes of state, as JSON takes them.
+    """
+
+    name: str
+    path: Path
+    figures: dict[str, Any]
+
+
+def convert_to_t2r(
+    model: str | Path | LoadedModel | None = None,
+    *,
+    out: str | Path,
+    feature_size: int | None = None,
+    cross: int | None = None,
+    causal: int | None = None,
+    keep_every: int = 0,
+    feature_map: "FeatureKind" = "t2r",
+    seed: int = 1,
+    force: bool = False,
+) -> ConvertedModel:
+    """Swap the decoder's softmax attention for linear attention (T2R, Kasai et al. 2021, section 2.2).
+
+    Args:
+        model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
+        out: Model directory to write.
+        feature_size: Features per head of self- and cross-attention; None is 32.
+        cross: Features per head of cross-attention; 0 leaves it, None is ``feature_size``.
+        causal: Features per head of the decoder's self-attention, likewise.
+        keep_every: Every n-th decoder layer from the top keeps softmax; 0: none does.
+        feature_map: The learned map, or a fixed one.
+        seed: Of the new feature maps.
+        force: Overwrite ``out``.
+
+    Raises:
+        UsageError: If a size is given for a map that has a head's channels as features.
+        ModelError: If the model has no such attention, or has linear attention already.
+        ConfigError: If a size does not fit the model.
+        OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
+    """
+    if feature_map == "elu":
+        for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
+            if value:
+                raise UsageError(f"{option}: elu has a head's channels as features, expected none, found {value}")
+    out = Path(out)
+    check_output(out, force=force)
+
+    from lite_nlp.artifacts.directory import save_model_directory
+    from lite_nlp.models.conversion import Conversion, convert_config, convert_model
+
+    loaded = load_model(model)
+    default = 0 if feature_map == "elu" else feature_size or FEATURE_SIZE
+    # Where there is no such attention, only asking for it by name is a mistake.
+    architecture = loaded.config.model
+    conversion = Conversion(
+        feature_map=feature_map,
+        causal=_size(causal, default if architecture.attention_dim else None),
+        cross=_size(cross, default if architecture.has_encoder else None),
+        keep_every=keep_every,
+    )
+    config = convert_config(loaded.config, conversion, name=loaded.name)
+    converted = convert_model(loaded.model, config, seed=seed)
+    with atomic_directory(out, force=force) as directory:
+        save_model_directory(
+            directory,
+            config=config,
+            state=converted.state_dict(),
+            tokenizer_json=loaded.tokenizer.to_json(),
+            metrics=_metrics(loaded, conversion, seed),
+        )
+    return ConvertedModel(name=loaded.name, path=out, figures=_figures(loaded, config, converted, conversion))
+
+
+def _size(asked: int | None, default: int | None) -> int | None:
+    """Features of one kind of attention; None leaves it as it is."""
+    if asked is None:
+        return default
+    return asked or None
+
+
+def _metrics(loaded: LoadedModel, conversion: "Conversion", seed: int) -> dict[str, Any]:
+    """The languages stay; scores of the model before the swap must not pass for those of the result."""
+    kept = {"languages": loaded.metrics["languages"]} if "languages" in loaded.metrics else {}
+    made = {
+        "model": loaded.name,
+        "feature_map": conversion.feature_map,
+        "causal": conversion.causal,
+        "cross": conversion.cross,
+        "keep_every": conversion.keep_every,
+        "seed": seed,
+    }
+    return {**kept, "converted_from": {**made, "metrics": loaded.metrics}}
+
+
+def _figures(loaded: LoadedModel, config: "Config", converted: "Model", conversion: "Conversion") -> dict[str, Any]:
+    from lite_nlp.models.conversion import constant_state_bytes, softmax_layers
+
+    before, after = (sum(tensor.numel() for tensor in model.parameters()) for model in (loaded.model, converted))
+    return {
+        "feature_map": conversion.feature_map,
+        "converted": {"causal": conversion.causal is not None, "cross": conversion.cross is not None},
+        # None with elu, and where nothing was swapped.
+        "feature_size": {"causal": conversion.causal or None, "cross": conversion.cross or None},
+        "softmax_layers": softmax_layers(config),
+        "params": {"before": before, "after": after, "added": after - before},
+        "state_bytes": constant_state_bytes(converted),
+    }

@@ -1,0 +1,138 @@
+"""Scores of a model at its task: what ``lite-nlp evaluate`` calls."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
+from lite_nlp.artifacts.translators import SearchChoices
+from lite_nlp.core.errors import UsageError
+from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.decoding.translate import LongInput
+from lite_nlp.tasks.registry import Task, task_of_architecture, task_of_data, task_of_metric
+from lite_nlp.tasks.room import Evaluation, EvaluationRequest
+
+__all__ = ["evaluate_model"]
+
+_BATCH: Final = 64
+
+
+def evaluate_model(
+    model: str | Path | LoadedModel | None = None,
+    *,
+    data: str | Path | None = None,
+    split: str | None = None,
+    source: str | Path | None = None,
+    reference: str | Path | None = None,
+    metric: str | None = None,
+    runtime: str | None = None,
+    threads: int | None = None,
+    beam: int = 1,
+    batch: int | None = None,
+    length_penalty: float | None = None,
+    no_repeat_ngram: int | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    long_input: LongInput | None = None,
+    lowercase: bool = False,
+    window: int | None = None,
+    context: int | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Score a model at its task: BLEU and chrF, ROUGE, perplexity or accuracy, with intervals where there are some.
+
+    The search is that of ``open_translator`` with the same options, so the model's ``[decoding]`` section holds here
+    too. An option that has no meaning for the task is refused.
+
+    Args:
+        model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
+        data: Data directory of the test set.
+        split: Split of it; None is ``test``.
+        source: Text file of sources, in place of a data directory; for sentence pairs alone.
+        reference: Their references, line by line.
+        metric: ``bleu`` or ``rouge``; None is what the data is for.
+        runtime: Runtime of the model; None picks onnx for a bundle and torch for anything else.
+        threads: Threads of the runtime.
+        beam: Hypotheses kept per sentence.
+        batch: Sentences decoded at once; None is 64.
+        length_penalty: See ``open_translator``, as for the next four.
+        no_repeat_ngram: No run of so many tokens occurs twice in an output.
+        min_length: Fewest tokens of an output.
+        max_length: Most tokens of an output.
+        long_input: What to do with an input too long for the model.
+        lowercase: Compare without regard to case.
+        window: Tokens that a language model reads at once; None is as in training.
+        context: Least context of a scored token of a language model; None is half of the window.
+        output: File for the translations or labels, one for each example.
+        force: Overwrite ``output``.
+        progress: Receives the progress.
+        warn: Receives warnings about lines of text; None logs them.
+
+    Raises:
+        UsageError: If no test set is named, or an option does not go with the task.
+        OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
+        LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
+    """
+    architecture = (
+        model.config.model.architecture
+        if isinstance(model, LoadedModel)
+        else read_config(resolve_source(model)).model.architecture
+    )
+    path = None if data is None else Path(data)
+    task = _find_task(architecture, path, metric)
+    given = {
+        "input": source, "reference": reference, "output": output, "metric": metric,
+        "runtime": None if runtime == "torch" else runtime, "beam": None if beam == 1 else beam, "batch": batch,
+        "length_penalty": length_penalty, "no_repeat_ngram": no_repeat_ngram, "min_length": min_length,
+        "max_length": max_length, "long_input": long_input, "lowercase": lowercase or None, "window": window,
+        "context": context,
+    }  # fmt: skip
+    for option, value in given.items():
+        if value is not None and option not in task.options:
+            raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
+    if output is not None:
+        check_output(Path(output), force=force)
+    found = task.room.evaluate(
+        EvaluationRequest(
+            model=model,
+            data=path,
+            split=split,
+            source=None if source is None else Path(source),
+            reference=None if reference is None else Path(reference),
+            runtime=runtime,
+            threads=threads,
+            batch=batch or _BATCH,
+            choices=SearchChoices(
+                beam=beam,
+                length_penalty=length_penalty,
+                no_repeat_ngram=no_repeat_ngram,
+                min_length=min_length,
+                max_length=max_length,
+                long_input=long_input,
+            ),
+            lowercase=lowercase,
+            window=window,
+            context=context,
+            progress=progress or SilentProgress(),
+            warn=warn,
+        )
+    )
+    if output is not None:
+        write_text(Path(output), "".join(f"{line}\n" for line in found.predictions))
+    return found
+
+
+def _find_task(architecture: str, data: Path | None, metric: str | None) -> Task:
+    """The task that is scored: what the metric is of, else what the data is for, else the architecture's own."""
+    own = task_of_architecture(architecture)
+    if metric is not None and "metric" in own.options:
+        return task_of_metric(metric)
+    if data is not None:
+        found = task_of_data(data)
+        if architecture in found.architectures:
+            return found
+    return own

@@ -1,0 +1,208 @@
+"""Training of a preset or config on a data directory: what ``lite-nlp train`` calls. Needs torch when it runs."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
+from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
+from lite_nlp.tasks.registry import task_of_data
+from lite_nlp.tasks.room import TrainingData
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.models.build import Model
+
+__all__ = ["TrainedModel", "train_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A finished run.
+
+    Attributes:
+        path: The model directory.
+        metrics: What its ``metrics.json`` holds.
+        labels: What people call the validation scores beside the loss, by name.
+    """
+
+    path: Path
+    metrics: dict[str, Any]
+    labels: dict[str, str]
+
+
+def train_model(
+    config: str | Path | Config,
+    *,
+    data: str | Path,
+    out: str | Path,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    force: bool = False,
+    init_from: str | Path | LoadedModel | None = None,
+    vectors: str | Path | None = None,
+    gate: "BudgetGate | None" = None,
+    console: "Console | None" = None,
+) -> TrainedModel | None:
+    """Train a model; under ``accelerate launch`` or ``torchrun`` every process calls this with the same arguments.
+
+    Args:
+        config: Name of a preset, a config file, or a config. The vocabulary, and the number of classes, are the data's.
+        data: Data directory, of the kind that the architecture learns from.
+        out: Directory of the run, then of the model.
+        overrides: ``section.key=value`` strings that change one key of the config each.
+        resume: Go on with the run in ``out``, if one has begun.
+        force: Overwrite the run in ``out``.
+        init_from: A model whose weights are the first ones: the same but for dropout, with the tokenizer of the data.
+        vectors: File of pretrained word vectors (GloVe's format) that a classifier's embeddings are fixed to.
+        gate: The limits to hold the model against before training; None holds it against none.
+        console: For progress and notes; None is silent.
+
+    Returns:
+        The finished run in the first process, None in the others.
+
+    Raises:
+        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given.
+        OverBudgetError: If the model is over a limit of the gate.
+        DataError: If the data is damaged or of a kind that the architecture does not learn from.
+        ConfigError: If the config is invalid, or there are vectors for a model that takes none.
+        TrainingError: If training cannot start, resume or go on, or a signal stopped it after writing a checkpoint.
+        OutputError: If ``out`` has content already, or a write fails.
+    """
+    if resume and force:
+        raise UsageError("--resume goes on with a run, --force throws it away: expected one of them")
+    if vectors is not None and init_from is not None:
+        raise UsageError("--vectors and --init-from both say what the embeddings are: expected one of them")
+    loaded = config if isinstance(config, Config) else load_config(config, overrides)
+    opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
+    fitted = _fit_data(loaded, opened)
+    if gate is not None:
+        gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
+    return _train(
+        fitted,
+        opened,
+        out=Path(out),
+        resume=resume,
+        force=force,
+        init_from=init_from,
+        vectors=None if vectors is None else Path(vectors),
+        console=console,
+        announce=fitted != loaded,
+    )
+
+
+def _open_data(path: Path, config: Config, *, vectors: Path | None) -> TrainingData:
+    task, architecture = task_of_data(path), config.model.architecture
+    task.check_architecture(architecture, path)
+    if vectors is not None and not task.takes_vectors:
+        raise ConfigError(f"--vectors: expected a classifier, found model.architecture = {architecture!r}")
+    return task.room.open_training_data(path, vectors=vectors)
+
+
+def _fit_data(config: Config, data: TrainingData) -> Config:
+    """The config with the vocabulary and the labels that the data has; where there are two vocabularies, it is joint.
+
+    Raises:
+        ConfigError: If another key of the config does not go with its size.
+    """
+    size = data.tokenizer.vocab_size
+    overrides = [f"model.{key}={size}" for key in config.model.vocab_sizes]
+    return parse_config(
+        dump_config(config),
+        name=f"{config.name} with the vocabulary of {data.path}",
+        overrides=[*overrides, *data.overrides],
+    )
+
+
+def _train(
+    config: Config,
+    data: TrainingData,
+    *,
+    out: Path,
+    resume: bool,
+    force: bool,
+    init_from: str | Path | LoadedModel | None,
+    vectors: Path | None,
+    console: "Console | None",
+    announce: bool,
+) -> TrainedModel | None:
+    """Train in this process."""
+    import torch
+    from rich.console import Console
+
+    from lite_nlp.models.build import build_model
+    from lite_nlp.training.loop import TrainingJob, train
+    from lite_nlp.training.processes import start_processes
+
+    accelerator = start_processes()
+    main = accelerator.is_main_process
+    console = console if main and console is not None else Console(quiet=True)
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, soft_wrap=True)
+
+    try:
+        if announce:
+            say(f"vocabulary: {data.tokenizer.vocab_size} types, as in {data.path}")
+            for note in data.notes:
+                say(note)
+        torch.manual_seed(config.training.seed)
+        model = build_model(config.model)
+        if init_from is not None:
+            model.load_state_dict(_initial_weights(init_from, config, data))
+        if vectors is not None:
+            _fix_vectors(model, vectors, config, data, say)
+        objective = data.objective(config)
+        job = TrainingJob(
+            config=config,
+            model=model,
+            objective=objective,
+            tokenizer_json=data.tokenizer.to_json(),
+            out=out,
+            console=console,
+            resume=resume,
+            force=force,
+        )
+        metrics = train(job, accelerator)
+        return TrainedModel(path=out, metrics=metrics, labels=dict(objective.measures)) if main else None
+    finally:
+        accelerator.end_training()
+
+
+def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> dict[str, Any]:
+    """The weights of ``source``, if it is the same model but for dropout and reads the same tokens as the data."""
+    loaded = load_model(source)
+    name = f"--init-from {loaded.name if isinstance(source, LoadedModel) else source}"
+    if loaded.tokenizer.to_json() != data.tokenizer.to_json():
+        raise TrainingError(
+            f"{name}: expected a model with the tokenizer of {data.path}, found one with another; prepare"
+            " the data with the model's tokenizer"
+        )
+    expected, found = config.model.model_dump(), loaded.config.model.model_dump()
+    differences = [
+        f"model.{key} is {found.get(key)!r}, the config has {expected.get(key)!r}"
+        for key in found | expected
+        if found.get(key) != expected.get(key) and not key.endswith("dropout")
+    ]
+    if differences:
+        raise TrainingError(f"{name}: expected a model of the config, found: {'; '.join(differences)}")
+    return dict(loaded.model.state_dict())
+
+
+def _fix_vectors(model: "Model", path: Path, config: Config, data: TrainingData, say: Callable[[str], None]) -> None:
+    """Fix a classifier's embeddings to the word vectors in a file."""
+    import torch
+
+    from lite_nlp.data.vectors import read_vectors
+    from lite_nlp.models.build import as_classifier
+    from lite_nlp.models.pretrained import fix_embeddings
+
+    classifier = as_classifier(model, source="--vectors")
+    vectors = read_vectors(path, data.tokenizer, dim=config.model.table_dim, seed=config.training.seed)
+    fix_embeddings(classifier.embedding, torch.from_numpy(vectors.table))
+    found, types = int(vectors.found.sum()), len(vectors.found)
+    say(f"vectors: {found} of {types} types are words of {path}, the others stay random")

@@ -1,0 +1,316 @@
+"""Translation with any MODEL: the one place where a model, its ``[decoding]`` section and a runtime meet.
+
+Torch runs weights, ONNX Runtime or ExecuTorch run a bundle; without torch installed, bundles still open.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, overload
+
+from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
+from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
+from lite_nlp.core.progress import Progress
+from lite_nlp.decoding.translate import LongInput, Translator
+from lite_nlp.export.runtime.device import usable_cores
+
+if TYPE_CHECKING:
+    from lite_nlp.config.preset import Config, DecodingConfig
+    from lite_nlp.decoding.search import SearchOptions, StepModel
+    from lite_nlp.decoding.translate import TextCodec
+    from lite_nlp.models.transformer import EncoderDecoder
+
+__all__ = [
+    "Engine",
+    "OpenedTranslator",
+    "SearchChoices",
+    "build_translator",
+    "longest_input",
+    "open_translator",
+    "torch_engine",
+]
+
+#: Longest source in tokens given to a model at once; models are trained on sentences, not on pages.
+_MAX_SOURCE_TOKENS: Final = 200
+
+#: Sentences decoded at once where the caller does not say.
+_BATCH: Final = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchChoices:
+    """Search options of the caller; None leaves a value to the ``[decoding]`` section of the model's config.
+
+    Attributes:
+        beam: Hypotheses kept per sentence; 1 is greedy search.
+        length_penalty: Exponent of the length penalty of beam search.
+        no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
+        min_length: Fewest tokens of an output.
+        max_length: Most tokens of an output; 0 leaves it to the length of the input.
+        long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
+    """
+
+    beam: int = 1
+    length_penalty: float | None = None
+    no_repeat_ngram: int | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    long_input: LongInput | None = None
+
+    def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
+        """The section with the values that the caller chose."""
+        chosen = {name: getattr(self, name) for name in type(decoding).model_fields}
+        return decoding.model_copy(update={name: value for name, value in chosen.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A model in a runtime.
+
+    Attributes:
+        tokenizer: Of the model.
+        model: What the search steps through.
+        max_source_tokens: Longest source, the end mark included.
+        max_steps: Most decoder steps.
+        config: The config of the model.
+    """
+
+    tokenizer: "TextCodec"
+    model: "StepModel"
+    max_source_tokens: int
+    max_steps: int
+    config: "Config"
+
+
+class OpenedTranslator:
+    """A translator that is ready, as a context manager: ``close`` frees the model.
+
+    Args:
+        translator: What translates.
+        name: The model's name.
+        runtime: What runs it.
+        batch: Most sentences decoded at once.
+    """
+
+    def __init__(self, translator: Translator, *, name: str, runtime: str, batch: int = _BATCH) -> None:
+        self._translator: Translator | None = translator
+        self._batch = batch
+        self.name = name
+        self.runtime = runtime
+
+    @overload
+    def translate(self, text: str) -> str: ...
+    @overload
+    def translate(self, text: Sequence[str]) -> list[str]: ...
+    def translate(self, text: str | Sequence[str]) -> str | list[str]:
+        """Translate a text, line by line, or a sequence of lines.
+
+        Args:
+            text: A string, whose lines are translated one by one and joined again; or lines.
+
+        Returns:
+            A string for a string; for a sequence a list with one translation per item, in order.
+
+        Raises:
+            ModelError: If the translator is closed.
+        """
+        if isinstance(text, str):
+            return "\n".join(self.translate_lines(text.split("\n")))
+        return list(self.translate_lines(text))
+
+    def stream(self, text: str) -> Iterator[str]:
+        """The translation of ``text`` as it grows, token by token; stop iterating to cancel it.
+
+        Raises:
+            ModelError: If the translator is closed.
+        """
+        translator = self._opened()
+        finished: list[str] = []
+        for line in text.split("\n"):
+            output = ""
+            for output in translator.stream(line):
+                yield "\n".join([*finished, output])
+            finished.append(output)
+
+    def translate_lines(self, lines: Sequence[str]) -> Iterator[str]:
+        """Translations of lines, in order, as soon as they are ready; stop iterating to cancel the rest.
+
+        Raises:
+            ModelError: If the translator is closed.
+        """
+        return self.translate_chunks([lines])
+
+    def translate_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[str]:
+        """The same for lines that arrive in chunks, such as ``read_chunks`` gives; nothing waits for a later chunk.
+
+        Raises:
+            ModelError: If the translator is closed.
+        """
+        return self._opened().translate_chunks(chunks, batch_size=self._batch)
+
+    def close(self) -> None:
+        """Free the model; a second call does nothing."""
+        self._translator = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _opened(self) -> Translator:
+        if self._translator is None:
+            raise ModelError(f"{self.name}: expected an open translator, found a closed one")
+        return self._translator
+
+
+def open_translator(
+    model: str | Path | LoadedModel | None = None,
+    *,
+    runtime: str | None = None,
+    threads: int | None = None,
+    beam: int = 1,
+    batch: int = _BATCH,
+    length_penalty: float | None = None,
+    no_repeat_ngram: int | None = None,
+    min_length: int | None = None,
+    max_length: int | None = None,
+    long_input: LongInput | None = None,
+    warn: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
+) -> OpenedTranslator:
+    """Open a MODEL for translation. A runtime other than torch makes a bundle of a model that is none, in a cache.
+
+    Args:
+        model: A model directory, ``.lnlp`` file, bundle or shipped name, or a loaded model; None is the default
+            shipped model.
+        runtime: ``torch``, or a runtime of bundles such as ``onnx`` or ``executorch``; None picks onnx for a bundle
+            and torch for anything else.
+        threads: Threads of the runtime; None is one per core that this process may use.
+        beam: Hypotheses kept per sentence; 1 is greedy search.
+        batch: Most sentences decoded at once.
+        length_penalty: Exponent of the length penalty of beam search. This and the values below are those of the
+            model's ``[decoding]`` section where they are None.
+        no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
+        min_length: Fewest tokens of an output.
+        max_length: Most tokens of an output; 0 leaves it to the length of the input.
+        long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
+        warn: Receives a warning for each line that is cut, shortened or in unknown letters; None logs them.
+        progress: Receives the progress of making a bundle.
+
+    Raises:
+        RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
+        LiteNlpError: If the model is missing, damaged, or does not turn one text into another.
+    """
+    choices = SearchChoices(
+        beam=beam,
+        length_penalty=length_penalty,
+        no_repeat_ngram=no_repeat_ngram,
+        min_length=min_length,
+        max_length=max_length,
+        long_input=long_input,
+    )
+    count = threads or usable_cores()
+    if isinstance(model, LoadedModel):
+        name, chosen = model.name, runtime or "torch"
+        if chosen != "torch":
+            raise RuntimeUnavailableError(
+                f"{name}: --runtime {chosen} runs a file: expected the path or the name of a model, found a loaded one"
+            )
+        engine = _open_torch(model, count)
+    else:
+        source = resolve_source(model)
+        name, chosen = source.name, runtime or ("onnx" if source.kind == "bundle" else "torch")
+        engine = (
+            _open_torch(_load(source), count) if chosen == "torch" else _open_bundle(source, chosen, count, progress)
+        )
+    return OpenedTranslator(build_translator(engine, choices, warn=warn), name=name, runtime=chosen, batch=batch)
+
+
+def build_translator(
+    engine: Engine, choices: SearchChoices | None = None, *, warn: Callable[[str], None] | None = None
+) -> Translator:
+    """The translator of an engine: searches as the caller chose, else as the model's ``[decoding]`` section says.
+
+    Args:
+        engine: The model; its bounds hold whatever is chosen.
+        choices: Of the caller; None leaves everything to the model.
+        warn: Receives warnings about lines; None logs them.
+    """
+    from lite_nlp.config.preset import DecodingConfig
+
+    choices = choices or SearchChoices()
+    decoding = choices.complete(engine.config.decoding or DecodingConfig())
+    return Translator(
+        tokenizer=engine.tokenizer,
+        model=engine.model,
+        options=_search_options(choices.beam, decoding, engine.max_steps),
+        # The end mark takes a place too.
+        max_source_tokens=min(longest_input(engine.config, decoding.long_input), engine.max_source_tokens - 1),
+        long_input=decoding.long_input,
+        warn=warn or logging.getLogger("lite_nlp").warning,
+    )
+
+
+def torch_engine(model: "EncoderDecoder", config: "Config", tokenizer: "TextCodec") -> Engine:
+    """An encoder-decoder on the device where its weights are; in evaluation mode while it translates."""
+    from lite_nlp.decoding.torch_model import TorchStepModel
+
+    positions = config.model.max_positions
+    step_model = TorchStepModel(model, next(model.parameters()).device)
+    return Engine(tokenizer, step_model, positions, positions, config)
+
+
+def longest_input(config: "Config", long_input: str) -> int:
+    """Most tokens of an input, the end mark not counted, as far as the model takes so many."""
+    return config.training.max_tokens if long_input == "truncate" else _MAX_SOURCE_TOKENS
+
+
+def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "SearchOptions":
+    """Options of a search of at most ``max_steps`` steps, of which the end mark takes one."""
+    from lite_nlp.decoding.search import SearchOptions
+
+    return SearchOptions(
+        beam_size=beam,
+        max_steps=min(max_steps, decoding.max_length + 1) if decoding.max_length else max_steps,
+        min_length=decoding.min_length,
+        length_penalty=decoding.length_penalty,
+        no_repeat_ngram=decoding.no_repeat_ngram,
+    )
+
+
+def _load(source: Source) -> LoadedModel:
+    try:
+        import torch  # noqa: F401 - asked for here, so that its absence has a message of its own
+    except ModuleNotFoundError as error:
+        raise RuntimeUnavailableError(
+            f"{source.name}: running it needs torch, which is not installed; expected the extra lite-nlp[train], "
+            "or an exported bundle, which runs without torch"
+        ) from error
+    return load_model(source)
+
+
+def _open_torch(loaded: LoadedModel, threads: int) -> Engine:
+    import torch
+
+    torch.set_num_threads(threads)
+    return torch_engine(loaded.encoder_decoder, loaded.config, loaded.tokenizer)
+
+
+def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress | None) -> Engine:
+    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.artifacts.cache import cached_bundle
+    from lite_nlp.config.preset import parse_config
+    from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.export.runtime import create_engine
+
+    path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
+    bundle = open_any_bundle(path)
+    engine = create_engine(bundle, runtime=runtime, threads=threads)
+    tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
+    config = parse_config(bundle.read("config.toml").decode("utf-8"), name=str(path))
+    return Engine(tokenizer, engine, engine.max_source_tokens, engine.max_steps, config)

@@ -1,0 +1,92 @@
+"""The mobile budget as a gate before and after work: ``train``, ``compress`` and ``export``. Imports no torch.
+
+A model over budget raises :class:`~lite_nlp.core.errors.OverBudgetError`, whose message says which limit is exceeded,
+which parts cost most and what would bring the model under it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
+from lite_nlp.budget.gate.advice import advise, describe_excess
+from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
+from lite_nlp.config.preset import ModelConfig
+from lite_nlp.core.errors import OverBudgetError
+
+__all__ = ["USUAL_LENGTH", "BudgetGate"]
+
+#: Tokens of the mobile setting's sentence (Lite Transformer, section 5.1).
+USUAL_LENGTH: Final = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetGate:
+    """Limits, the lengths that they hold at, and the reaction to a model that exceeds them.
+
+    Attributes:
+        limits: The largest cost allowed.
+        src_len: Source tokens to count; None for 30, or as many as the model takes.
+        tgt_len: Target tokens to count, likewise.
+        allow: Whether to warn instead of raising.
+        warn: Receives the warning; it is logged by default.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    src_len: int | None = None
+    tgt_len: int | None = None
+    allow: bool = False
+    warn: Callable[[str], None] = field(default=logging.getLogger("lite_nlp").warning, repr=False, compare=False)
+
+    def lengths(self, model: ModelConfig) -> tuple[int, int]:
+        """The numbers of source and target tokens that ``model`` is counted at."""
+        usual = min(USUAL_LENGTH, model.max_positions)
+        return self.src_len or usual, self.tgt_len or usual
+
+    def check_model(self, model: ModelConfig, *, target: str) -> None:
+        """Check a model's Mult-Adds and parameters.
+
+        Args:
+            model: The architecture.
+            target: How messages name the model.
+
+        Raises:
+            OverBudgetError: If one of them exceeds its limit and the gate does not allow that.
+            ConfigError: If a length is beyond the model's positions.
+        """
+        count = self._count(model)
+        self._enforce(model, count, check_limits(count, self.limits), target=target, bundle=False)
+
+    def check_size(self, model: ModelConfig, *, target: str, size_bytes: int, bundle: bool = False) -> None:
+        """Check the size of the file that a model was written to, and nothing else.
+
+        Args:
+            model: The architecture in the file.
+            target: How messages name the model.
+            size_bytes: Size of the file; without a limit on the size nothing is checked.
+            bundle: Whether the file is an exported bundle, which ``compress`` does not write.
+
+        Raises:
+            OverBudgetError: If the file is too large and the gate does not allow that.
+        """
+        count = self._count(model)
+        verdicts = check_limits(count, self.limits, size_bytes=size_bytes)
+        sizes = [verdict for verdict in verdicts if verdict.quantity == "size_bytes"]
+        self._enforce(model, count, sizes, target=target, bundle=bundle)
+
+    def _count(self, model: ModelConfig) -> ModelCount:
+        src_len, tgt_len = self.lengths(model)
+        return count_config(model, src_len=src_len, tgt_len=tgt_len)
+
+    def _enforce(
+        self, model: ModelConfig, count: ModelCount, verdicts: Sequence[Verdict], *, target: str, bundle: bool
+    ) -> None:
+        if all(verdict.within for verdict in verdicts):
+            return
+        src_len, tgt_len = self.lengths(model)
+        advice = advise(model, self.limits, verdicts, src_len=src_len, tgt_len=tgt_len, target=target, bundle=bundle)
+        text = describe_excess(target, count, self.limits, verdicts, advice)
+        if not self.allow:
+            raise OverBudgetError(f"{text}\n--allow-over-budget goes on nevertheless")
+        self.warn(f"{text}\ngoing on: --allow-over-budget")

@@ -1,0 +1,124 @@
+"""The Budget options that ``budget``, ``train``, ``compress`` and ``export`` share. Imports nothing heavy."""
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from lite_nlp.cli.console import err
+from lite_nlp.cli.quantities import parse_count, parse_size
+
+if TYPE_CHECKING:
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.budget.gate.limits import CountParams
+
+__all__ = [
+    "MAX_MACS",
+    "MAX_PARAMS",
+    "AllowOption",
+    "CountParamsOption",
+    "MaxMacsOption",
+    "MaxParamsOption",
+    "MaxSizeOption",
+    "SrcLenOption",
+    "TgtLenOption",
+    "read_gate",
+]
+
+#: The mobile setting of Lite Transformer (section 5.1).
+MAX_MACS: Final = "500M"
+MAX_PARAMS: Final = "10M"
+_LENGTH: Final = 30
+
+_PANEL: Final = "Budget"
+
+MaxMacsOption = Annotated[
+    str,
+    typer.Option(
+        "--max-macs", metavar="COUNT", help="Most Mult-Adds, in the paper's convention.", rich_help_panel=_PANEL
+    ),
+]
+MaxParamsOption = Annotated[
+    str, typer.Option("--max-params", metavar="COUNT", help="Most parameters.", rich_help_panel=_PANEL)
+]
+CountParamsOption = Annotated[
+    str,
+    typer.Option(
+        "--count-params",
+        metavar="total|paper",
+        help="What --max-params bounds: all parameters, or the paper's count without embedding tables.",
+        rich_help_panel=_PANEL,
+    ),
+]
+MaxSizeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--max-size", metavar="SIZE", help="Largest .lnlp or bundle file, such as 4MB.", rich_help_panel=_PANEL
+    ),
+]
+SrcLenOption = Annotated[
+    int | None,
+    typer.Option(
+        "--src-len",
+        min=1,
+        help=f"Source tokens counted, with the end mark: {_LENGTH}, or fewer if the model takes no more.",
+        rich_help_panel=_PANEL,
+        show_default=False,
+    ),
+]
+TgtLenOption = Annotated[
+    int | None,
+    typer.Option(
+        "--tgt-len",
+        min=1,
+        help=f"Target tokens counted, with the end mark: {_LENGTH}, or fewer if the model takes no more.",
+        rich_help_panel=_PANEL,
+        show_default=False,
+    ),
+]
+AllowOption = Annotated[
+    bool,
+    typer.Option(
+        "--allow-over-budget", help="Go on over budget, with a warning, instead of exit code 3.", rich_help_panel=_PANEL
+    ),
+]
+
+
+def read_gate(
+    *,
+    max_macs: str = MAX_MACS,
+    max_params: str = MAX_PARAMS,
+    count_params: str = "paper",
+    max_size: str | None = None,
+    src_len: int | None = None,
+    tgt_len: int | None = None,
+    allow: bool = False,
+) -> "BudgetGate":
+    """The gate that the options describe; where it allows an excess, it says so on stderr.
+
+    Raises:
+        typer.BadParameter: If a value is no count, no size or no convention.
+    """
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.budget.gate.limits import Limits
+
+    limits = Limits(
+        max_macs=parse_count(max_macs),
+        max_params=parse_count(max_params),
+        count_params=_params_convention(count_params),
+        max_size_bytes=None if max_size is None else parse_size(max_size),
+    )
+    return BudgetGate(
+        limits=limits,
+        src_len=src_len,
+        tgt_len=tgt_len,
+        allow=allow,
+        warn=lambda text: err.print(text, markup=False, soft_wrap=True),
+    )
+
+
+def _params_convention(text: str) -> "CountParams":
+    if text == "total":
+        return "total"
+    if text == "paper":
+        return "paper"
+    raise typer.BadParameter(f"--count-params: expected total or paper, found {text}")

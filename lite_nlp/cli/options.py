@@ -1,0 +1,102 @@
+"""Options that several commands share."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "BatchOption",
+    "BeamOption",
+    "LengthPenaltyOption",
+    "LongInput",
+    "LongInputOption",
+    "MaxLengthOption",
+    "MinLengthOption",
+    "ModelArgument",
+    "NgramOption",
+    "Runtime",
+    "RuntimeOption",
+    "ThreadsOption",
+]
+
+
+class Runtime(StrEnum):
+    """What runs the model."""
+
+    TORCH = "torch"
+    ONNX = "onnx"
+    EXECUTORCH = "executorch"
+
+
+class LongInput(StrEnum):
+    """What to do with a line that is too long for the model."""
+
+    SPLIT = "split"
+    TRUNCATE = "truncate"
+
+
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model directory, .lnlp file, bundle .zip or shipped model; else the default model.",
+        show_default=False,
+    ),
+]
+RuntimeOption = Annotated[
+    Runtime | None,
+    typer.Option(
+        "--runtime", help="What runs the model; else onnx for a bundle, torch for others.", show_default=False
+    ),
+]
+BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept per sentence; 1 is greedy search.")]
+BatchOption = Annotated[int, typer.Option("--batch", min=1, help="Most sentences decoded at once.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="Threads of the runtime; else one per core.", show_default=False)
+]
+LengthPenaltyOption = Annotated[
+    float | None,
+    typer.Option(
+        "--length-penalty",
+        min=0.0,
+        help="Larger values make beam search favour longer output; else as the model's config has it, or 0.6.",
+        show_default=False,
+    ),
+]
+NgramOption = Annotated[
+    int | None,
+    typer.Option(
+        "--no-repeat-ngram",
+        min=0,
+        help="No run of so many tokens occurs twice in a line, 0 allows all; else as the model's config has it, or 0.",
+        show_default=False,
+    ),
+]
+MinLengthOption = Annotated[
+    int | None,
+    typer.Option(
+        "--min-length",
+        min=0,
+        help="Fewest tokens of an output; else as the model's config has it, or 0.",
+        show_default=False,
+    ),
+]
+MaxLengthOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length",
+        min=0,
+        help="Most tokens of an output, 0 for as many as go with the input; else as the model's config has it, or 0.",
+        show_default=False,
+    ),
+]
+LongInputOption = Annotated[
+    LongInput | None,
+    typer.Option(
+        "--long-input",
+        help="An input too long for the model: translate it in pieces, or its beginning alone; else as the model's "
+        "config has it, or split.",
+        show_default=False,
+    ),
+]

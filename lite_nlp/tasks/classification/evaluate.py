@@ -1,0 +1,166 @@
+"""Accuracy of a classifier on a split of labelled examples. Needs torch."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import DataError
+from lite_nlp.core.progress import advance_to
+from lite_nlp.data.labelled.directory import LabelledDirectory, LabelledSplit, open_labelled
+from lite_nlp.models.build import as_classifier
+from lite_nlp.tasks.classification.predict import predict_labels
+from lite_nlp.tasks.classification.scores import AccuracyScores, score_classifications
+from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
+
+__all__ = ["check_fit", "evaluate_labelled", "score_classifier"]
+
+#: Tokens read at once, padding included.
+_BATCH_TOKENS: Final = 8_192
+
+
+def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
+    """Score a classifier.
+
+    Args:
+        request: What to score.
+        data: Data directory of labelled examples.
+
+    Raises:
+        DataError: If the data is of another kind, has labels that the model does not know or another number of
+            sentences, or is tokenized with another tokenizer.
+    """
+    directory, split = open_labelled(data), request.split or "test"
+    examples = directory.split(split)
+    loaded = load_model(request.model)
+    classifier = as_classifier(loaded.model, source=loaded.name)
+    labels = check_fit(loaded, directory)
+    if request.threads is not None:
+        torch.set_num_threads(request.threads)
+    started = time.perf_counter()
+    request.progress.start(f"classifying {data} {split}", len(examples))
+    predicted, scores = score_classifier(
+        classifier,
+        loaded.config,
+        examples,
+        known=directory.info.labels,
+        labels=labels,
+        on_progress=advance_to(request.progress),
+    )
+    seconds = time.perf_counter() - started
+    longest = _longest(loaded.config)
+    cut = int(np.count_nonzero((examples.first_lengths > longest) | (examples.second_lengths > longest)))
+    shortened = f", {cut:,} of them cut off" if cut else ""
+    return Evaluation(
+        facts={
+            "model": loaded.name,
+            "runtime": "torch",
+            "data": str(data),
+            "split": split,
+            **_figures(scores, cut=cut),
+            "seconds": round(seconds, 3),
+        },
+        predictions=tuple(labels[place] for place in predicted),
+        tables=_tables(scores, title=f"{loaded.name} on {data} {split}"),
+        notes=(f"{scores.examples:,} examples{shortened} in {seconds:.1f} s",),
+    )
+
+
+def check_fit(loaded: LoadedModel, directory: LabelledDirectory) -> Sequence[str]:
+    """The labels of the model, if the data has no others, its tokenizer, and as many sentences per example.
+
+    Raises:
+        DataError: If something of that does not fit, or the model does not say its labels.
+    """
+    labels = loaded.metrics.get("labels")
+    if not isinstance(labels, list) or len(labels) != loaded.config.model.num_classes:
+        raise DataError(
+            f"{loaded.name}: expected the names of {loaded.config.model.num_classes} labels in metrics.json, "
+            f"found {labels!r}"
+        )
+    unknown = [label for label in directory.info.labels if label not in labels]
+    if unknown:
+        raise DataError(
+            f"{directory.path}: expected labels that the model knows ({', '.join(labels)}), found {', '.join(unknown)}"
+        )
+    if directory.tokenizer.to_json() != loaded.tokenizer.to_json():
+        raise DataError(f"{directory.path}: expected data tokenized with the model's own tokenizer, found another one")
+    architecture = loaded.config.model.architecture
+    expected = 2 if architecture == "pair-classifier" else 1
+    if directory.info.sentences != expected:
+        raise DataError(
+            f"{directory.path}: expected examples of as many sentences as a {architecture} reads ({expected}), found "
+            f"{directory.info.sentences}"
+        )
+    return labels
+
+
+def score_classifier(
+    model: nn.Module,
+    config: Config,
+    examples: LabelledSplit,
+    *,
+    known: Sequence[str],
+    labels: Sequence[str],
+    on_progress: Callable[[int], None] | None = None,
+) -> tuple[npt.NDArray[np.int64], AccuracyScores]:
+    """Score a classifier on labelled examples.
+
+    Args:
+        model: In evaluation mode.
+        config: Its config.
+        examples: What to classify; of sentences too long for the model the end is left out.
+        known: The labels of the data, all of which the model knows.
+        labels: Those of the model.
+        on_progress: Told how many examples are done.
+
+    Returns:
+        (rows,) the place of each example's label among the model's, and the scores.
+    """
+    predicted = predict_labels(
+        model, examples, batch_tokens=_BATCH_TOKENS, max_tokens=_longest(config), on_progress=on_progress
+    )
+    # The data's labels as places in the model's.
+    expected = np.array([labels.index(label) for label in known])[examples.labels]
+    return predicted, score_classifications(predicted, expected, labels=labels)
+
+
+def _longest(config: Config) -> int:
+    """Tokens of a sentence that the model reads, without the end mark."""
+    return config.model.max_positions - 1
+
+
+def _figures(scores: AccuracyScores, *, cut: int) -> dict[str, Any]:
+    figures = scores.as_dict()
+    return {
+        "scores": {key: figures[key] for key in ("accuracy", "accuracy_low", "accuracy_high", "majority")},
+        "classes": figures["classes"],
+        "examples": scores.examples,
+        "correct": scores.correct,
+        "examples_cut": cut,
+    }
+
+
+def _tables(scores: AccuracyScores, *, title: str) -> tuple[Table, ...]:
+    accuracy = Table(
+        title=title,
+        columns=("metric", "score", "95 % interval"),
+        rows=(
+            ("accuracy", f"{scores.accuracy:.2f}", f"{scores.accuracy_low:.2f} to {scores.accuracy_high:.2f}"),
+            ("always the most frequent label", f"{scores.majority:.2f}", ""),
+        ),
+    )
+    rows = []
+    for found in scores.classes:
+        counts = (f"{count:,}" for count in (found.examples, found.predicted, found.correct))
+        rates = ("" if rate is None else f"{100 * rate:.2f}" for rate in (found.precision, found.recall))
+        rows.append((found.label, *counts, *rates))
+    columns = ("label", "examples", "classified so", "right", "precision", "recall")
+    return accuracy, Table(columns=columns, rows=tuple(rows))
