@@ -7,6 +7,7 @@ which would store the largest tensor of the model twice.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final
 
 import torch
@@ -16,13 +17,17 @@ from torch.export import ExportedProgram
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
-from lite_nlp.export.runtime.executorch import start_runtime
+from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.runtime.executorch import ExecuTorchEntry, start_runtime
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["ExecuTorchProgram", "export_executorch", "prepare_program"]
+__all__ = ["ENTRY", "EXECUTORCH_EXPORTER", "ExecuTorchProgram", "export_executorch", "prepare_program"]
 
 _ATEN: Final = torch.ops.aten
+
+#: Name in the bundle.
+ENTRY: Final = ExecuTorchEntry(program="model.pte")
 
 _METHODS: Final = ("encode", "decode_step")
 
@@ -209,3 +214,15 @@ def _check_kernels(program: bytes) -> None:
             raise ModelError(
                 f"{method}: expected operators that the ExecuTorch runtime has, found others: {error}"
             ) from error
+
+
+def _export(traced: TracedModel) -> RuntimeGraphs:
+    program = export_executorch(traced)
+    return RuntimeGraphs(entry=ENTRY, files={ENTRY.program: program.content}, work=program.work)
+
+
+EXECUTORCH_EXPORTER: Final = Exporter(
+    task="lowering to ExecuTorch with XNNPACK",
+    export=_export,
+    versions=lambda: {"executorch": version("executorch")},
+)

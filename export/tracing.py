@@ -14,7 +14,7 @@ from torch.export import Dim, ExportedProgram
 
 from lite_nlp.core.errors import ModelError
 from lite_nlp.decoding.torch_model import SteppedModel
-from lite_nlp.export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = ["DecodeStep", "Encode", "TracedModel", "describe_state", "trace_model"]

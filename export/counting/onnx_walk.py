@@ -21,7 +21,7 @@ from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
 from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, Call, Shape
 from lite_nlp.export.counting.onnx_products import Products
-from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.runtime.layout import Bounds
 
 __all__ = ["count_onnx", "count_onnx_work"]
 

@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount
-from lite_nlp.export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.tracing import DecodeStep, Encode, TracedModel
 
 __all__ = ["count_merged_work", "count_model_work", "count_program", "count_program_work"]
@@ -33,7 +33,7 @@ def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bou
     """The work of the model itself, called as the exporters trace it.
 
     Args:
-        model: An ``export.tracing.SteppedModel`` in evaluation mode.
+        model: A ``lite_nlp.decoding.torch_model.SteppedModel`` in evaluation mode.
         state: Layout of its state.
         bounds: Largest sizes.
 

@@ -12,17 +12,17 @@ from typing import Annotated, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
+from lite_nlp.export.runtime.layout import ManifestSection
 
 __all__ = [
     "MAX_MADE_BYTES",
     "Packed",
     "PackedMember",
     "Part",
-    "Section",
     "SinusoidPart",
     "SinusoidTable",
     "TensorDecoder",
@@ -45,13 +45,7 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 TensorDecoder = Callable[[bytes], Mapping[str, NDArray[Any]]]
 
 
-class Section(BaseModel):
-    """Unknown keys are ignored: a bundle with the same schema version may say more than this reader knows."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-class TensorPart(Section):
+class TensorPart(ManifestSection):
     """A tensor of the container, as fp32 values.
 
     Attributes:
@@ -65,14 +59,14 @@ class TensorPart(Section):
     transposed: bool = False
 
 
-class SinusoidTable(Section):
+class SinusoidTable(ManifestSection):
     """Sizes of a table of sinusoidal positions."""
 
     rows: int = Field(ge=1)
     columns: int = Field(ge=2)
 
 
-class SinusoidPart(Section):
+class SinusoidPart(ManifestSection):
     """A table of sinusoidal positions, as fp32 values.
 
     Attributes:
@@ -87,7 +81,7 @@ class SinusoidPart(Section):
 Part = TensorPart | SinusoidPart
 
 
-class PackedMember(Section):
+class PackedMember(ManifestSection):
     """How one member is made.
 
     Attributes:
@@ -112,7 +106,7 @@ class PackedMember(Section):
         return tuple(parts)
 
 
-class Packed(Section):
+class Packed(ManifestSection):
     """The members that a compact bundle describes.
 
     Attributes:

@@ -73,11 +73,11 @@ def read_bundled_model(path: Path) -> BundledModel:
     )
 
 
-def packing_of(source: "Source", loaded: "LoadedModel") -> "Packing":
+def packing_of(source: "Source | None", loaded: "LoadedModel") -> "Packing":
     """What a compact bundle of a model is made with: its tensors alone, in the encodings of its own file.
 
     Args:
-        source: What the model was loaded from; the weights of a model directory are kept in fp32.
+        source: What the model was loaded from, None if from no file; the weights of a directory are kept in fp32.
         loaded: The model.
 
     Raises:
@@ -87,9 +87,9 @@ def packing_of(source: "Source", loaded: "LoadedModel") -> "Packing":
     from lite_nlp.compress.lnlp.container import container_bytes, read_container
     from lite_nlp.export.packing import Packing
 
-    if source.kind == "bundle":
+    if source is not None and source.kind == "bundle":
         return Packing(container=_read_container(open_any_bundle(source.path)), decode=decode_container)
-    if source.kind == "container":
+    if source is not None and source.kind == "container":
         container = read_container(source.path)
         tensors, aliases = container.tensors, container.aliases
     else:
