@@ -56,9 +56,7 @@ def test_the_manifest_holds_what_the_card_left_out(bundle: Bundle) -> None:
 
 def test_a_tokenizer_that_is_not_the_models(own: OwnModel, tmp_path: Path) -> None:
     damaged = ModelCard(name="own", tokenizer_json=b"{}")
-    with pytest.raises(
-        BundleError, match=r"own: tokenizer.json: expected a tokenizer with a vocabulary, found a damaged"
-    ):
+    with pytest.raises(BundleError, match=r"own: tokenizer.json: expected a tokenizer with a vocabulary"):
         export_bundle(tmp_path / "own.zip", model=own, card=damaged)
     short = ModelCard(name="own", tokenizer_json=b'{"model": {"vocab": {"<pad>": 0, "<s>": 1, "</s>": 2}}}')
     with pytest.raises(ModelError, match="own: expected logits over 3 types, found 30"):
@@ -71,8 +69,6 @@ def test_every_name_is_there_and_nothing_heavy_is_imported_for_it() -> None:
     assert all(hasattr(lite_export, name) for name in lite_export.__all__)
     with pytest.raises(AttributeError, match=r"module 'lite_nlp.export' has no attribute 'nothing'"):
         _ = lite_export.nothing
-    code = (
-        "import lite_nlp.export, sys; print(sorted({'torch', 'numpy', 'pydantic', 'onnxruntime'} & set(sys.modules)))"
-    )
+    code = "import lite_nlp.export, sys; print(sorted({'torch', 'numpy', 'pydantic'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
