@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory, check_output
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.tasks.registry import task_of_architecture, task_of_data
@@ -60,6 +61,7 @@ class CompressedModel:
         return {"model": self.name, "text": self.text, "metric": self.metric.name, "stages": stages}
 
 
+@needs_extra("compress", "export")
 def compress_model(
     model: str | Path | LoadedModel | None = None,
     *,
@@ -160,7 +162,7 @@ def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
     task = task_of_architecture(architecture)
     if data is not None and architecture in (found := task_of_data(data)).architectures:
         task = found
-    return task.room.guide(loaded, data)
+    return task.room().guide(loaded, data)
 
 
 def _subject(loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None") -> "Task":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.core.errors import UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory, check_output
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class ConvertedModel:
     figures: dict[str, Any]
 
 
+@needs_extra("convert", "train")
 def convert_to_t2r(
     model: str | Path | LoadedModel | None = None,
     *,

@@ -7,6 +7,7 @@ from typing import Final
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
 from lite_nlp.core.errors import UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import check_output, write_text
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.decoding.translate import LongInput
@@ -18,6 +19,7 @@ __all__ = ["evaluate_model"]
 _BATCH: Final = 64
 
 
+@needs_extra("evaluate", "train")
 def evaluate_model(
     model: str | Path | LoadedModel | None = None,
     *,
@@ -83,7 +85,8 @@ def evaluate_model(
         else read_config(resolve_source(model)).model.architecture
     )
     path = None if data is None else Path(data)
-    task = _find_task(architecture, path, metric)
+    in_files = source is not None or reference is not None
+    task = _find_task(architecture, None if in_files else path, metric)
     given = {
         "input": source, "reference": reference, "output": output, "metric": metric,
         "runtime": None if runtime == "torch" else runtime, "beam": None if beam == 1 else beam, "batch": batch,
@@ -96,31 +99,30 @@ def evaluate_model(
             raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
     if output is not None:
         check_output(Path(output), force=force)
-    found = task.room.evaluate(
-        EvaluationRequest(
-            model=model,
-            data=path,
-            split=split,
-            source=None if source is None else Path(source),
-            reference=None if reference is None else Path(reference),
-            runtime=runtime,
-            threads=threads,
-            batch=batch or _BATCH,
-            choices=SearchChoices(
-                beam=beam,
-                length_penalty=length_penalty,
-                no_repeat_ngram=no_repeat_ngram,
-                min_length=min_length,
-                max_length=max_length,
-                long_input=long_input,
-            ),
-            lowercase=lowercase,
-            window=window,
-            context=context,
-            progress=progress or SilentProgress(),
-            warn=warn,
-        )
+    request = EvaluationRequest(
+        model=model,
+        data=path,
+        split=split,
+        source=None if source is None else Path(source),
+        reference=None if reference is None else Path(reference),
+        runtime=runtime,
+        threads=threads,
+        batch=batch or _BATCH,
+        choices=SearchChoices(
+            beam=beam,
+            length_penalty=length_penalty,
+            no_repeat_ngram=no_repeat_ngram,
+            min_length=min_length,
+            max_length=max_length,
+            long_input=long_input,
+        ),
+        lowercase=lowercase,
+        window=window,
+        context=context,
+        progress=progress or SilentProgress(),
+        warn=warn,
     )
+    found = task.room().evaluate(request)
     if output is not None:
         write_text(Path(output), "".join(f"{line}\n" for line in found.predictions))
     return found

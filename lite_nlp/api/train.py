@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
 from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 
@@ -35,6 +36,7 @@ class TrainedModel:
     labels: dict[str, str]
 
 
+@needs_extra("train", "train")
 def train_model(
     config: str | Path | Config,
     *,
@@ -100,7 +102,7 @@ def _open_data(path: Path, config: Config, *, vectors: Path | None) -> TrainingD
     task.check_architecture(architecture, path)
     if vectors is not None and not task.takes_vectors:
         raise ConfigError(f"--vectors: expected a classifier, found model.architecture = {architecture!r}")
-    return task.room.open_training_data(path, vectors=vectors)
+    return task.room().open_training_data(path, vectors=vectors)
 
 
 def _fit_data(config: Config, data: TrainingData) -> Config:

@@ -100,8 +100,9 @@ class OpenedTranslator:
         self.name = name
         self.runtime = runtime
 
+    # A string is a sequence of strings too; the first signature that fits counts.
     @overload
-    def translate(self, text: str) -> str: ...
+    def translate(self, text: str) -> str: ...  # type: ignore[overload-overlap]
     @overload
     def translate(self, text: Sequence[str]) -> list[str]: ...
     def translate(self, text: str | Sequence[str]) -> str | list[str]:

@@ -59,19 +59,21 @@ class ProgressBars:
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
-        self._bars.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None:
-            self._finish()
-        self._bars.stop()
+        if self._task is not None:
+            if error is None:
+                self._finish()
+            self._bars.stop()
 
     def start(self, task: str, total: int | None) -> None:
         """Begin a piece of work; see :class:`lite_nlp.core.progress.Progress`."""
         self._finish()
+        # Not before: work without anything to show leaves no trace on the screen.
+        self._bars.start()
         self._task = self._bars.add_task(task, total=total)
 
     def advance(self, steps: int = 1) -> None:

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any
 
 import typer
 
@@ -67,7 +67,7 @@ def t2r(
         cross=cross,
         causal=causal,
         keep_every=keep_every,
-        feature_map=cast(Literal["t2r", "elu", "random-features"], feature_map.value),
+        feature_map=feature_map.value,
         seed=seed,
         force=force,
     )
@@ -84,8 +84,9 @@ def _print_figures(converted: ConvertedModel) -> None:
         f"{kind}-attention" for kind, key in (("self", "causal"), ("cross", "cross")) if figures["converted"][key]
     )
     out.print(
-        f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,} parameters more"
-        f" ({params['added'] / params['before']:.2%}), state {figures['state_bytes']:,} bytes at any length",
+        f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,}"
+        f" parameters more ({params['added'] / params['before']:.2%}), state {figures['state_bytes']:,} bytes at any"
+        " length",
         markup=False,
         soft_wrap=True,
     )

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final, cast
 
-from lite_nlp.core.errors import ConfigError, DataError, RuntimeUnavailableError
+from lite_nlp.core.errors import ConfigError, DataError
 from lite_nlp.data.pairs.directory import data_task
 from lite_nlp.tasks.room import Room
 
@@ -29,7 +29,7 @@ class Task:
         architectures: The values of ``model.architecture`` that do it.
         metric: Name of its scores in the option ``--metric``.
         options: Options of an evaluation that have a meaning for it, beside the data and the threads.
-        load: Imports the room.
+        room: Imports the room.
         takes_vectors: Whether training takes pretrained word vectors.
     """
 
@@ -39,20 +39,8 @@ class Task:
     architectures: tuple[str, ...]
     metric: str
     options: frozenset[str]
-    load: Callable[[], Room]
+    room: Callable[[], Room]
     takes_vectors: bool = False
-
-    @property
-    def room(self) -> Room:
-        """The room.
-
-        Raises:
-            RuntimeUnavailableError: If a package that it needs is not installed.
-        """
-        try:
-            return self.load()
-        except ModuleNotFoundError as error:
-            raise missing_package(self.name, error) from error
 
     def check_architecture(self, architecture: str, path: Path) -> None:
         """Refuse to learn from data that the architecture is not for.
@@ -64,13 +52,6 @@ class Task:
             return
         wanted = task_of_architecture(architecture)
         raise DataError(f"{path}: model.architecture = {architecture!r} learns from {wanted.data}, found {self.data}")
-
-
-def missing_package(work: str, error: ModuleNotFoundError) -> RuntimeUnavailableError:
-    """The error of work whose packages are not all installed."""
-    return RuntimeUnavailableError(
-        f"{work}: needs {error.name}, which is not installed; expected the extra lite-nlp[train]"
-    )
 
 
 def _room(name: str) -> Callable[[], Room]:
@@ -96,8 +77,8 @@ _PAIRS: Final = partial(
 TASKS: Final[dict[str, Task]] = {
     task.name: task
     for task in (
-        _PAIRS(name="translation", metric="bleu", load=_room("translation")),
-        _PAIRS(name="summarization", metric="rouge", load=_room("summarization")),
+        _PAIRS(name="translation", metric="bleu", room=_room("translation")),
+        _PAIRS(name="summarization", metric="rouge", room=_room("summarization")),
         Task(
             name="language-modelling",
             data="running text (data prepare --text)",
@@ -105,7 +86,7 @@ TASKS: Final[dict[str, Task]] = {
             architectures=("language-model",),
             metric="perplexity",
             options=frozenset(("window", "context")),
-            load=_room("language_modelling"),
+            room=_room("language_modelling"),
         ),
         Task(
             name="classification",
@@ -114,7 +95,7 @@ TASKS: Final[dict[str, Task]] = {
             architectures=("sequence-classifier", "pair-classifier"),
             metric="accuracy",
             options=frozenset(("output",)),
-            load=_room("classification"),
+            room=_room("classification"),
             takes_vectors=True,
         ),
     )

@@ -87,8 +87,8 @@ class _Trainer(Generic[B]):
         self.config = job.config.training
         if self.config.validate_metric not in ("loss", *self.objective.measures):
             raise TrainingError(
-                f"training.validate_metric: expected {' or '.join(('loss', *self.objective.measures))} with this task and"
-                f" data, found {self.config.validate_metric}"
+                f"training.validate_metric: expected {' or '.join(('loss', *self.objective.measures))} with this task"
+                f" and data, found {self.config.validate_metric}"
             )
         self.console = job.console if accelerator.is_main_process else Console(quiet=True)
         self.train_batches = self._batches("train", batches=self.config.gradient_accumulation)

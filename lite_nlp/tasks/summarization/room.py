@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, TrainingData
-from lite_nlp.tasks.summarization.rouge import SUMMARY_SCORER
 
 if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
@@ -16,6 +15,7 @@ __all__ = ["evaluate", "guide", "open_training_data"]
 def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingData:
     """See :class:`lite_nlp.tasks.room.Room`."""
     del vectors
+    from lite_nlp.tasks.summarization.rouge import SUMMARY_SCORER
     from lite_nlp.tasks.translation.training import open_pairs
 
     return open_pairs(path, SUMMARY_SCORER)
@@ -23,6 +23,7 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
 
 def evaluate(request: EvaluationRequest) -> Evaluation:
     """See :class:`lite_nlp.tasks.room.Room`: ROUGE."""
+    from lite_nlp.tasks.summarization.rouge import SUMMARY_SCORER
     from lite_nlp.tasks.translation.evaluate import evaluate_pairs
 
     return evaluate_pairs(request, SUMMARY_SCORER)
@@ -30,6 +31,7 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
 
 def guide(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     """See :class:`lite_nlp.tasks.room.Room`."""
+    from lite_nlp.tasks.summarization.rouge import SUMMARY_SCORER
     from lite_nlp.tasks.translation.calibration import guide_by_pairs
 
     return guide_by_pairs(loaded, data, SUMMARY_SCORER)

@@ -10,7 +10,8 @@ from .tiny_task import make_config
 
 
 def validation(step: int, loss: float, bleu: float | None = None) -> Validation:
-    return Validation(step=step, loss=loss, nll=loss, bleu=bleu)
+    measures = {} if bleu is None else {"bleu": bleu}
+    return Validation(step=step, loss=loss, nll=loss, **measures)
 
 
 def test_better_is_a_lower_loss_or_a_higher_bleu() -> None:
