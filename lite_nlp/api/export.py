@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.models import LoadedModel, load_model, resolve_source
 from lite_nlp.core.errors import RuntimeUnavailableError, UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import check_output
 from lite_nlp.core.progress import Progress
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
@@ -96,12 +97,8 @@ def export_model(
         )
     check_output(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
-    try:
+    with needs_extra("export", "export"):
         loaded = load_model(model if isinstance(model, LoadedModel) else source)
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            f"export needs {error.name}, which is not installed; expected the extra lite-nlp[export]"
-        ) from error
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
     if gate is not None:
         gate.check_model(loaded.config.model, target=named)

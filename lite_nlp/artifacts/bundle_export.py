@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.artifacts.translators import longest_input
-from lite_nlp.core.errors import RuntimeUnavailableError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
@@ -60,12 +60,8 @@ def write_model_bundle(
         BundleError: If a runtime's graphs do other work than the model, or give other tokens.
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
     """
-    try:
+    with needs_extra("export", "export"):
         from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            f"export needs {error.name}, which is not installed; expected the extra lite-nlp[export]"
-        ) from error
     from lite_nlp.artifacts.bundles import packing_of
     from lite_nlp.decoding.search import SearchOptions
     from lite_nlp.decoding.torch_model import TorchStepModel

@@ -15,7 +15,8 @@ from lite_nlp import __version__
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.models import Source, load_model
-from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
+from lite_nlp.core.errors import BundleError, ModelError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import sha256_file
 from lite_nlp.core.progress import Progress
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
@@ -58,13 +59,8 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
     path = cache_folder() / "bundles" / f"{_bundle_key(source)}.zip"
     if _is_whole(path):
         return path
-    try:
+    with needs_extra(f"{source.name}: export of a model {source.kind} to a bundle", "export"):
         loaded = load_model(source)
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            f"{source.name}: a model {source.kind} is exported before a runtime other than torch can run it, which "
-            f"needs {error.name}, which is not installed; expected the extra lite-nlp[export], or an exported bundle"
-        ) from error
     write_model_bundle(path, loaded, source=source, force=True, progress=progress)
     return path
 

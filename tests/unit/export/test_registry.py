@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.core.errors import BundleError
+from lite_nlp.core.errors import BundleError, ConfigError
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import exporters, pipeline
@@ -23,7 +23,8 @@ from lite_nlp.export.pipeline import ModelCard, export_bundle
 from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.interface import GraphRunner, Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Bounds, Layout
-from lite_nlp.export.runtime.registry import RUNTIMES
+from lite_nlp.export.runtime.manifest import Manifest
+from lite_nlp.export.runtime.registry import RUNTIMES, register_runtime
 from lite_nlp.export.tracing import TracedModel
 from tests.unit.export.own_model import TOKENIZER, VOCAB_SIZE, build_own_model
 
@@ -74,7 +75,9 @@ def _export(traced: TracedModel) -> RuntimeGraphs:
 @pytest.fixture
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     row = Runtime(name="program", package="torch", graphs="programs of torch.export", entry=ProgramEntry)
-    monkeypatch.setitem(RUNTIMES, "program", row)
+    register_runtime(row)
+    # Taken out again after the test.
+    monkeypatch.setitem(RUNTIMES, "program", RUNTIMES.pop("program"))
     exporter = Exporter(task="saving the programs", export=_export, versions=dict)
     # Converting for the others as well takes most of a minute and shows no more.
     monkeypatch.setattr(pipeline, "EXPORTERS", {"program": exporter})
@@ -83,6 +86,18 @@ def registered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_both_halves_have_the_same_runtimes() -> None:
     assert list(RUNTIMES) == list(exporters.EXPORTERS) == ["onnx", "executorch"]
     assert all(name == row.name for name, row in RUNTIMES.items())
+
+
+@pytest.mark.parametrize("name", ["onnx", "torch", "files", "merged"])
+def test_a_name_that_is_taken(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"runtime {name}: expected a new name, found one that is taken"):
+        register_runtime(Runtime(name=name, package="torch", graphs="graphs", entry=ProgramEntry))
+
+
+def test_every_key_of_a_manifest_is_taken() -> None:
+    for name in Manifest.model_fields:
+        with pytest.raises(ConfigError):
+            register_runtime(Runtime(name=name, package="torch", graphs="graphs", entry=ProgramEntry))
 
 
 @pytest.mark.usefixtures("registered")
