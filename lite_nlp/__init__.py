@@ -8,10 +8,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lite_nlp.api.bench import bench_model
+    from lite_nlp.api.export import export_model
     from lite_nlp.artifacts.models import load_model
 
 __all__ = [
     "__version__",
+    "bench_model",
+    "export_model",
     "load_model",
 ]
 
@@ -19,6 +23,8 @@ __version__ = "0.1.0"
 
 #: Where each name is defined.
 _HOMES = {
+    "bench_model": "lite_nlp.api.bench",
+    "export_model": "lite_nlp.api.export",
     "load_model": "lite_nlp.artifacts.models",
 }
 

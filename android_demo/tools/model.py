@@ -19,7 +19,7 @@ _INPUTS = [
     "lite_nlp/assets/tatoeba-en-de.json",
     "lite_nlp/assets/tatoeba-en-de.zip",
     "lite_nlp/budget",
-    "lite_nlp/cli/export.py",
+    "lite_nlp/artifacts",
     "lite_nlp/data/tokenizer.py",
     "lite_nlp/data/vocabulary.py",
     "lite_nlp/models",

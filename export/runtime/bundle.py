@@ -62,7 +62,7 @@ class Bundle:
             return b"".join(_verified_blocks(self.path, archive, name, entry))
 
 
-def open_bundle(path: Path, *, decode: TensorDecoder | None = None) -> Bundle:
+def open_bundle(path: str | Path, *, decode: TensorDecoder | None = None) -> Bundle:
     """Open a bundle, make the members that it describes, and verify every member's size and hash.
 
     Args:

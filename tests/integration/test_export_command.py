@@ -394,3 +394,25 @@ def test_scores_of_metrics_json_are_in_the_manifest(
     assert lite_nlp(*words, tmp_path / "scored.zip").code == 0
     assert open_bundle(tmp_path / "scored.zip").manifest.scores == scores
     assert open_bundle(exported[0]).manifest.scores == {}
+
+
+def test_a_model_that_is_no_bundle_is_exported_into_the_cache_once(
+    exported: tuple[Path, str, str],
+    graphs: Graphs,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path))
+    first = lite_nlp("translate", model_path, "--runtime", "onnx", "--text", SENTENCES[0])
+    assert (first.code, first.out) == (0, lite_nlp("translate", exported[0], "--text", SENTENCES[0]).out)
+    assert "tracing the encoder" in first.err
+    [bundle] = (tmp_path / "bundles").iterdir()
+    assert open_bundle(bundle).manifest.name == model_path.name
+
+    graphs.clear()
+    for runtime in ("onnx", "executorch"):
+        again = lite_nlp("translate", model_path, "--runtime", runtime, "--text", SENTENCES[0])
+        assert (again.code, again.out, again.err) == (0, first.out, "")
+    assert list((tmp_path / "bundles").iterdir()) == [bundle]
