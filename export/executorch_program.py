@@ -102,7 +102,7 @@ def _write(lowered: Any) -> bytes:
 
 
 def prepare_program(program: ExportedProgram) -> ExportedProgram:
-    """Rewrite what ExecuTorch 1.4 lowers wrongly or badly, keeping the values.
+    """Rewrite operators that ExecuTorch 1.4 lowers wrongly or slowly; the values stay.
 
     Attention becomes plain matrix products (its own rewriting guards against fully masked rows, which the models do not
     have, with operators that XNNPACK does not take), splits become slices, and a transposition that only moves
@@ -205,7 +205,7 @@ def _call(graph: Any, target: Callable[..., Any], arguments: tuple[Any, ...], va
 
 
 def _check_kernels(program: bytes) -> None:
-    """Loading a method resolves each of its operators to a kernel."""
+    """Check that the runtime has a kernel for every operator, which loading a method resolves."""
     loaded = start_runtime(threads=1).load_program(program)
     for method in _METHODS:
         try:

@@ -1,4 +1,4 @@
-"""What a runtime is to the exporter: graphs made from a traced model, with the work that they do."""
+"""The exporting half of a runtime: from a traced model to graphs and their Mult-Adds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The runtimes that models are exported for, one row each; ``export.runtime.registry`` has their other half."""
+"""Registry of exporters, one row for each runtime; ``export.runtime.registry`` has the rows that run their graphs."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""From a model to a bundle: trace, convert for every runtime, write, prove, put in place."""
+"""Export of a model to a bundle: trace, convert for every runtime, write, compare, put in place."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +53,7 @@ PROOF_STEPS: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What a bundle says about its model beside the graphs.
+    """Description of a model in its bundle, beside the graphs.
 
     Attributes:
         name: Of the model.

@@ -26,7 +26,7 @@ _DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "b
 
 
 class Encode(nn.Module):
-    """From source tokens and mask to the state tensors that depend on the source.
+    """The graph from source tokens and mask to the state tensors that depend on the source.
 
     Args:
         model: The model, a ``SteppedModel``.
@@ -47,7 +47,7 @@ class Encode(nn.Module):
 
 
 class DecodeStep(nn.Module):
-    """From one token per row and the state to logits and what has changed of the state.
+    """The graph from one token per row and the state to logits and the changed state tensors.
 
     Args:
         model: The model, a ``SteppedModel``.
@@ -126,7 +126,7 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
 
 
 def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
-    """The layout of the model's state, found by running it.
+    """Find the layout of the model's state by running it.
 
     Raises:
         ModelError: If a tensor's type or shape is none that a bundle can describe, or its first value is neither

@@ -1,4 +1,4 @@
-"""The work of a bundle's graphs: counted again where that is possible here, else as the manifest recorded it.
+"""Mult-Adds of a bundle's graphs: recounted where the packages for it are installed, else as the manifest records.
 
 Needs neither torch nor the onnx package; either makes one more column a fresh count instead of a record. A record is
 as good as the bundle's hashes, which were checked when it was opened: it was made with the files that it is about.
@@ -27,7 +27,7 @@ Origin = Literal["recounted", "recorded"]
 
 @dataclass(frozen=True, kw_only=True)
 class BundleGraphs:
-    """Columns of work, one for the model and one for each runtime's graphs.
+    """Mult-Adds of a bundle: a column for the model and one for the graphs of each runtime.
 
     Attributes:
         columns: Work by column: the model first, then the runtimes, as far as they are known.
@@ -42,12 +42,12 @@ class BundleGraphs:
 
     @property
     def reconciliation(self) -> Reconciliation:
-        """The columns held against each other."""
+        """Comparison of the columns."""
         return reconcile(self.columns, merged=self.merged)
 
 
 def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGraphs:
-    """The work of a bundle's graphs.
+    """Read or recount the Mult-Adds of a bundle's graphs.
 
     Args:
         bundle: The bundle, verified.
@@ -73,7 +73,7 @@ def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGr
 
 
 def check_agreement(columns: Mapping[str, GraphWork], *, merged: GraphWork, source: str) -> None:
-    """Refuse graphs that do other work than the model.
+    """Check that the graphs do the work of the model.
 
     Args:
         columns: Work by column.

@@ -1,4 +1,4 @@
-"""What a runtime is to a bundle: a row of the registry, an entry in the manifest, a runner of the graphs."""
+"""The interface of a runtime: its row in the registry, its entry in the manifest, its runner of the graphs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class GraphRunner(Protocol):
 
 
 class RuntimeEntry(ManifestSection, ABC):
-    """What ``manifest.json`` says for one runtime, under the runtime's name."""
+    """Entry of one runtime in ``manifest.json``, under the runtime's name."""
 
     @property
     @abstractmethod

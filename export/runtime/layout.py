@@ -1,4 +1,4 @@
-"""How a bundle's two graphs fit together: their bounds, and the state between them. Imports no torch."""
+"""Layout of a bundle's two graphs: largest sizes, and the state between them. Imports no torch."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ Symbol = Literal["batch", "source", "capacity"]
 
 
 class ManifestSection(BaseModel):
-    """Unknown keys are ignored: a bundle with the same schema version may say more than this reader knows."""
+    """Base of the manifest's sections. Unknown keys are ignored: a later writer of the same schema may add some."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
@@ -66,7 +66,7 @@ class StateTensor(ManifestSection):
 
 @dataclass(frozen=True)
 class Layout:
-    """What a runtime has to know to call the graphs.
+    """Bounds and state of the graphs, by which a runtime calls them.
 
     Attributes:
         state: The decoder's state tensors, in the order of ``decode_step``'s arguments.

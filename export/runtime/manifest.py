@@ -1,4 +1,4 @@
-"""``manifest.json``: what a bundle holds, how its graphs are called, and where it came from. Imports no torch.
+"""``manifest.json``: contents of a bundle, signatures of its graphs, and its origin. Imports no torch.
 
 Read and written through one validated model, so that a bundle which this module accepts can be run without further
 checks of its structure.
@@ -64,7 +64,7 @@ class Vocabulary(ManifestSection):
 
 
 class DecodingDefaults(ManifestSection):
-    """How the model's config wants output searched for: what ``lite-nlp translate`` does unless told otherwise.
+    """Search options of the model's config, the defaults of ``lite-nlp translate``.
 
     Attributes:
         length_penalty: Exponent of the length penalty of beam search.
@@ -160,7 +160,7 @@ class Manifest(ManifestSection):
 
     @property
     def layout(self) -> Layout:
-        """How the graphs are called."""
+        """Layout of the graphs, by which a runtime calls them."""
         return Layout(self.state, self.bounds)
 
     def to_json(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Members of a compact bundle that are described instead of stored, and how they are made. Imports no torch.
+"""Reconstruction of the members that a compact bundle describes instead of storing. Imports no torch.
 
 A member is a prediction, put together from the tensors of one container and tables that a formula gives, XOR a residual
 that holds whatever the prediction does not know. ``docs/export.md`` specifies both for readers in other languages.
@@ -82,7 +82,7 @@ Part = TensorPart | SinusoidPart
 
 
 class PackedMember(ManifestSection):
-    """How one member is made.
+    """Description of one member.
 
     Attributes:
         size_bytes: Of the member.
@@ -129,7 +129,7 @@ class Packed(ManifestSection):
 
 
 def make_member(member: PackedMember, residual: bytes, tensors: Mapping[str, NDArray[Any]], *, source: str) -> bytes:
-    """Make a member.
+    """Reconstruct a member.
 
     Args:
         member: How.
@@ -177,7 +177,7 @@ def xor_parts(content: bytearray, parts: Sequence[Part], tensors: Mapping[str, N
 
 
 def tensor_bytes(tensor: NDArray[Any], *, transposed: bool) -> bytes | None:
-    """A tensor as it lies in a member; None if it has no such form.
+    """Bytes of a tensor in a member; None if it has no such form.
 
     Args:
         tensor: fp32; integers have no form.
@@ -213,7 +213,7 @@ def sinusoid_table(*, rows: int, columns: int, first_row: int = 0) -> NDArray[np
 
 
 def _inflate(residual: bytes, member: PackedMember, source: str) -> bytearray:
-    """Exactly as many bytes as the member has, and never more than that in memory."""
+    """Inflate a residual to exactly the size of the member, and never to more."""
     inflater = zlib.decompressobj()
     try:
         content = bytearray(inflater.decompress(residual, member.size_bytes + 1))
@@ -233,7 +233,7 @@ def _inflate(residual: bytes, member: PackedMember, source: str) -> bytearray:
 
 
 def _part_bytes(part: Part, tensors: Mapping[str, NDArray[Any]], where: str) -> int:
-    """Size of a part, told before anything is made."""
+    """Size of a part, known before anything is made."""
     if isinstance(part, SinusoidPart):
         return _FLOAT_BYTES * part.sinusoid.rows * part.sinusoid.columns
     if part.tensor not in tensors:

@@ -1,4 +1,4 @@
-"""The runtimes that run bundles, one row each. ``export.exporters`` says how their graphs are made."""
+"""Registry of the runtimes that run bundles. ``export.exporters`` has the rows that make their graphs."""
 
 from typing import Final
 

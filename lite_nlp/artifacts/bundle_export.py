@@ -1,4 +1,4 @@
-"""A loaded model as a bundle: where this project's models meet ``lite_nlp.export``, which knows none of them."""
+"""Export of this project's models by ``lite_nlp.export``, which knows none of them."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where bundles meet containers: a compact bundle holds one, but ``export`` and ``compress`` do not know each other."""
+"""Compact bundles, which hold a container; ``lite_nlp.export`` and ``lite_nlp.compress`` do not know each other."""
 
 import json
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ __all__ = ["BundledModel", "decode_container", "open_any_bundle", "packing_of", 
 
 @dataclass(frozen=True, kw_only=True)
 class BundledModel:
-    """What a compact bundle holds for torch.
+    """Config, tokenizer, metrics and weights in a compact bundle.
 
     Attributes:
         config_toml: The model's configuration.
@@ -74,7 +74,7 @@ def read_bundled_model(path: Path) -> BundledModel:
 
 
 def packing_of(source: "Source | None", loaded: "LoadedModel") -> "Packing":
-    """What a compact bundle of a model is made with: its tensors alone, in the encodings of its own file.
+    """The tensors for a compact bundle of a model, in the encodings of the model's own file.
 
     Args:
         source: What the model was loaded from, None if from no file; the weights of a directory are kept in fp32.

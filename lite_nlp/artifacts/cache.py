@@ -1,4 +1,4 @@
-"""Bundles made of models that are none, kept for the next time: what ``--runtime onnx`` of a ``.lnlp`` file runs.
+"""Cache of bundles exported from other kinds of MODEL, such as those that ``--runtime onnx`` of a ``.lnlp`` file runs.
 
 The folder is ``$LITE_NLP_CACHE``, else ``lite-nlp`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A bundle's name is a hash
 of whatever decides its content, so that nothing in the folder is ever out of date; it may be deleted at any time.
