@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lite_nlp.api.bench import bench_model
+    from lite_nlp.api.compress import compress_model
+    from lite_nlp.api.evaluate import evaluate_model
     from lite_nlp.api.export import export_model
+    from lite_nlp.api.train import train_model
     from lite_nlp.artifacts.models import load_model
+    from lite_nlp.artifacts.translators import open_translator
 
 __all__ = [
     "__version__",
     "bench_model",
+    "compress_model",
+    "evaluate_model",
     "export_model",
     "load_model",
+    "open_translator",
+    "train_model",
 ]
 
 __version__ = "0.1.0"
@@ -24,8 +32,12 @@ __version__ = "0.1.0"
 #: Where each name is defined.
 _HOMES = {
     "bench_model": "lite_nlp.api.bench",
+    "compress_model": "lite_nlp.api.compress",
+    "evaluate_model": "lite_nlp.api.evaluate",
     "export_model": "lite_nlp.api.export",
     "load_model": "lite_nlp.artifacts.models",
+    "open_translator": "lite_nlp.artifacts.translators",
+    "train_model": "lite_nlp.api.train",
 }
 
 

@@ -33,7 +33,7 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
 
 
 def scale_gradients(parameters: list[nn.Parameter], *, count: float, clip_norm: float) -> float:
-    """Divide the summed gradients by ``count`` and clip their global norm, in one pass over them.
+    """Divide the summed gradients by ``count`` and clip their global norm.
 
     Args:
         parameters: The trained parameters; those without a gradient are left alone.
@@ -44,11 +44,12 @@ def scale_gradients(parameters: list[nn.Parameter], *, count: float, clip_norm: 
         The norm after the division and before the clipping.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))) / count
+    norm = float(torch.nn.utils.get_total_norm(gradients)) / count
     scale = 1.0 / count
     if 0.0 < clip_norm < norm:
         scale *= clip_norm / norm
-    torch._foreach_mul_(gradients, scale)
+    for gradient in gradients:
+        gradient.mul_(scale)
     return norm
 
 

@@ -208,7 +208,7 @@ def test_a_task_of_ones_own_is_trained_evaluated_and_compressed(data: Path, tmp_
 
 @pytest.mark.usefixtures("registered")
 def test_no_two_tasks_have_one_name_or_one_kind_of_data() -> None:
-    with pytest.raises(ConfigError, match=r"task tagging: expected a new name and kind of data, found those of tagging"):
+    with pytest.raises(ConfigError, match="expected a new name and kind of data, found those of tagging"):
         register_task(TAGGING)
 
 

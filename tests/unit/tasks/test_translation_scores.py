@@ -1,8 +1,10 @@
 import json
 import math
+from importlib.metadata import version
 
 import pytest
 import sacrebleu
+from sacrebleu.metrics import BLEU, CHRF
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.tasks.translation.bleu import score_translations
@@ -100,3 +102,13 @@ def test_lengths_must_agree():
 def test_nothing_to_score():
     with pytest.raises(DataError, match="expected at least one sentence, found none"):
         score_translations([], [])
+
+
+@pytest.mark.parametrize("metric", [BLEU(), CHRF()])
+def test_private_names_of_sacrebleu_are_those_of_the_pinned_version(metric: BLEU | CHRF) -> None:
+    # The bootstrap resamples sacreBLEU's statistics of each sentence, which only private methods give.
+    assert version("sacrebleu").startswith("2.6.")
+    statistics = metric._extract_corpus_statistics(HYPOTHESES, [REFERENCES])
+    summed = [sum(column) for column in zip(*statistics, strict=True)]
+    found = metric._compute_score_from_stats(summed).score
+    assert found == pytest.approx(metric.corpus_score(HYPOTHESES, [REFERENCES]).score)
