@@ -11,10 +11,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
+import lite_nlp as lite_nlp_package
 from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
 from lite_nlp.artifacts.models import load_model
+from lite_nlp.budget.gate.enforcement import BudgetGate
+from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.config.preset import parse_config
+from lite_nlp.core.errors import OverBudgetError, UsageError
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import pipeline
@@ -416,3 +420,22 @@ def test_a_model_that_is_no_bundle_is_exported_into_the_cache_once(
         again = lite_nlp("translate", model_path, "--runtime", runtime, "--text", SENTENCES[0])
         assert (again.code, again.out, again.err) == (0, first.out, "")
     assert list((tmp_path / "bundles").iterdir()) == [bundle]
+
+
+def test_a_loaded_model_is_exported_like_its_file(
+    exported: tuple[Path, str, str], graphs: Graphs, model_path: Path, tmp_path: Path
+) -> None:
+    loaded, path = load_model(model_path), tmp_path / "loaded.zip"
+    done = lite_nlp_package.export_model(loaded, out=path, max_src_tokens=MAX_SOURCE)
+    assert (done.path, done.size_bytes, done.made_bytes) == (path, path.stat().st_size, {})
+    assert path.read_bytes() == exported[0].read_bytes()
+    assert done.manifest.parity == open_bundle(exported[0]).manifest.parity
+
+    compact = lite_nlp_package.export_model(loaded, out=tmp_path / "compact.zip", compact=True)
+    assert set(compact.made_bytes) == {*done.manifest.files} - {"config.toml", "metrics.json"}
+    with pytest.raises(UsageError, match=r"expected a name that ends in \.zip, found model\.onnx"):
+        lite_nlp_package.export_model(loaded, out="model.onnx")
+    gate = BudgetGate(limits=Limits(max_size_bytes=1_000))
+    with pytest.raises(OverBudgetError, match="tiny-model"):
+        lite_nlp_package.export_model(loaded, out=tmp_path / "large.zip", gate=gate)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["compact.zip", "loaded.zip"]
