@@ -10,13 +10,13 @@ from typing import Any, Final, cast
 import numpy as np
 from torch import nn
 
-from lite_nlp import __version__
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.files import atomic_file, check_output
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.core.version import __version__
 from lite_nlp.decoding.search import SearchOptions, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive

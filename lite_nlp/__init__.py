@@ -7,6 +7,8 @@ shows each of them at work.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lite_nlp.core.version import __version__
+
 if TYPE_CHECKING:
     from lite_nlp.api.bench import bench_model
     from lite_nlp.api.compress import compress_model
@@ -26,8 +28,6 @@ __all__ = [
     "open_translator",
     "train_model",
 ]
-
-__version__ = "0.1.0"
 
 #: Where each name is defined.
 _HOMES = {

@@ -4,7 +4,7 @@ import copy
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-from lite_nlp import __version__
+from lite_nlp.core.version import __version__
 from tools.errors import BuildError
 from tools.layout import MIN_SDK, PACKAGE, TARGET_SDK, VERSION_CODE
 

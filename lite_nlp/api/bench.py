@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp import __version__
 from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
@@ -16,6 +15,7 @@ from lite_nlp.artifacts.models import resolve_source
 from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
 from lite_nlp.export.runtime.registry import RUNTIMES
 

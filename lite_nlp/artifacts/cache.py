@@ -11,7 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from lite_nlp import __version__
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.models import Source, load_model
@@ -19,6 +18,7 @@ from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import sha256_file
 from lite_nlp.core.progress import Progress
+from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 from lite_nlp.export.runtime.registry import RUNTIMES
 

@@ -6,7 +6,6 @@ from typing import Annotated, Final
 
 import typer
 
-from lite_nlp import __version__
 from lite_nlp.cli.bench import bench
 from lite_nlp.cli.budget import budget
 from lite_nlp.cli.compress import compress
@@ -20,6 +19,7 @@ from lite_nlp.cli.presets import presets
 from lite_nlp.cli.train import train
 from lite_nlp.cli.translate import translate
 from lite_nlp.core.errors import LiteNlpError, OverBudgetError, UsageError
+from lite_nlp.core.version import __version__
 
 __all__ = ["app", "main"]
 

@@ -9,7 +9,6 @@ from typing import Final
 
 import jinja2
 
-from lite_nlp import __version__
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention, Group
 from lite_nlp.budget.closed_form.lengths import length_table
 from lite_nlp.budget.gate.limits import Verdict, name_quantity
@@ -18,6 +17,7 @@ from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
 from lite_nlp.budget.reporting.papers import read_published
 from lite_nlp.budget.reporting.report import CONVENTION_NAMES, BudgetReport
 from lite_nlp.budget.reporting.tables import figure_name, graph_row_name, table_name
+from lite_nlp.core.version import __version__
 
 __all__ = ["render_page"]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
 
-from lite_nlp import __version__
 from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.core.files import atomic_directory
+from lite_nlp.core.version import __version__
 
 __all__ = ["Archive", "OnProgress", "default_cache", "extract", "fetch", "open_archive"]
 
