@@ -8,7 +8,8 @@ from lite_nlp.config.preset import Config, dump_config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.counting.torch_programs import count_model_work
-from lite_nlp.export.runtime.manifest import CONFIG_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.tracing import describe_state
 from lite_nlp.models.build import build_model
 

@@ -82,7 +82,7 @@ def count_stepped_model(model: nn.Module, *, src_len: int, tgt_len: int, beam: i
     steps cost the same.
 
     Args:
-        model: Has ``encode``, ``init_state`` and ``decode_step`` (``lite_nlp.models.step_model.SteppedModule``).
+        model: Has ``encode``, ``init_state`` and ``decode_step`` (``lite_nlp.decoding.torch_model.SteppedModel``).
         src_len: Source tokens.
         tgt_len: Steps.
         beam: Hypotheses that are kept at each step.

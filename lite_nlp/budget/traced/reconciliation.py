@@ -14,10 +14,10 @@ from typing import Final, Literal
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
-__all__ = ["COLUMNS", "MERGED", "Difference", "Reconciliation", "reconcile"]
+__all__ = ["MERGED", "MODEL", "Difference", "Reconciliation", "reconcile"]
 
-#: The columns of a bundle: the model, against which the others are held, and the graphs of each runtime.
-COLUMNS: Final = ("torch", "onnx", "executorch")
+#: The column of the model, against which those of the runtimes' graphs are held.
+MODEL: Final = "torch"
 
 #: Name under which a manifest records the model's work with equal computations done once.
 MERGED: Final = "merged"
@@ -77,12 +77,12 @@ def reconcile(columns: Mapping[str, GraphWork], *, merged: GraphWork | None = No
     """Compare the columns with the model's, or with the first one if there is none of the model.
 
     Args:
-        columns: Work by column: ``torch`` (the model), ``onnx``, ``executorch``.
+        columns: Work by column: ``torch`` (the model), and one for each runtime.
         merged: The model's work with equal computations done once; None if not known.
     """
     if not columns:
         return Reconciliation((), ())
-    reference = COLUMNS[0] if COLUMNS[0] in columns else next(iter(columns))
+    reference = MODEL if MODEL in columns else next(iter(columns))
     others = [name for name in columns if name != reference]
     differences = [
         difference for name in others for difference in _differences(name, columns[name], columns[reference], merged)

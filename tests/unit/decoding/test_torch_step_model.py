@@ -4,8 +4,8 @@ import torch
 
 from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.models.build import build_model
-from lite_nlp.models.step_model import TorchStepModel
 
 VOCAB = 40
 COMMON = {

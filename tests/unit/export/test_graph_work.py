@@ -18,7 +18,7 @@ from lite_nlp.export.counting.torch_programs import (
 )
 from lite_nlp.export.executorch_program import prepare_program
 from lite_nlp.export.onnx_graphs import export_onnx
-from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import trace_model
 from lite_nlp.models.build import build_model
