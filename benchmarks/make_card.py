@@ -21,8 +21,8 @@ TEST_SETS = {"tatoeba test": "tatoeba/test", "multi30k test2016": "multi30k/test
 CARD = """# {name}
 
 English to German, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters
-without embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes, as one
-bundle for torch, ONNX Runtime and ExecuTorch.
+without embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes, as
+one bundle for torch, ONNX Runtime and ExecuTorch.
 
 ## Scores
 
