@@ -32,6 +32,10 @@ PAGES = [
     "README.md",
 ]
 
+#: The page whose Python is run, section by section; and the one that only describes.
+PYTHON_PAGE = "docs/python.md"
+WITHOUT_COMMANDS = ("docs/architecture.md",)
+
 #: Shown so often that every page must have at least this many commands.
 FEWEST = 3
 
@@ -104,4 +108,33 @@ def _check(command: _Command, *, page: str, workspace: Path) -> None:
 
 def test_every_page_is_run() -> None:
     pages = {str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
-    assert pages == set(PAGES)
+    assert pages == {*PAGES, PYTHON_PAGE, *WITHOUT_COMMANDS}
+
+
+def test_the_sections_of_the_python_page_run(workspace: Path) -> None:
+    text = (ROOT / PYTHON_PAGE).read_text(encoding="utf-8")
+    sections = {
+        part.partition("\n")[0]: re.findall(r"```python\n(.*?)```", part, re.DOTALL) for part in text.split("\n## ")
+    }
+    scripts = {title: "\n".join(blocks) for title, blocks in sections.items() if blocks}
+    assert len(scripts) == 5
+    for title, script in scripts.items():
+        done = subprocess.run(
+            [sys.executable, "-W", "error::SyntaxWarning", "section.py"],
+            cwd=_user_directory(workspace, script),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{title}\n{done.stdout}\n{done.stderr}"
+        for line, shown in re.findall(r"^(print\(.*\))  # (.+)$", script, re.MULTILINE):
+            if shown[0].isdigit() or shown == "True":
+                assert shown in done.stdout.splitlines(), f"{title}: {line}\n{done.stdout}"
+
+
+def _user_directory(workspace: Path, script: str) -> Path:
+    """The workspace with the script in it, and files of a user's that have the names of our folders."""
+    for name in ("export", "compress", "config"):
+        (workspace / f"{name}.py").write_text(f"raise RuntimeError('the user's own {name}.py was imported')\n")
+    (workspace / "section.py").write_text(script, encoding="utf-8")
+    return workspace
