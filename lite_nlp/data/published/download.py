@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.progress import Progress
-from lite_nlp.data.published.entries import Archive
 from lite_nlp.core.version import __version__
+from lite_nlp.data.published.entries import Archive
 
 __all__ = ["default_cache", "extract", "fetch", "open_archive"]
 
