@@ -1,6 +1,6 @@
 """Score a compressed model on its test sets and write the card that is shipped beside it.
 
-    python benchmarks/make_card.py MODEL.lnlp --copies DIR --training-run DIR --out lite_nlp/assets/NAME
+    python benchmarks/make_card.py MODEL.zip --copies DIR --training-run DIR --out lite_nlp/assets/NAME
 
 DIR holds copies of the corpora, as ``lite-nlp data prepare --from`` reads them. Writes NAME.json, which
 ``lite-nlp models`` shows, and NAME.md, for people.
@@ -21,7 +21,8 @@ TEST_SETS = {"tatoeba test": "tatoeba/test", "multi30k test2016": "multi30k/test
 CARD = """# {name}
 
 English to German, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters
-without embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes.
+without embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes, as
+one bundle for torch, ONNX Runtime and ExecuTorch.
 
 ## Scores
 

@@ -24,8 +24,11 @@ import torch
 from torch import Tensor
 
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.preset import ModelConfig
-from lite_nlp.models.attention import SelfAttention, merge_heads, split_heads
+from lite_nlp.config.kinds import ATTENTION_KINDS
+from lite_nlp.config.model import LanguageModelConfig
+from lite_nlp.models.attention.heads import merge_heads, split_heads
+from lite_nlp.models.attention.softmax import SelfAttention
+from lite_nlp.models.build import build_model
 from lite_nlp.models.language_model import LanguageModel
 
 #: Kind of attention in the config, by what the rows call it.
@@ -50,20 +53,20 @@ WARM_UP_STEPS = 5
 def build(kind: str, *, embed_dim: int, layers: int, max_positions: int) -> LanguageModel:
     """A language model of random weights with attention of ``kind``, in evaluation mode."""
     attention = KINDS[kind]
-    config = ModelConfig(
-        architecture="language-model",
-        family="transformer" if attention == "softmax" else "t2r",
+    facts = ATTENTION_KINDS[attention]
+    config = LanguageModelConfig(
+        family="t2r" if facts.is_linear else "transformer",
         tgt_vocab_size=VOCABULARY,
         embed_dim=embed_dim,
         ffn_dim=4 * embed_dim,
         num_decoder_layers=layers,
         num_heads=embed_dim // HEAD_DIM,
         self_attention=attention,
-        self_feature_size=FEATURES if attention in ("t2r", "random-features") else 0,
+        self_feature_size=FEATURES if facts.has_feature_size else 0,
         max_positions=max_positions,
     )
     torch.manual_seed(1)
-    model = LanguageModel(config=config).eval()
+    model = build_model(config).eval()
     if kind == "softmax-in-place":
         for module in model.modules():
             if isinstance(module, SelfAttention):

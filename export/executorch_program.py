@@ -7,6 +7,7 @@ which would store the largest tensor of the model twice.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final
 
 import torch
@@ -16,13 +17,17 @@ from torch.export import ExportedProgram
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
-from lite_nlp.export.runtime.executorch import start_runtime
+from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.runtime.executorch import ExecuTorchEntry, start_runtime
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["ExecuTorchProgram", "export_executorch", "prepare_program"]
+__all__ = ["ENTRY", "EXECUTORCH_EXPORTER", "ExecuTorchProgram", "export_executorch", "prepare_program"]
 
 _ATEN: Final = torch.ops.aten
+
+#: Name in the bundle.
+ENTRY: Final = ExecuTorchEntry(program="model.pte")
 
 _METHODS: Final = ("encode", "decode_step")
 
@@ -97,7 +102,7 @@ def _write(lowered: Any) -> bytes:
 
 
 def prepare_program(program: ExportedProgram) -> ExportedProgram:
-    """Rewrite what ExecuTorch 1.4 lowers wrongly or badly, keeping the values.
+    """Rewrite operators that ExecuTorch 1.4 lowers wrongly or slowly; the values stay.
 
     Attention becomes plain matrix products (its own rewriting guards against fully masked rows, which the models do not
     have, with operators that XNNPACK does not take), splits become slices, and a transposition that only moves
@@ -200,7 +205,7 @@ def _call(graph: Any, target: Callable[..., Any], arguments: tuple[Any, ...], va
 
 
 def _check_kernels(program: bytes) -> None:
-    """Loading a method resolves each of its operators to a kernel."""
+    """Check that the runtime has a kernel for every operator, which loading a method resolves."""
     loaded = start_runtime(threads=1).load_program(program)
     for method in _METHODS:
         try:
@@ -209,3 +214,15 @@ def _check_kernels(program: bytes) -> None:
             raise ModelError(
                 f"{method}: expected operators that the ExecuTorch runtime has, found others: {error}"
             ) from error
+
+
+def _export(traced: TracedModel) -> RuntimeGraphs:
+    program = export_executorch(traced)
+    return RuntimeGraphs(entry=ENTRY, files={ENTRY.program: program.content}, work=program.work)
+
+
+EXECUTORCH_EXPORTER: Final = Exporter(
+    task="lowering to ExecuTorch with XNNPACK",
+    export=_export,
+    versions=lambda: {"executorch": version("executorch")},
+)

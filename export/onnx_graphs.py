@@ -4,22 +4,26 @@ import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, Final
 
 import torch
 from torch.export import ExportedProgram
 
-from lite_nlp.export.runtime.manifest import ONNX_WEIGHTS_FILE, StateTensor
+from lite_nlp.export.counting.onnx_walk import count_onnx_work
+from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.runtime.layout import StateTensor
+from lite_nlp.export.runtime.onnx import OnnxEntry
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["NEW_PREFIX", "OPSET", "OnnxFiles", "export_onnx", "graph_tensors", "share_weights"]
+__all__ = ["ENTRY", "ONNX_EXPORTER", "OPSET", "OnnxFiles", "export_onnx", "graph_tensors", "share_weights"]
 
 #: Old enough for every ONNX Runtime of the last years, new enough for all that the models need.
 OPSET: Final = 20
 
-#: Precedes a changing state tensor's name among the outputs, since a graph may not use one name twice.
-NEW_PREFIX: Final = "new."
+#: Names in the bundle. The prefix is there since a graph may not use one name twice.
+ENTRY: Final = OnnxEntry(encode="encode.onnx", decode_step="decode_step.onnx", weights="weights.bin", new_prefix="new.")
 
 #: Smaller constants, such as shapes, stay in the graphs, where ONNX Runtime folds them.
 _MIN_SHARED_BYTES: Final = 1024
@@ -52,7 +56,7 @@ def export_onnx(traced: TracedModel) -> OnnxFiles:
     decode_step = _convert(
         traced.decode_step,
         [_input("tokens", "int64", ("batch",)), *traced.state],
-        ["logits", *(NEW_PREFIX + tensor.name for tensor in changing)],
+        ["logits", *(ENTRY.new_prefix + tensor.name for tensor in changing)],
     )
     return share_weights(encode, decode_step)
 
@@ -73,7 +77,7 @@ def share_weights(encode: Any, decode_step: Any) -> OnnxFiles:
                 places[digest] = len(weights)
                 weights.extend(tensor.raw_data)
             external_data_helper.set_external_data(
-                tensor, ONNX_WEIGHTS_FILE, offset=places[digest], length=len(tensor.raw_data)
+                tensor, ENTRY.weights, offset=places[digest], length=len(tensor.raw_data)
             )
             tensor.data_location = TensorProto.EXTERNAL
             tensor.ClearField("raw_data")
@@ -149,3 +153,19 @@ def _strip_traces(model: Any) -> None:
 def _serialize(model: Any) -> bytes:
     serialized: bytes = model.SerializeToString(deterministic=True)
     return serialized
+
+
+def _export(traced: TracedModel) -> RuntimeGraphs:
+    files = export_onnx(traced)
+    return RuntimeGraphs(
+        entry=ENTRY,
+        files={ENTRY.encode: files.encode, ENTRY.decode_step: files.decode_step, ENTRY.weights: files.weights},
+        work=count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=traced.bounds),
+    )
+
+
+def _versions() -> dict[str, str]:
+    return {"onnx": version("onnx"), "onnxruntime": version("onnxruntime"), "opset": str(OPSET)}
+
+
+ONNX_EXPORTER: Final = Exporter(task="converting to ONNX", export=_export, versions=_versions)

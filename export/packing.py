@@ -1,4 +1,4 @@
-"""Describing the large members of a bundle instead of storing them: what makes a bundle compact.
+"""Compact bundles: large members are described by the tensors in them instead of being stored.
 
 The graphs of both runtimes hold the same weights in fp32. A compact bundle has them once, in a container of whatever
 encoding, and says where in each member each tensor lies; the rest is a residual, mostly zeros, that zlib shrinks.
@@ -41,7 +41,7 @@ _SINUSOID_BLOCK: Final = 512
 
 @dataclass(frozen=True)
 class Packing:
-    """What a compact bundle is made with.
+    """The tensors that a compact bundle stores.
 
     Attributes:
         container: Content of the file with the tensors.
@@ -78,7 +78,7 @@ def pack_members(files: Mapping[str, bytes], names: Sequence[str], packing: Pack
 
 
 def find_parts(content: bytes, tensors: Mapping[str, NDArray[Any]]) -> list[Part]:
-    """Where the tensors and tables of positions lie in a member, by offset and without overlaps.
+    """Find the tensors and tables of positions in a member; parts are sorted by offset and do not overlap.
 
     Args:
         content: The member.
@@ -108,7 +108,7 @@ class _Search:
         self.parts: list[Part] = []
 
     def take_all(self, wanted: bytes) -> Iterator[int]:
-        """Offsets of ``wanted`` where nothing is taken yet, which then is."""
+        """Take every free place where ``wanted`` occurs; yields the offsets."""
         if len(wanted) < _MIN_PART_BYTES:
             return
         for offset in self._find(wanted):
@@ -116,7 +116,7 @@ class _Search:
             yield offset
 
     def take_sinusoids(self, columns: int) -> None:
-        """Tables of positions with so many columns; the first row, zeros then ones, gives one away."""
+        """Take the tables of positions of that width; a table begins with a row of zeros, then ones."""
         first = sinusoid_table(rows=1, columns=columns).astype("<f4").tobytes()
         if len(first) < _MIN_PART_BYTES:
             return

@@ -1,4 +1,4 @@
-"""Proof that an exported model says what the model said: the same token ids for every sentence."""
+"""Token parity of an exported model and its original."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class ParityReport:
-    """What a comparison found.
+    """Agreement of two engines over a set of sentences.
 
     Attributes:
         sentences: Sentences compared.
@@ -76,7 +76,7 @@ def compare_engines(
 
 
 def require_parity(report: ParityReport, *, runtime: str) -> None:
-    """Refuse an export that changes a single token.
+    """Check that no token differs.
 
     Raises:
         BundleError: If the engines disagreed on any sentence; names the first.

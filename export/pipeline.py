@@ -1,86 +1,92 @@
-"""From a model to a bundle: trace, convert for both runtimes, write, prove, put in place."""
+"""Export of a model to a bundle: trace, convert for every runtime, write, compare, put in place."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import numpy as np
 from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
-from lite_nlp.budget.traced.reconciliation import MERGED
-from lite_nlp.core.errors import ModelError
+from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
+from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.files import atomic_file, check_output
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.search import SearchOptions, StepModel
+from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
-from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
-from lite_nlp.export.executorch_program import export_executorch
-from lite_nlp.export.onnx_graphs import NEW_PREFIX, OPSET, OnnxFiles, export_onnx
+from lite_nlp.export.exporter import RuntimeGraphs
+from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.parity import compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
-from lite_nlp.export.runtime.engine import RUNTIMES, create_engine
+from lite_nlp.export.runtime.engine import create_engine
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
 from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
-    EXECUTORCH_FILE,
-    ONNX_DECODE_STEP_FILE,
-    ONNX_ENCODE_FILE,
-    ONNX_WEIGHTS_FILE,
+    METRICS_FILE,
     TOKENIZER_FILE,
-    Bounds,
     DecodingDefaults,
-    ExecuTorchEntry,
     Languages,
     Manifest,
-    OnnxEntry,
     Vocabulary,
 )
 from lite_nlp.export.runtime.recipes import Packed
 from lite_nlp.export.tracing import TracedModel, trace_model
 
-__all__ = ["ModelCard", "Proof", "export_bundle"]
+__all__ = ["PROOF_STEPS", "ModelCard", "Proof", "export_bundle"]
 
-#: Packages whose version decides whether a runtime can read the files.
-_PACKAGES: Final = ("torch", "executorch", "onnx", "onnxruntime")
+#: Members that a compact bundle stores as they are: they are short.
+_STORED: Final = (CONFIG_FILE, METRICS_FILE)
+
+#: Random sources of the usual proof, and the most decoder steps compared.
+_PROOF_SOURCES: Final = 48
+PROOF_STEPS: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelCard:
-    """What a bundle says about its model beside the graphs.
+    """Description of a model in its bundle, beside the graphs.
 
     Attributes:
         name: Of the model.
-        config_toml: Its configuration.
-        tokenizer_json: Its tokenizer.
-        vocabulary: Sizes of its vocabularies.
+        tokenizer_json: Its tokenizer, in the format of Hugging Face ``tokenizers``, with ``<pad>``, ``<s>`` and
+            ``</s>`` as ids 0, 1 and 2.
+        vocabulary: Sizes of its vocabularies; None if both are the tokenizer's.
+        config_toml: Its configuration; None for its name alone.
         languages: None if unknown.
         decoding: None if its configuration has no such section.
+        metrics: What training and compression recorded; kept as ``metrics.json`` if there is any.
         budget: Parameters and Mult-Adds.
         scores: Metrics by test set; empty if unknown.
     """
 
     name: str
-    config_toml: bytes
     tokenizer_json: bytes
-    vocabulary: Vocabulary
+    vocabulary: Vocabulary | None = None
+    config_toml: bytes | None = None
     languages: Languages | None = None
     decoding: DecodingDefaults | None = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proof:
-    """With what an export is proven.
+    """Sentences that an exported model has to translate as the model itself does.
 
     Attributes:
         reference: The model itself.
-        src_rows: Token ids of sentences to translate, without special ids; at least one.
-        options: How to search.
+        src_rows: Token ids of the sentences, without special ids; at least one.
+        options: Search options.
     """
 
     reference: StepModel
@@ -89,28 +95,29 @@ class Proof:
 
 
 def export_bundle(
-    path: Path,
+    path: str | Path,
     *,
     model: nn.Module,
     card: ModelCard,
-    bounds: Bounds,
-    proof: Proof,
+    bounds: Bounds = DEFAULT_BOUNDS,
+    proof: Proof | None = None,
     packing: Packing | None = None,
     force: bool = False,
-    report: Callable[[str], None] = lambda message: None,
+    progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
 ) -> Manifest:
-    """Export a model; the bundle appears only after both runtimes gave the model's own tokens from it.
+    """Export an encoder-decoder; the bundle appears only after every runtime gave the model's own tokens from it.
 
     Args:
         path: The ``.zip`` file to write.
-        model: An ``export.tracing.SteppedModel`` in evaluation mode, on the CPU, in fp32.
+        model: A module with the methods of :class:`~lite_nlp.decoding.torch_model.SteppedModel`, in evaluation mode,
+            on the CPU, in fp32.
         card: What else the bundle holds.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
-        proof: Sentences to prove it with.
+        proof: Sentences to prove the export with; None draws random ones of all lengths.
         packing: What to make a compact bundle with; None for a plain one.
         force: Whether an existing file may be overwritten.
-        report: Told of each stage as it begins.
+        progress: Receives each stage as it begins.
         accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
 
     Returns:
@@ -120,92 +127,114 @@ def export_bundle(
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
         ModelError: If the model cannot be exported.
         CountError: If the work of the model or of a graph cannot be told.
-        BundleError: If a runtime's graphs do other work than the model, or give other tokens.
+        BundleError: If a runtime's graphs do other work than the model, or give other tokens, or the tokenizer is not
+            the model's.
     """
+    path = Path(path)
+    progress = progress or SilentProgress()
     check_output(path, force=force)
-    report("tracing the encoder and the decoder step")
+    vocabulary = card.vocabulary or _read_vocabulary(card)
+    progress.start("tracing the encoder and the decoder step", None)
     traced = trace_model(model, bounds)
-    if traced.tgt_vocab_size != card.vocabulary.tgt_size:
+    if traced.tgt_vocab_size != vocabulary.tgt_size:
         raise ModelError(
-            f"{card.name}: expected logits over {card.vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
+            f"{card.name}: expected logits over {vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
         )
-    report("converting to ONNX")
-    onnx_files = export_onnx(traced)
-    report("lowering to ExecuTorch with XNNPACK")
-    program = export_executorch(traced)
-    report("counting the work of the graphs")
-    columns = {
-        "torch": count_model_work(model, traced.state, bounds),
-        "onnx": count_onnx_work(encode=onnx_files.encode, decode_step=onnx_files.decode_step, bounds=bounds),
-        "executorch": program.work,
-    }
+    graphs = {}
+    for runtime, exporter in EXPORTERS.items():
+        progress.start(exporter.task, None)
+        graphs[runtime] = exporter.export(traced)
+    progress.start("counting the work of the graphs", None)
+    columns = {MODEL: count_model_work(model, traced.state, bounds)}
+    columns |= {runtime: found.work for runtime, found in graphs.items()}
     merged = count_merged_work(traced)
     check_agreement(columns, merged=merged, source=str(path))
-    files = _collect_files(card, onnx_files, program.content)
-    packed = None
+    files, packed = _collect_files(card, graphs), None
     if packing is not None:
-        report("looking for the weights in both runtimes' files")
-        files, packed = pack_members(files, [name for name in files if name != CONFIG_FILE], packing)
-    manifest = _describe(traced, card, files, packed, {**columns, MERGED: merged})
+        progress.start("looking for the weights in the files of the runtimes", None)
+        files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
+    manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged})
     decode = None if packing is None else packing.decode
     with atomic_file(path) as partial:
         write_archive(partial, manifest=manifest, files=files)
         bundle = open_bundle(partial, decode=decode)
-        manifest = manifest.model_copy(update={"parity": _prove(bundle, proof, report)})
+        parity = _prove(bundle, proof or _random_proof(model, vocabulary, bounds), progress)
+        manifest = manifest.model_copy(update={"parity": parity})
         write_archive(partial, manifest=manifest, files=files)
         open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
 
 
-def _collect_files(card: ModelCard, onnx_files: OnnxFiles, program: bytes) -> dict[str, bytes]:
-    return {
-        TOKENIZER_FILE: card.tokenizer_json,
-        CONFIG_FILE: card.config_toml,
-        ONNX_ENCODE_FILE: onnx_files.encode,
-        ONNX_DECODE_STEP_FILE: onnx_files.decode_step,
-        ONNX_WEIGHTS_FILE: onnx_files.weights,
-        EXECUTORCH_FILE: program,
-    }
+def _read_vocabulary(card: ModelCard) -> Vocabulary:
+    """Sizes of the tokenizer; opening the bundle checks the rest of it."""
+    try:
+        size = len(json.loads(card.tokenizer_json)["model"]["vocab"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BundleError(
+            f"{card.name}: {TOKENIZER_FILE}: expected a tokenizer with a vocabulary, found a damaged one: {error}"
+        ) from error
+    return Vocabulary(src_size=size, tgt_size=size)
+
+
+def _collect_files(card: ModelCard, graphs: Mapping[str, RuntimeGraphs]) -> dict[str, bytes]:
+    config = f"name = {json.dumps(card.name)}\n".encode() if card.config_toml is None else card.config_toml
+    files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: config}
+    if card.metrics:
+        files[METRICS_FILE] = (json.dumps(card.metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    for found in graphs.values():
+        files.update(found.files)
+    return files
 
 
 def _describe(
     traced: TracedModel,
     card: ModelCard,
-    files: dict[str, bytes],
+    vocabulary: Vocabulary,
+    graphs: Mapping[str, RuntimeGraphs],
+    files: Mapping[str, bytes],
     packed: Packed | None,
-    graphs: dict[str, GraphWork],
+    work: Mapping[str, GraphWork],
 ) -> Manifest:
-    versions = {package: version(package) for package in _PACKAGES}
+    versions = {"lite_nlp": __version__, "torch": version("torch")}
+    for runtime in graphs:
+        versions |= EXPORTERS[runtime].versions()
     return Manifest(
         name=card.name,
-        versions={"lite_nlp": __version__, **versions, "opset": str(OPSET)},
+        versions=versions,
         precision="fp32",
         languages=card.languages,
-        vocabulary=card.vocabulary,
+        vocabulary=vocabulary,
         bounds=traced.bounds,
         decoding=card.decoding,
         state=traced.state,
-        onnx=OnnxEntry(
-            encode=ONNX_ENCODE_FILE,
-            decode_step=ONNX_DECODE_STEP_FILE,
-            weights=ONNX_WEIGHTS_FILE,
-            new_prefix=NEW_PREFIX,
-        ),
-        executorch=ExecuTorchEntry(program=EXECUTORCH_FILE),
+        runtimes={runtime: found.entry for runtime, found in graphs.items()},
         budget=card.budget,
-        graphs={name: work.to_json() for name, work in graphs.items()},
+        graphs={name: counted.to_json() for name, counted in work.items()},
         scores=card.scores,
         files=describe_files(files),
         packed=packed,
     )
 
 
-def _prove(bundle: Bundle, proof: Proof, report: Callable[[str], None]) -> dict[str, Any]:
+def _random_proof(model: nn.Module, vocabulary: Vocabulary, bounds: Bounds) -> Proof:
+    """Random sources of lengths from one token to the most that the bundle takes."""
+    random = np.random.default_rng(0)
+    # The end mark takes a place too.
+    lengths = np.linspace(1, bounds.source - 1, _PROOF_SOURCES).astype(int)
+    first = len(SPECIAL_TOKENS)
+    return Proof(
+        reference=TorchStepModel(cast(SteppedModel, model)),
+        src_rows=[random.integers(first, vocabulary.src_size, length).tolist() for length in lengths],
+        options=SearchOptions(max_steps=min(PROOF_STEPS, bounds.capacity)),
+    )
+
+
+def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
     """Translate from the file just written, in each runtime, and compare with the model."""
     parity = {}
-    for runtime in RUNTIMES:
-        report(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences")
+    for runtime in bundle.manifest.runtimes:
+        progress.start(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences", None)
         engine = create_engine(bundle, runtime=runtime, threads=1)
         found = compare_engines(proof.reference, engine, proof.src_rows, proof.options)
         require_parity(found, runtime=runtime)

@@ -6,17 +6,18 @@ or cache capacity is what differs accordingly.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from lite_nlp.core.errors import ModelError
-from lite_nlp.export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.decoding.torch_model import SteppedModel
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
-__all__ = ["DecodeStep", "Encode", "SteppedModel", "TracedModel", "describe_state", "trace_model"]
+__all__ = ["DecodeStep", "Encode", "TracedModel", "describe_state", "trace_model"]
 
 #: Two sets of sizes, all different, to tell the symbols apart; the first also traces the graphs.
 _SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
@@ -24,24 +25,8 @@ _SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source"
 _DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool"}
 
 
-class SteppedModel(Protocol):
-    """What a model offers to be exported; every state tensor has the batch first."""
-
-    def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
-        """Encode sources, both (B, S), into (B, S, D)."""
-        ...
-
-    def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
-        """The state before the first target token, for at most ``capacity`` steps."""
-        ...
-
-    def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
-        ...
-
-
 class Encode(nn.Module):
-    """From source tokens and mask to the state tensors that depend on the source.
+    """The graph from source tokens and mask to the state tensors that depend on the source.
 
     Args:
         model: The model, a ``SteppedModel``.
@@ -62,7 +47,7 @@ class Encode(nn.Module):
 
 
 class DecodeStep(nn.Module):
-    """From one token per row and the state to logits and what has changed of the state.
+    """The graph from one token per row and the state to logits and the changed state tensors.
 
     Args:
         model: The model, a ``SteppedModel``.
@@ -141,7 +126,7 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
 
 
 def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
-    """The layout of the model's state, found by running it.
+    """Find the layout of the model's state by running it.
 
     Raises:
         ModelError: If a tensor's type or shape is none that a bundle can describe, or its first value is neither

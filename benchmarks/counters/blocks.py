@@ -10,11 +10,12 @@ import torch.nn.functional as F
 from cases import Case
 from torch import Tensor, nn
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.preset import parse_model
+from lite_nlp.models.attention.feature_maps import FEATURE_MAPS
+from lite_nlp.models.attention.linear_attention import LinearSelfAttention
+from lite_nlp.models.attention.registry import AttentionSpec
 from lite_nlp.models.build import build_model
-from lite_nlp.models.feature_maps import LearnedFeatures
 from lite_nlp.models.linear import R2D2Linear
-from lite_nlp.models.linear_attention import LinearSelfAttention
 
 __all__ = ["BLOCKS"]
 
@@ -27,7 +28,7 @@ class Encoder(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()
         sizes = {"src_vocab_size": 1000, "tgt_vocab_size": 1000, "embed_dim": CHANNELS, "num_decoder_layers": 4}
-        self.model = build_model(ModelConfig.model_validate({**sizes, **options}))
+        self.model = build_model(parse_model({**sizes, **options}))
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         return self.model.encode(tokens, mask)
@@ -38,8 +39,8 @@ class RecurrentAttention(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        features = LearnedFeatures(num_heads=4, head_dim=CHANNELS // 4, feature_size=8)
-        self.attention = LinearSelfAttention(embed_dim=CHANNELS, num_heads=4, feature_map=features)
+        spec = AttentionSpec(embed_dim=CHANNELS, num_heads=4, feature_size=8)
+        self.attention = LinearSelfAttention(spec, FEATURE_MAPS["t2r"](spec))
 
     def forward(self, x: Tensor) -> Tensor:
         state = self.attention.init_state(x, x.shape[1])

@@ -1,18 +1,20 @@
-"""The work of a bundle's graphs: counted again where that is possible here, else as the manifest recorded it.
+"""Mult-Adds of a bundle's graphs: recounted where the packages for it are installed, else as the manifest records.
 
 Needs neither torch nor the onnx package; either makes one more column a fresh count instead of a record. A record is
 as good as the bundle's hashes, which were checked when it was opened: it was made with the files that it is about.
 """
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from lite_nlp.budget.traced.graphs import GraphWork
-from lite_nlp.budget.traced.reconciliation import COLUMNS, MERGED, Reconciliation, reconcile
+from lite_nlp.budget.traced.reconciliation import MERGED, MODEL, Reconciliation, reconcile
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.bundle import Bundle
+from lite_nlp.export.runtime.onnx import OnnxEntry
+from lite_nlp.export.runtime.registry import RUNTIMES
 
 if TYPE_CHECKING:
     from torch import nn
@@ -25,10 +27,10 @@ Origin = Literal["recounted", "recorded"]
 
 @dataclass(frozen=True, kw_only=True)
 class BundleGraphs:
-    """Columns of work, one for the model and one for each runtime's graphs.
+    """Mult-Adds of a bundle: a column for the model and one for the graphs of each runtime.
 
     Attributes:
-        columns: Work by column: those of ``COLUMNS`` that are known, in that order.
+        columns: Work by column: the model first, then the runtimes, as far as they are known.
         origins: For each of them, whether it was counted just now.
         merged: The model's work with equal computations done once, as recorded with the model's work; None if it was
             not, or if the model does not do the work recorded.
@@ -40,12 +42,12 @@ class BundleGraphs:
 
     @property
     def reconciliation(self) -> Reconciliation:
-        """The columns held against each other."""
+        """Comparison of the columns."""
         return reconcile(self.columns, merged=self.merged)
 
 
 def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGraphs:
-    """The work of a bundle's graphs.
+    """Read or recount the Mult-Adds of a bundle's graphs.
 
     Args:
         bundle: The bundle, verified.
@@ -56,10 +58,13 @@ def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGr
         CountError: If the work of the model or of a graph cannot be told.
     """
     recorded = {name: GraphWork.from_json(work) for name, work in bundle.manifest.graphs.items()}
-    counted = _count_onnx(bundle) | _count_model(bundle, model)
+    counted = _count_model(bundle, model)
+    for name, count in _RECOUNTED.items():
+        if (work := count(bundle)) is not None:
+            counted[name] = work
     known = {**recorded, **counted}
-    columns: dict[str, GraphWork] = {name: known[name] for name in COLUMNS if name in known}
-    same_model = columns.get("torch") == recorded.get("torch")
+    columns: dict[str, GraphWork] = {name: known[name] for name in (MODEL, *RUNTIMES) if name in known}
+    same_model = columns.get(MODEL) == recorded.get(MODEL)
     return BundleGraphs(
         columns=columns,
         origins={name: "recounted" if name in counted else "recorded" for name in columns},
@@ -68,7 +73,7 @@ def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGr
 
 
 def check_agreement(columns: Mapping[str, GraphWork], *, merged: GraphWork, source: str) -> None:
-    """Refuse graphs that do other work than the model.
+    """Check that the graphs do the work of the model.
 
     Args:
         columns: Work by column.
@@ -84,21 +89,24 @@ def check_agreement(columns: Mapping[str, GraphWork], *, merged: GraphWork, sour
         raise BundleError(f"{source}: expected graphs that do the model's work, found differences: {listed}")
 
 
-def _count_onnx(bundle: Bundle) -> dict[str, GraphWork]:
-    entry = bundle.manifest.onnx
-    if entry is None or importlib.util.find_spec("onnx") is None:
-        return {}
-    from lite_nlp.export.counting.onnx_walk import count_onnx_work
-
-    work = count_onnx_work(
-        encode=bundle.read(entry.encode), decode_step=bundle.read(entry.decode_step), bounds=bundle.manifest.bounds
-    )
-    return {"onnx": work}
-
-
 def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, GraphWork]:
     if model is None:
         return {}
     from lite_nlp.export.counting.torch_programs import count_model_work
 
-    return {"torch": count_model_work(model, bundle.manifest.state, bundle.manifest.bounds)}
+    return {MODEL: count_model_work(model, bundle.manifest.state, bundle.manifest.bounds)}
+
+
+def _count_onnx(bundle: Bundle) -> GraphWork | None:
+    entry = bundle.manifest.runtimes.get("onnx")
+    if not isinstance(entry, OnnxEntry) or importlib.util.find_spec("onnx") is None:
+        return None
+    from lite_nlp.export.counting.onnx_walk import count_onnx_work
+
+    return count_onnx_work(
+        encode=bundle.read(entry.encode), decode_step=bundle.read(entry.decode_step), bounds=bundle.manifest.bounds
+    )
+
+
+#: Runtimes whose graphs can be counted again from a bundle; None where something that it takes is not installed.
+_RECOUNTED: Final[dict[str, Callable[[Bundle], GraphWork | None]]] = {"onnx": _count_onnx}

@@ -36,14 +36,14 @@ class _Product:
 
 
 class Products:
-    """What is known of the values of one graph, while it is walked in order."""
+    """Products found in one graph, while its nodes are visited in order."""
 
     def __init__(self) -> None:
         self._products: dict[str, tuple[_Product, ...]] = {}
         self._masks: set[str] = set()
 
     def follow(self, node: Any, tensors: Mapping[str, tuple[Shape, bool]]) -> int:
-        """Take note of one node.
+        """Visit one node.
 
         Args:
             node: The ``NodeProto``.

@@ -1,4 +1,4 @@
-"""Mult-Adds of an ONNX graph, found by walking its nodes with every size known.
+"""Mult-Adds of an ONNX graph, counted node by node with all sizes known.
 
 The sizes come from ONNX's own shape inference, node by node, given the sizes of the inputs and the values of whatever
 shape arithmetic the graph does on them; what the exporter noted about shapes is not trusted. Neither are the weights
@@ -21,7 +21,7 @@ from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
 from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, Call, Shape
 from lite_nlp.export.counting.onnx_products import Products
-from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.runtime.layout import Bounds
 
 __all__ = ["count_onnx", "count_onnx_work"]
 
@@ -57,7 +57,7 @@ def count_onnx(model: Any, sizes: Mapping[str, int]) -> WorkCount:
 
 
 def count_onnx_work(*, encode: bytes, decode_step: bytes, bounds: Bounds) -> GraphWork:
-    """The work of a bundle's two ONNX graphs.
+    """Count the Mult-Adds of a bundle's two ONNX graphs.
 
     Args:
         encode: The encoder's graph, without its weights.
@@ -84,7 +84,7 @@ def count_onnx_work(*, encode: bytes, decode_step: bytes, bounds: Bounds) -> Gra
 
 
 class _Walk:
-    """One pass over the nodes, which ONNX keeps in an order in which they can be run.
+    """One pass over the nodes, which ONNX keeps in topological order.
 
     Args:
         model: Without local functions.

@@ -1,4 +1,4 @@
-"""The work of a model's two graphs as torch runs them: of the model itself, and of the program behind the ``.pte``.
+"""Mult-Adds of a model's two graphs as torch runs them: the model itself, and the program behind the ``.pte`` file.
 
 Both are run on tensors that have sizes and no numbers, under the operator-level counter
 (``lite_nlp.budget.traced.counter``). The program counted is the one from which ExecuTorch's file is written: after
@@ -18,7 +18,7 @@ from torch.export.graph_signature import InputKind
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount
-from lite_nlp.export.runtime.manifest import Bounds, StateTensor
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.tracing import DecodeStep, Encode, TracedModel
 
 __all__ = ["count_merged_work", "count_model_work", "count_program", "count_program_work"]
@@ -30,10 +30,10 @@ _LAYOUT_LIBRARY: Final = "dim_order_ops"
 
 
 def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bounds) -> GraphWork:
-    """The work of the model itself, called as the exporters trace it.
+    """Count the Mult-Adds of the model itself, called as the exporters trace it.
 
     Args:
-        model: An ``export.tracing.SteppedModel`` in evaluation mode.
+        model: A ``lite_nlp.decoding.torch_model.SteppedModel`` in evaluation mode.
         state: Layout of its state.
         bounds: Largest sizes.
 
@@ -51,7 +51,7 @@ def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bou
 
 
 def count_merged_work(traced: TracedModel) -> GraphWork:
-    """The work of the traced model with equal computations done once, which is the least that an exporter may do.
+    """Count the traced model with equal computations done once, the least work that an exporter may leave.
 
     Raises:
         CountError: As ``count_model_work``.
@@ -67,7 +67,7 @@ def count_program_work(
     *,
     merge_equal: bool = False,
 ) -> GraphWork:
-    """The work of a traced or lowered program with the methods ``encode`` and ``decode_step``.
+    """Count a traced or lowered program with the methods ``encode`` and ``decode_step``.
 
     Args:
         programs: The exported program of each method; a lowered one before its operators are bound to memory.
@@ -133,7 +133,7 @@ class _Interpreter(fx.Interpreter):
 
 
 class _Merging(_Interpreter):
-    """Does what is computed twice from the same values once."""
+    """Runs a graph, equal nodes with equal inputs once."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
@@ -151,7 +151,7 @@ class _Merging(_Interpreter):
 
 
 def _identity(value: Any) -> Any:
-    """What is the same for the same argument only: of a tensor its identity, of anything else type and value."""
+    """A key of an argument: the identity of a tensor, the type and value of anything else."""
     if isinstance(value, Tensor):
         return "tensor", id(value)
     if isinstance(value, (list, tuple)):

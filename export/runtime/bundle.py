@@ -1,4 +1,4 @@
-"""Opening a bundle, and trusting nothing in it: names, sizes and hashes are checked before a byte is used."""
+"""Reading of bundles: names, sizes and hashes of all members are checked before a byte is used."""
 
 import hashlib
 import json
@@ -62,7 +62,7 @@ class Bundle:
             return b"".join(_verified_blocks(self.path, archive, name, entry))
 
 
-def open_bundle(path: Path, *, decode: TensorDecoder | None = None) -> Bundle:
+def open_bundle(path: str | Path, *, decode: TensorDecoder | None = None) -> Bundle:
     """Open a bundle, make the members that it describes, and verify every member's size and hash.
 
     Args:
@@ -126,7 +126,7 @@ def _open_zip(path: Path) -> zipfile.ZipFile:
 
 
 def _check_members(path: Path, archive: zipfile.ZipFile) -> set[str]:
-    """Refuse whatever the writer never makes; return the members' names."""
+    """Check the archive's directory; returns the names of the members."""
     infos = archive.infolist()
     names = {info.filename for info in infos}
     if len(names) != len(infos):
@@ -184,7 +184,7 @@ def _verified_blocks(path: Path, archive: zipfile.ZipFile, name: str, entry: Fil
 
 
 def _check_tokenizer(bundle: Bundle) -> None:
-    """Refuse a tokenizer that is not the model's, which a consistent manifest alone would let pass."""
+    """Check that the tokenizer is the model's, which hashes cannot tell."""
     where = f"{bundle.path}: {TOKENIZER_FILE}"
     vocabulary = bundle.manifest.vocabulary
     try:

@@ -1,4 +1,4 @@
-"""Where something was measured: the machine, and this process's memory. What the system does not tell is empty or 0."""
+"""Facts of this machine and memory of this process; empty or 0 where the system does not provide them."""
 
 import os
 import platform
@@ -22,7 +22,7 @@ _CLEAR_REFS: Final = Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Resident bytes: before an engine was opened, once it was, and the most since."""
+    """Resident bytes before an engine was opened, after it was opened, and at most."""
 
     before: int
     loaded: int
@@ -31,7 +31,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class MemoryNow:
-    """Resident bytes now, and the most so far."""
+    """Resident bytes now and at most so far."""
 
     resident: int
     peak: int
@@ -39,7 +39,7 @@ class MemoryNow:
 
 @dataclass(frozen=True, kw_only=True)
 class Device:
-    """A machine as a report describes it.
+    """Facts of a machine for a report.
 
     Attributes:
         kind: ``board`` for a single-board computer, ``host`` for any other.
@@ -47,8 +47,8 @@ class Device:
         os: Operating system with its version.
         abi: Such as ``x86_64`` or ``aarch64``.
         cpu: Name of the processor.
-        cores: Those that this process may use.
-        cpu_features: What the processor reports, sorted.
+        cores: Number of cores that this process may use.
+        cpu_features: Flags that the processor reports, sorted.
         memory_bytes: Of the whole machine.
     """
 
@@ -67,7 +67,7 @@ class Device:
 
 
 def describe_device() -> Device:
-    """This machine."""
+    """Collect the facts of this machine."""
     board = _read(_BOARD_NAME).strip("\0 \n")
     cpu, features = parse_cpu_info(_read(_CPU_INFO))
     return Device(
@@ -90,7 +90,7 @@ def parse_cpu_info(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def usable_cores() -> int:
-    """Cores that this process may use: fewer than the machine's in a container, where the system can tell."""
+    """Number of cores that this process may use; in a container fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -103,7 +103,7 @@ def read_memory() -> MemoryNow:
 
 
 def reset_peak_memory() -> None:
-    """Let the peak start anew from what is resident now, where the system can."""
+    """Reset the peak to the resident memory of now, where the system can."""
     with suppress(OSError):
         _CLEAR_REFS.write_text("5")
 

@@ -1,32 +1,16 @@
 """A bundle's graphs behind the search's step interface, whatever runtime runs them. Imports no torch."""
 
-from typing import Any, Final, Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.manifest import Manifest, StateTensor
+from lite_nlp.export.runtime.interface import Array, GraphRunner, State
+from lite_nlp.export.runtime.layout import StateTensor
+from lite_nlp.export.runtime.manifest import Manifest
+from lite_nlp.export.runtime.registry import find_runtime
 
-__all__ = ["RUNTIMES", "Array", "Engine", "GraphRunner", "State", "create_engine"]
-
-RUNTIMES: Final = ("onnx", "executorch")
-
-Array = NDArray[Any]
-State = dict[str, Array]
-
-
-class GraphRunner(Protocol):
-    """Calls the two graphs of a bundle in one runtime. B rows, S source tokens, V types."""
-
-    def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> State:
-        """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
-        ...
-
-    def decode_step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
-        """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
-        ...
+__all__ = ["Engine", "create_engine"]
 
 
 class Engine:
@@ -103,39 +87,18 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
 
     Args:
         bundle: From ``open_bundle``.
-        runtime: One of ``RUNTIMES``.
+        runtime: Name of one of ``lite_nlp.export.runtime.registry.RUNTIMES``.
         threads: Threads of one operator. ExecuTorch has one pool for the whole process: the last call counts.
 
     Raises:
         RuntimeUnavailableError: If the runtime is unknown, not installed or not in the bundle.
         BundleError: If the runtime does not accept the graphs.
     """
-    manifest = bundle.manifest
-    if runtime == "onnx":
-        if manifest.onnx is None:
-            raise RuntimeUnavailableError(f"{bundle.path}: expected ONNX graphs for --runtime onnx, found none")
-        from lite_nlp.export.runtime.onnx import OnnxRunner
-
-        graphs = manifest.onnx
-        return Engine(
-            manifest,
-            OnnxRunner(
-                graphs,
-                encode=bundle.read(graphs.encode),
-                decode_step=bundle.read(graphs.decode_step),
-                weights=bundle.read(graphs.weights),
-                threads=threads,
-            ),
-        )
-    if runtime == "executorch":
-        if manifest.executorch is None:
-            raise RuntimeUnavailableError(
-                f"{bundle.path}: expected an ExecuTorch program for --runtime executorch, found none"
-            )
-        from lite_nlp.export.runtime.executorch import ExecuTorchRunner
-
-        return Engine(manifest, ExecuTorchRunner(manifest, bundle.read(manifest.executorch.program), threads=threads))
-    raise RuntimeUnavailableError(f"runtime: expected one of {', '.join(RUNTIMES)}, found {runtime!r}")
+    row, manifest = find_runtime(runtime), bundle.manifest
+    entry = manifest.runtimes.get(runtime)
+    if entry is None:
+        raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
+    return Engine(manifest, entry.open_runner(bundle.read, manifest.layout, threads=threads))
 
 
 def _zeros(tensor: StateTensor, sizes: dict[str, int]) -> Array:

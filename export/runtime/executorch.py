@@ -1,22 +1,44 @@
 """A bundle's program in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
-from lite_nlp.export.runtime.manifest import Manifest
+from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
+from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_startup
 
-__all__ = ["ExecuTorchRunner", "start_runtime"]
+__all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "start_runtime"]
+
+
+class ExecuTorchEntry(RuntimeEntry):
+    """The ExecuTorch program, with methods ``encode`` and ``decode_step``.
+
+    Arguments and results are bound by position: those of ``encode`` are ``src_tokens``, ``src_mask`` and the state
+    tensors of origin ``encode``; those of ``decode_step`` are ``tokens`` and all state tensors, ``logits`` and the
+    changing state tensors; state tensors in the manifest's order.
+    """
+
+    program: str
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The program, which holds its weights."""
+        return (self.program,)
+
+    def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "ExecuTorchRunner":
+        """Load the program into ExecuTorch; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
+        return ExecuTorchRunner(layout, read(self.program), threads=threads)
 
 
 class ExecuTorchRunner:
     """Runs the methods ``encode`` and ``decode_step`` of a program.
 
     Args:
-        manifest: Of the bundle: order of the state tensors, and the largest batch of a call.
+        layout: Order of the state tensors, and the largest batch of a call.
         program: The ``.pte`` file.
         threads: Threads of the process-wide pool.
 
@@ -25,11 +47,11 @@ class ExecuTorchRunner:
         BundleError: If the runtime does not accept the program.
     """
 
-    def __init__(self, manifest: Manifest, program: bytes, *, threads: int) -> None:
-        self._names = [tensor.name for tensor in manifest.state]
-        self._encoded = manifest.encoded
-        self._changing = manifest.changing
-        self._max_batch = manifest.bounds.executorch_batch
+    def __init__(self, layout: Layout, program: bytes, *, threads: int) -> None:
+        self._names = layout.names
+        self._encoded = layout.encoded
+        self._changing = layout.changing
+        self._max_batch = layout.bounds.executorch_batch
         runtime = start_runtime(threads=threads)
         try:
             # Kept: the methods are views of the program.
@@ -94,3 +116,8 @@ def start_runtime(*, threads: int) -> Any:
             "--runtime executorch needs the executorch package and torch, which are not installed; expected the extra "
             "lite-nlp[export]"
         ) from error
+
+
+EXECUTORCH: Final = Runtime(
+    name="executorch", package="executorch", graphs="an ExecuTorch program", entry=ExecuTorchEntry
+)

@@ -1,4 +1,4 @@
-"""How fast a model translates: first token, whole sentences, tokens and Mult-Adds per second. Imports no torch."""
+"""Latency and throughput of a model: first token, sentences, tokens and Mult-Adds per second. Imports no torch."""
 
 import gc
 import hashlib
@@ -22,7 +22,7 @@ _DIGITS: Final = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Several times in milliseconds; percentiles are interpolated linearly."""
+    """Summary of times in milliseconds; percentiles are interpolated linearly."""
 
     p50: float
     p90: float
@@ -49,7 +49,7 @@ class Summary:
 
 @dataclass(frozen=True, kw_only=True)
 class LatencyPlan:
-    """What to measure.
+    """Settings of a measurement.
 
     Attributes:
         sources: Token ids of the sentences without special ids, at least one; translated one at a time.
@@ -65,7 +65,7 @@ class LatencyPlan:
 
     @property
     def translations(self) -> int:
-        """How often a sentence is translated in all."""
+        """Number of translations in all, of warm-up and measurement."""
         return len(self.sources) * (self.warmup + self.repeats)
 
 
@@ -114,7 +114,7 @@ class LatencyRow:
 
 
 class MeteredModel:
-    """Another step model, with the Mult-Adds that its graphs execute and the end of its first step.
+    """A step model that counts the Mult-Adds that another executes and notes the end of its first step.
 
     Rows are counted as they are fed, padding and all: the figures are exact for whatever search runs on it.
 
@@ -138,7 +138,7 @@ class MeteredModel:
         self.first_step_end = 0.0
 
     def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
-        """Encode, and find out what a row of these sizes costs."""
+        """Encode the sources and count their Mult-Adds."""
         state = self._model.start(src_tokens, src_mask, capacity)
         rows, length = src_tokens.shape
         if self._work is not None:
@@ -233,7 +233,7 @@ def measure_latency(
 
 
 def tokens_sha256(sentences: Sequence[Sequence[int]]) -> str:
-    """A hash of produced ids, equal where two runtimes or devices produced the same.
+    """Hash of produced token ids, for comparison across runtimes and devices.
 
     SHA-256 of the ids as decimal text joined by spaces, with a line end after each sentence.
     """

@@ -1,4 +1,4 @@
-"""``manifest.json``: what a bundle holds, how its graphs are called, and where it came from. Imports no torch.
+"""``manifest.json``: contents of a bundle, signatures of its graphs, and its origin. Imports no torch.
 
 Read and written through one validated model, so that a bundle which this module accepts can be run without further
 checks of its structure.
@@ -7,30 +7,26 @@ checks of its structure.
 import json
 from typing import Any, Final, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from lite_nlp.export.runtime.recipes import Packed, Section
+from lite_nlp.export.runtime.interface import RuntimeEntry
+from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection, StateTensor
+from lite_nlp.export.runtime.recipes import Packed
+from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = [
     "CONFIG_FILE",
-    "EXECUTORCH_FILE",
     "MANIFEST_FILE",
-    "ONNX_DECODE_STEP_FILE",
-    "ONNX_ENCODE_FILE",
-    "ONNX_WEIGHTS_FILE",
+    "METRICS_FILE",
     "SCHEMA_VERSION",
     "TOKENIZER_FILE",
-    "Bounds",
     "DecodingDefaults",
-    "ExecuTorchEntry",
     "FileEntry",
     "Languages",
     "Manifest",
-    "OnnxEntry",
-    "StateTensor",
     "Vocabulary",
     "parse_manifest",
 ]
@@ -40,30 +36,24 @@ SCHEMA_VERSION: Final = 1
 MANIFEST_FILE: Final = "manifest.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "config.toml"
-ONNX_ENCODE_FILE: Final = "encode.onnx"
-ONNX_DECODE_STEP_FILE: Final = "decode_step.onnx"
-ONNX_WEIGHTS_FILE: Final = "weights.bin"
-EXECUTORCH_FILE: Final = "model.pte"
-
-#: Symbols that stand for a size in a state tensor's shape.
-Symbol = Literal["batch", "source", "capacity"]
+METRICS_FILE: Final = "metrics.json"
 
 
-class FileEntry(Section):
+class FileEntry(ManifestSection):
     """Size and hash of a member of the bundle."""
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     size_bytes: int = Field(ge=0)
 
 
-class Languages(Section):
+class Languages(ManifestSection):
     """Source and target language, as ISO 639 codes or whatever the data was labelled with."""
 
     src: str
     tgt: str
 
 
-class Vocabulary(Section):
+class Vocabulary(ManifestSection):
     """Sizes of the vocabularies and ids of the special tokens."""
 
     src_size: int = Field(ge=1)
@@ -73,23 +63,8 @@ class Vocabulary(Section):
     eos_id: int = EOS_ID
 
 
-class Bounds(Section):
-    """Largest sizes that the graphs accept.
-
-    Attributes:
-        source: Source tokens of a sentence, end mark included.
-        capacity: Decoder steps, which is the size of the caches.
-        executorch_batch: Rows of one call of the ExecuTorch methods; the engine splits larger batches. ONNX has no
-            such bound.
-    """
-
-    source: int = Field(ge=1)
-    capacity: int = Field(ge=1)
-    executorch_batch: int = Field(ge=1)
-
-
-class DecodingDefaults(Section):
-    """How the model's config wants output searched for: what ``lite-nlp translate`` does unless told otherwise.
+class DecodingDefaults(ManifestSection):
+    """Search options of the model's config, the defaults of ``lite-nlp translate``.
 
     Attributes:
         length_penalty: Exponent of the length penalty of beam search.
@@ -109,60 +84,7 @@ class DecodingDefaults(Section):
     max_source_tokens: int = Field(ge=1)
 
 
-class StateTensor(Section):
-    """One tensor of the decoder's state.
-
-    Attributes:
-        name: Its key; also the name of ``encode``'s output and of ``decode_step``'s input.
-        dtype: Element type.
-        shape: Sizes, where a string is the symbol of a size known at run time. The batch is first.
-        origin: Its value before the first step: all zeros, an output of ``encode``, or ``encode``'s input
-            ``src_mask``.
-        changes: Whether ``decode_step`` returns a new value; else the same tensor is passed at every step.
-    """
-
-    name: str
-    dtype: Literal["float32", "int64", "bool"]
-    shape: tuple[int | Symbol, ...]
-    origin: Literal["zeros", "encode", "src_mask"]
-    changes: bool
-
-    @model_validator(mode="before")
-    @classmethod
-    def _list_to_tuple(cls, values: Any) -> Any:
-        if isinstance(values, dict) and isinstance(values.get("shape"), list):
-            return {**values, "shape": tuple(values["shape"])}
-        return values
-
-
-class OnnxEntry(Section):
-    """The ONNX graphs. Inputs and outputs are bound by name.
-
-    Attributes:
-        encode: File of the encoder: ``src_tokens``, ``src_mask`` to the state tensors of origin ``encode``.
-        decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
-        weights: File with the weights of both, their external data under this very name.
-        new_prefix: What precedes a changing state tensor's name among ``decode_step``'s outputs.
-    """
-
-    encode: str
-    decode_step: str
-    weights: str
-    new_prefix: str
-
-
-class ExecuTorchEntry(Section):
-    """The ExecuTorch program, with methods ``encode`` and ``decode_step``.
-
-    Arguments and results are bound by position: those of ``encode`` are ``src_tokens``, ``src_mask`` and the state
-    tensors of origin ``encode``; those of ``decode_step`` are ``tokens`` and all state tensors, ``logits`` and the
-    changing state tensors; state tensors in the manifest's order.
-    """
-
-    program: str
-
-
-class Manifest(Section):
+class Manifest(ManifestSection):
     """A bundle's table of contents.
 
     Attributes:
@@ -175,8 +97,8 @@ class Manifest(Section):
         bounds: Largest sizes.
         decoding: None if the model's config has no section of that name.
         state: The decoder's state tensors, in the order of ``decode_step``'s arguments.
-        onnx: None if the bundle has no ONNX graphs.
-        executorch: None if the bundle has no ExecuTorch program.
+        runtimes: What the bundle holds for each runtime. In JSON every entry stands under the runtime's name, null for
+            a runtime that the bundle has no graphs for.
         parity: Result of comparing each runtime with the model before export.
         budget: Parameters and Mult-Adds, as ``lite-nlp budget --json`` gives them.
         graphs: Work of the model (``torch``; ``merged`` with equal computations done once) and of each runtime's graphs
@@ -196,8 +118,7 @@ class Manifest(Section):
     bounds: Bounds
     decoding: DecodingDefaults | None = None
     state: tuple[StateTensor, ...]
-    onnx: OnnxEntry | None = None
-    executorch: ExecuTorchEntry | None = None
+    runtimes: dict[str, SerializeAsAny[RuntimeEntry]] = Field(default_factory=dict)
     parity: dict[str, Any] = Field(default_factory=dict)
     budget: dict[str, Any] = Field(default_factory=dict)
     graphs: dict[str, Any] = Field(default_factory=dict)
@@ -224,11 +145,7 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _members_listed(self) -> Self:
-        wanted = [TOKENIZER_FILE, CONFIG_FILE]
-        if self.onnx is not None:
-            wanted += [self.onnx.encode, self.onnx.decode_step, self.onnx.weights]
-        if self.executorch is not None:
-            wanted += [self.executorch.program]
+        wanted = [TOKENIZER_FILE, CONFIG_FILE, *(name for entry in self.runtimes.values() for name in entry.members)]
         made = {} if self.packed is None else self.packed.members
         missing = sorted(set(wanted) - {*self.files, *made})
         if self.packed is not None:
@@ -242,21 +159,17 @@ class Manifest(Section):
         return self
 
     @property
-    def encoded(self) -> list[str]:
-        """Names of the state tensors that ``encode`` returns, in its order."""
-        return [tensor.name for tensor in self.state if tensor.origin == "encode"]
-
-    @property
-    def changing(self) -> list[str]:
-        """Names of the state tensors that ``decode_step`` returns, in its order."""
-        return [tensor.name for tensor in self.state if tensor.changes]
+    def layout(self) -> Layout:
+        """Layout of the graphs, by which a runtime calls them."""
+        return Layout(self.state, self.bounds)
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""
         unsaid = {name for name in ("decoding", "scores", "packed") if not getattr(self, name)}
-        return (json.dumps(self.model_dump(mode="json", exclude=unsaid), ensure_ascii=False, indent=1) + "\n").encode(
-            "utf-8"
-        )
+        document: dict[str, Any] = {}
+        for key, value in self.model_dump(mode="json", exclude=unsaid).items():
+            document.update({**dict.fromkeys(RUNTIMES), **value} if key == "runtimes" else {key: value})
+        return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode("utf-8")
 
 
 def parse_manifest(content: bytes, *, source: str) -> Manifest:
@@ -280,10 +193,31 @@ def parse_manifest(content: bytes, *, source: str) -> Manifest:
             "made by a newer lite-nlp; upgrade this one"
         )
     try:
-        return Manifest.model_validate(document)
-    except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in problem['loc']) or 'manifest'}: {problem['msg']}"
-            for problem in error.errors()
-        )
-        raise BundleError(f"{source}: {MANIFEST_FILE}: expected a bundle's manifest, found: {problems}") from error
+        return Manifest.model_validate(_collect_entries(document))
+    except ValueError as error:
+        found = "; ".join(_describe_problems(error)) if isinstance(error, ValidationError) else str(error)
+        raise BundleError(f"{source}: {MANIFEST_FILE}: expected a bundle's manifest, found: {found}") from error
+
+
+def _collect_entries(document: Any) -> Any:
+    """The document with the entries of the runtimes in one place.
+
+    Raises:
+        ValueError: If an entry is not what its runtime expects; names every problem.
+    """
+    if not isinstance(document, dict):
+        return document
+    entries = {}
+    for name, runtime in RUNTIMES.items():
+        if document.get(name) is not None:
+            try:
+                entries[name] = runtime.entry.model_validate(document[name])
+            except ValidationError as error:
+                raise ValueError("; ".join(_describe_problems(error, name))) from error
+    return {**document, "runtimes": entries}
+
+
+def _describe_problems(error: ValidationError, *where: str) -> list[str]:
+    return [
+        f"{'.'.join([*where, *map(str, problem['loc'])]) or 'manifest'}: {problem['msg']}" for problem in error.errors()
+    ]

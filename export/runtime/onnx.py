@@ -1,17 +1,50 @@
 """A bundle's graphs in ONNX Runtime. Imports no torch."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
-from lite_nlp.export.runtime.manifest import OnnxEntry
+from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
+from lite_nlp.export.runtime.layout import Layout
 
-__all__ = ["OnnxRunner"]
+__all__ = ["ONNX", "OnnxEntry", "OnnxRunner"]
 
 #: ONNX Runtime's severity of errors; what it says below that is about its own optimizer.
 _ERRORS_ONLY = 3
+
+
+class OnnxEntry(RuntimeEntry):
+    """The ONNX graphs. Inputs and outputs are bound by name.
+
+    Attributes:
+        encode: File of the encoder: ``src_tokens``, ``src_mask`` to the state tensors of origin ``encode``.
+        decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
+        weights: File with the weights of both, their external data under this very name.
+        new_prefix: What precedes a changing state tensor's name among ``decode_step``'s outputs.
+    """
+
+    encode: str
+    decode_step: str
+    weights: str
+    new_prefix: str
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Both graphs and the weights."""
+        return self.encode, self.decode_step, self.weights
+
+    def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "OnnxRunner":
+        """Load both graphs into ONNX Runtime; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
+        return OnnxRunner(
+            self,
+            encode=read(self.encode),
+            decode_step=read(self.decode_step),
+            weights=read(self.weights),
+            threads=threads,
+        )
 
 
 class OnnxRunner:
@@ -71,3 +104,6 @@ def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: in
     # The runtime's exceptions derive from Exception directly, one class per status code.
     except Exception as error:
         raise BundleError(f"ONNX Runtime does not accept a graph of the bundle: {error}") from error
+
+
+ONNX: Final = Runtime(name="onnx", package="onnxruntime", graphs="ONNX graphs", entry=OnnxEntry)

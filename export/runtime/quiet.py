@@ -1,4 +1,4 @@
-"""Warnings that the exporting libraries raise about their own insides, kept from the user.
+"""Suppression of the warnings that exporting libraries raise about their own internals.
 
 Each is named exactly: a warning that is new, or about our own graphs, still comes through.
 """

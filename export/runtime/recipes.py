@@ -1,4 +1,4 @@
-"""Members of a compact bundle that are described instead of stored, and how they are made. Imports no torch.
+"""Reconstruction of the members that a compact bundle describes instead of storing. Imports no torch.
 
 A member is a prediction, put together from the tensors of one container and tables that a formula gives, XOR a residual
 that holds whatever the prediction does not know. ``docs/export.md`` specifies both for readers in other languages.
@@ -12,17 +12,17 @@ from typing import Annotated, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
+from lite_nlp.export.runtime.layout import ManifestSection
 
 __all__ = [
     "MAX_MADE_BYTES",
     "Packed",
     "PackedMember",
     "Part",
-    "Section",
     "SinusoidPart",
     "SinusoidTable",
     "TensorDecoder",
@@ -45,13 +45,7 @@ _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 TensorDecoder = Callable[[bytes], Mapping[str, NDArray[Any]]]
 
 
-class Section(BaseModel):
-    """Unknown keys are ignored: a bundle with the same schema version may say more than this reader knows."""
-
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
-
-
-class TensorPart(Section):
+class TensorPart(ManifestSection):
     """A tensor of the container, as fp32 values.
 
     Attributes:
@@ -65,14 +59,14 @@ class TensorPart(Section):
     transposed: bool = False
 
 
-class SinusoidTable(Section):
+class SinusoidTable(ManifestSection):
     """Sizes of a table of sinusoidal positions."""
 
     rows: int = Field(ge=1)
     columns: int = Field(ge=2)
 
 
-class SinusoidPart(Section):
+class SinusoidPart(ManifestSection):
     """A table of sinusoidal positions, as fp32 values.
 
     Attributes:
@@ -87,8 +81,8 @@ class SinusoidPart(Section):
 Part = TensorPart | SinusoidPart
 
 
-class PackedMember(Section):
-    """How one member is made.
+class PackedMember(ManifestSection):
+    """Description of one member.
 
     Attributes:
         size_bytes: Of the member.
@@ -112,7 +106,7 @@ class PackedMember(Section):
         return tuple(parts)
 
 
-class Packed(Section):
+class Packed(ManifestSection):
     """The members that a compact bundle describes.
 
     Attributes:
@@ -135,7 +129,7 @@ class Packed(Section):
 
 
 def make_member(member: PackedMember, residual: bytes, tensors: Mapping[str, NDArray[Any]], *, source: str) -> bytes:
-    """Make a member.
+    """Reconstruct a member.
 
     Args:
         member: How.
@@ -183,7 +177,7 @@ def xor_parts(content: bytearray, parts: Sequence[Part], tensors: Mapping[str, N
 
 
 def tensor_bytes(tensor: NDArray[Any], *, transposed: bool) -> bytes | None:
-    """A tensor as it lies in a member; None if it has no such form.
+    """Bytes of a tensor in a member; None if it has no such form.
 
     Args:
         tensor: fp32; integers have no form.
@@ -219,7 +213,7 @@ def sinusoid_table(*, rows: int, columns: int, first_row: int = 0) -> NDArray[np
 
 
 def _inflate(residual: bytes, member: PackedMember, source: str) -> bytearray:
-    """Exactly as many bytes as the member has, and never more than that in memory."""
+    """Inflate a residual to exactly the size of the member, and never to more."""
     inflater = zlib.decompressobj()
     try:
         content = bytearray(inflater.decompress(residual, member.size_bytes + 1))
@@ -239,7 +233,7 @@ def _inflate(residual: bytes, member: PackedMember, source: str) -> bytearray:
 
 
 def _part_bytes(part: Part, tensors: Mapping[str, NDArray[Any]], where: str) -> int:
-    """Size of a part, told before anything is made."""
+    """Size of a part, known before anything is made."""
     if isinstance(part, SinusoidPart):
         return _FLOAT_BYTES * part.sinusoid.rows * part.sinusoid.columns
     if part.tensor not in tensors:

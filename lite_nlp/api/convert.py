@@ -5,6 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
+from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory, check_output
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
     from lite_nlp.config.preset import Config
     from lite_nlp.models.build import Model
     from lite_nlp.models.conversion import Conversion
-    from lite_nlp.models.feature_maps import FeatureKind
 
 __all__ = ["FEATURE_SIZE", "ConvertedModel", "convert_to_t2r"]
 
@@ -45,7 +46,7 @@ def convert_to_t2r(
     cross: int | None = None,
     causal: int | None = None,
     keep_every: int = 0,
-    feature_map: "FeatureKind" = "t2r",
+    feature_map: AttentionKind = "t2r",
     seed: int = 1,
     force: bool = False,
 ) -> ConvertedModel:
@@ -68,10 +69,14 @@ def convert_to_t2r(
         ConfigError: If a size does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
     """
-    if feature_map == "elu":
+    # An unknown map is refused with the config that it makes.
+    has_size = feature_map not in ATTENTION_KINDS or ATTENTION_KINDS[feature_map].has_feature_size
+    if not has_size:
         for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
             if value:
-                raise UsageError(f"{option}: elu has a head's channels as features, expected none, found {value}")
+                raise UsageError(
+                    f"{option}: {feature_map} has a head's channels as features, expected none, found {value}"
+                )
     out = Path(out)
     check_output(out, force=force)
 
@@ -79,13 +84,14 @@ def convert_to_t2r(
     from lite_nlp.models.conversion import Conversion, convert_config, convert_model
 
     loaded = load_model(model)
-    default = 0 if feature_map == "elu" else feature_size or FEATURE_SIZE
+    default = (feature_size or FEATURE_SIZE) if has_size else 0
     # Where there is no such attention, only asking for it by name is a mistake.
     architecture = loaded.config.model
+    has_self = isinstance(architecture, DecoderConfig) and architecture.attention_dim
     conversion = Conversion(
         feature_map=feature_map,
-        causal=_size(causal, default if architecture.attention_dim else None),
-        cross=_size(cross, default if architecture.has_encoder else None),
+        causal=_size(causal, default if has_self else None),
+        cross=_size(cross, default if isinstance(architecture, CrossAttentionConfig) else None),
         keep_every=keep_every,
     )
     config = convert_config(loaded.config, conversion, name=loaded.name)

@@ -1,15 +1,36 @@
-"""Where bundles meet containers: a compact bundle holds one, but ``export`` and ``compress`` do not know each other."""
+"""Compact bundles, which hold a container; ``lite_nlp.export`` and ``lite_nlp.compress`` do not know each other."""
 
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lite_nlp.core.errors import BundleError, ModelError
 
 if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel, Source
     from lite_nlp.export.packing import Packing
     from lite_nlp.export.runtime import Bundle
 
-__all__ = ["decode_container", "open_any_bundle", "packing_of"]
+__all__ = ["BundledModel", "decode_container", "open_any_bundle", "packing_of", "read_bundled_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BundledModel:
+    """Config, tokenizer, metrics and weights in a compact bundle.
+
+    Attributes:
+        config_toml: The model's configuration.
+        tokenizer_json: Its tokenizer.
+        metrics: Content of ``metrics.json``; languages and scores of the manifest in a bundle made without that file.
+        tensors: Every weight by name.
+    """
+
+    config_toml: str
+    tokenizer_json: bytes
+    metrics: dict[str, Any]
+    tensors: Mapping[str, Any]
 
 
 def open_any_bundle(path: Path) -> "Bundle":
@@ -34,20 +55,41 @@ def decode_container(content: bytes) -> Mapping[str, Any]:
     return parse_container(content).state_dict()
 
 
-def packing_of(source: "Source", loaded: "LoadedModel") -> "Packing":
-    """What a compact bundle of a model is made with: its tensors alone, in the encodings of its own ``.lnlp`` file.
+def read_bundled_model(path: Path) -> BundledModel:
+    """Read the model that a compact bundle was exported from; needs no torch.
+
+    Raises:
+        BundleError: If the bundle is missing or damaged.
+        ModelError: If it is a plain bundle, which holds graphs and no tensors by name.
+    """
+    from lite_nlp.export.runtime.manifest import CONFIG_FILE
+
+    bundle = open_any_bundle(path)
+    return BundledModel(
+        config_toml=bundle.read(CONFIG_FILE).decode("utf-8"),
+        tokenizer_json=bundle.tokenizer_json,
+        metrics=_read_metrics(bundle),
+        tensors=decode_container(_read_container(bundle)),
+    )
+
+
+def packing_of(source: "Source | None", loaded: "LoadedModel") -> "Packing":
+    """The tensors for a compact bundle of a model, in the encodings of the model's own file.
 
     Args:
-        source: What the model was loaded from; the weights of a model directory are kept in fp32.
+        source: What the model was loaded from, None if from no file; the weights of a directory are kept in fp32.
         loaded: The model.
 
     Raises:
-        ContainerError: If the file is damaged.
+        BundleError: If ``source`` is a bundle that is damaged.
+        ContainerError: If ``source`` is a container that is damaged.
     """
     from lite_nlp.compress.lnlp.container import container_bytes, read_container
     from lite_nlp.export.packing import Packing
 
-    if source.kind == "container":
+    if source is not None and source.kind == "bundle":
+        return Packing(container=_read_container(open_any_bundle(source.path)), decode=decode_container)
+    if source is not None and source.kind == "container":
         container = read_container(source.path)
         tensors, aliases = container.tensors, container.aliases
     else:
@@ -59,3 +101,29 @@ def packing_of(source: "Source", loaded: "LoadedModel") -> "Packing":
         tensors=tensors, files={}, metadata={"kind": "tensors", "name": loaded.name}, aliases=aliases
     )
     return Packing(container=content, decode=decode_container)
+
+
+def _read_container(bundle: "Bundle") -> bytes:
+    packed = bundle.manifest.packed
+    if packed is None:
+        raise ModelError(
+            f"{bundle.path}: expected a model directory, a .lnlp file or a compact bundle with weights for torch, "
+            "found an exported bundle with graphs alone; it runs with --runtime onnx or executorch"
+        )
+    return bundle.read(packed.container)
+
+
+def _read_metrics(bundle: "Bundle") -> dict[str, Any]:
+    from lite_nlp.export.runtime.manifest import METRICS_FILE
+
+    manifest = bundle.manifest
+    if METRICS_FILE not in manifest.files:
+        recorded = {"languages": manifest.languages and manifest.languages.model_dump(), "scores": manifest.scores}
+        return {name: value for name, value in recorded.items() if value}
+    try:
+        metrics = json.loads(bundle.read(METRICS_FILE))
+    except ValueError as error:
+        raise BundleError(f"{bundle.path}: {METRICS_FILE}: expected JSON, found an error: {error}") from error
+    if not isinstance(metrics, dict):
+        raise BundleError(f"{bundle.path}: {METRICS_FILE}: expected an object, found {type(metrics).__name__}")
+    return metrics

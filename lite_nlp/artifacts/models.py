@@ -72,10 +72,10 @@ class LoadedModel:
 
 
 def list_shipped() -> list[ShippedModel]:
-    """The models in ``lite_nlp/assets``, sorted by name; each ``.lnlp`` has a ``.json`` card beside it."""
+    """The models in ``lite_nlp/assets``, sorted by name: compact bundles, each with a ``.json`` card beside it."""
     return [
         ShippedModel(path.stem, path, json.loads(path.with_suffix(".json").read_text(encoding="utf-8")))
-        for path in sorted(_ASSETS.glob("*.lnlp"))
+        for path in sorted(_ASSETS.glob("*.zip"))
     ]
 
 
@@ -88,7 +88,7 @@ def resolve_source(source: str | Path | None) -> Source:
     wanted = DEFAULT_MODEL if source is None else str(source)
     for shipped in list_shipped():
         if wanted == shipped.name:
-            return Source("container", shipped.path, shipped.name)
+            return Source("bundle", shipped.path, shipped.name)
     path = Path(wanted)
     if path.is_dir():
         return Source("directory", path, path.resolve().name)
@@ -128,7 +128,7 @@ def _member(files: Mapping[str, bytes], name: str, path: Path) -> bytes:
 
 
 def load_model(model: str | Path | Source | LoadedModel | None = None) -> LoadedModel:
-    """Load a model directory, container or shipped model for torch.
+    """Load a model directory, container, compact bundle or shipped model for torch.
 
     Args:
         model: A path, the name of a shipped model, or what ``resolve_source`` found; None is the default shipped
@@ -151,11 +151,13 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
 
     resolved = model if isinstance(model, Source) else resolve_source(model)
     if resolved.kind == "bundle":
-        raise ModelError(
-            f"{resolved.path}: expected a model directory or .lnlp file with weights for torch, found an exported "
-            "bundle; it runs with --runtime onnx or executorch"
-        )
-    if resolved.kind == "directory":
+        from lite_nlp.artifacts.bundles import read_bundled_model
+
+        bundled = read_bundled_model(resolved.path)
+        config, metrics = parse_config(bundled.config_toml, name=str(resolved.path)), bundled.metrics
+        tokenizer_json = bundled.tokenizer_json
+        state = {name: torch.from_numpy(array) for name, array in bundled.tensors.items()}
+    elif resolved.kind == "directory":
         directory = load_model_directory(resolved.path)
         config, state, metrics = directory.config, directory.state, directory.metrics
         tokenizer_json = directory.tokenizer_json

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, overload
 
+from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
 from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
 from lite_nlp.core.progress import Progress
@@ -27,13 +28,9 @@ __all__ = [
     "OpenedTranslator",
     "SearchChoices",
     "build_translator",
-    "longest_input",
     "open_translator",
     "torch_engine",
 ]
-
-#: Longest source in tokens given to a model at once; models are trained on sentences, not on pages.
-_MAX_SOURCE_TOKENS: Final = 200
 
 #: Sentences decoded at once where the caller does not say.
 _BATCH: Final = 16
@@ -259,16 +256,11 @@ def build_translator(
 
 def torch_engine(model: "EncoderDecoder", config: "Config", tokenizer: "TextCodec") -> Engine:
     """An encoder-decoder on the device where its weights are; in evaluation mode while it translates."""
-    from lite_nlp.models.step_model import TorchStepModel
+    from lite_nlp.decoding.torch_model import TorchStepModel
 
     positions = config.model.max_positions
     step_model = TorchStepModel(model, next(model.parameters()).device)
     return Engine(tokenizer, step_model, positions, positions, config)
-
-
-def longest_input(config: "Config", long_input: str) -> int:
-    """Most tokens of an input, the end mark not counted, as far as the model takes so many."""
-    return config.training.max_tokens if long_input == "truncate" else _MAX_SOURCE_TOKENS
 
 
 def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "SearchOptions":

@@ -16,6 +16,7 @@ from lite_nlp.cli.evaluate import evaluate
 from lite_nlp.cli.export import export
 from lite_nlp.cli.models import models
 from lite_nlp.cli.presets import presets
+from lite_nlp.cli.report import report
 from lite_nlp.cli.train import train
 from lite_nlp.cli.translate import translate
 from lite_nlp.core.errors import LiteNlpError, OverBudgetError, UsageError
@@ -34,7 +35,7 @@ app = typer.Typer(
 #: Exit codes of errors that are no plain failures.
 _EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
-for command in (presets, models, budget, train, evaluate, translate, compress, export, bench):
+for command in (presets, models, budget, train, evaluate, translate, compress, export, bench, report):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(convert, name="convert")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from lite_nlp.export.runtime.registry import RUNTIMES
+
 __all__ = [
     "BatchOption",
     "BeamOption",
@@ -15,18 +17,10 @@ __all__ = [
     "MinLengthOption",
     "ModelArgument",
     "NgramOption",
-    "Runtime",
     "RuntimeOption",
     "ThreadsOption",
+    "check_runtime",
 ]
-
-
-class Runtime(StrEnum):
-    """What runs the model."""
-
-    TORCH = "torch"
-    ONNX = "onnx"
-    EXECUTORCH = "executorch"
 
 
 class LongInput(StrEnum):
@@ -34,6 +28,18 @@ class LongInput(StrEnum):
 
     SPLIT = "split"
     TRUNCATE = "truncate"
+
+
+def check_runtime(name: str | None) -> str | None:
+    """Refuse a ``--runtime`` that there is not.
+
+    Raises:
+        typer.BadParameter: If there is no runtime of this name.
+    """
+    known = ("torch", *RUNTIMES)
+    if name is not None and name not in known:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}")
+    return name
 
 
 ModelArgument = Annotated[
@@ -45,9 +51,13 @@ ModelArgument = Annotated[
     ),
 ]
 RuntimeOption = Annotated[
-    Runtime | None,
+    str | None,
     typer.Option(
-        "--runtime", help="What runs the model; else onnx for a bundle, torch for others.", show_default=False
+        "--runtime",
+        metavar="|".join(("torch", *RUNTIMES)),
+        callback=check_runtime,
+        help="What runs the model; else onnx for a bundle, torch for others.",
+        show_default=False,
     ),
 ]
 BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept per sentence; 1 is greedy search.")]

@@ -1,12 +1,12 @@
 """``lite-nlp presets``: the configurations that come with the package."""
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from lite_nlp.cli.console import out, print_json
-from lite_nlp.configs import list_presets
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config
@@ -18,38 +18,35 @@ def presets(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the presets: name, the paper, table and row that each reproduces, and its model family."""
-    from lite_nlp.config.preset import load_config
+    from lite_nlp.config.preset import load_presets
 
-    configs = [load_config(name) for name in list_presets()]
+    configs = load_presets()
     if as_json:
-        rows = [
-            {
-                "name": config.name,
-                "paper": _paper(config),
-                "table": config.reproduces.table if config.reproduces else None,
-                "row": config.reproduces.row if config.reproduces else None,
-                "family": config.model.family,
-            }
-            for config in configs
-        ]
-        print_json({"presets": rows})
-        return
-    papers = dict.fromkeys(_paper(config) for config in configs)
-    for paper in papers:
-        out.print(_table(paper, [config for config in configs if _paper(config) == paper]))
+        print_json({"presets": [_to_json(config) for config in configs]})
+    else:
+        out.print(*_tables(configs), sep="")
 
 
-def _paper(config: "Config") -> str | None:
-    return config.reproduces.paper if config.reproduces else None
+def _to_json(config: "Config") -> dict[str, Any]:
+    published = config.reproduces
+    return {
+        "name": config.name,
+        "paper": published.paper if published else None,
+        "table": published.table if published else None,
+        "row": published.row if published else None,
+        "family": config.model.family,
+    }
 
 
-def _table(paper: str | None, configs: "list[Config]") -> Table:
-    """The presets of one paper, or those that reproduce none."""
-    table = Table(title=paper or "Reproduce no published row", title_justify="left")
-    table.add_column("name", no_wrap=True)
-    for heading in ("family", "table", "row"):
-        table.add_column(heading)
-    for config in configs:
-        published = config.reproduces
-        table.add_row(config.name, config.model.family, *((published.table, published.row) if published else ()))
-    return table
+def _tables(configs: "Sequence[Config]") -> Iterator[Table]:
+    """One table per paper, and one of the presets that reproduce none."""
+    papers = [config.reproduces.paper if config.reproduces else None for config in configs]
+    for paper in dict.fromkeys(papers):
+        table = Table("name", "family", "table", "row", title=paper or "No published row", title_justify="left")
+        table.columns[0].no_wrap = True
+        for config, its_paper in zip(configs, papers, strict=True):
+            if its_paper == paper:
+                published = config.reproduces
+                cells = (published.table, published.row) if published else ()
+                table.add_row(config.name, config.model.family, *cells)
+        yield table

@@ -1,1 +1,1 @@
-"""The validated configuration of models and training: what a preset holds. Imports no torch."""
+"""Validated configuration of models, training and decoding. Imports no torch."""

@@ -1,45 +1,21 @@
-"""What each layer of a model is made of, and which layers share parameters: from the config alone. Imports no torch.
+"""Layers of a model and the parameters that they share, derived from its configuration alone. Imports no torch.
 
-The model code builds its layers from these specs and the closed-form counts add them up, so both mean the same layer.
+The model code builds its layers from these specs and the closed-form counts add them up, so that both describe the same
+layer.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
 
-if TYPE_CHECKING:
-    from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.blocks import (
+    BaseModelConfig,
+    CrossAttentionConfig,
+    DecoderConfig,
+    EncoderConfig,
+    LayeredConfig,
+)
+from lite_nlp.config.kinds import DENSE, LINEAR_KINDS, AttentionKind, LinearKind, LinearSpec, Sharing
 
-__all__ = [
-    "AttentionKind",
-    "LayerSpec",
-    "LinearKind",
-    "LinearSpec",
-    "Sharing",
-    "decoder_specs",
-    "derived_heads",
-    "encoder_specs",
-    "layer_owners",
-    "lstm_linear",
-]
-
-AttentionKind = Literal["softmax", "t2r", "elu", "random-features"]
-LinearKind = Literal["dense", "r2d2", "quaternion", "low-rank"]
-Sharing = Literal["none", "all", "all-but-last", "independent-ffn", "every-two", "sandwich"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LinearSpec:
-    """Which member of the linear family a layer's projections are.
-
-    Attributes:
-        kind: The member.
-        n: Kronecker factors of an R2D2 layer.
-        rank: Inner width of a low-rank layer.
-    """
-
-    kind: LinearKind = "dense"
-    n: int = 1
-    rank: int = 0
+__all__ = ["LayerSpec", "decoder_specs", "derived_heads", "encoder_specs", "layer_owners", "linear_spec"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,14 +26,15 @@ class LayerSpec:
         position: Place in its stack, from 0.
         owner: Position of the layer whose blocks (mixer, cross-attention, feed-forward) this one applies: its own, or
             that of an earlier layer whose parameters it shares. The LayerNorms around the blocks are never shared.
-        input_dim: Width of what comes in; the layer begins with a projection where that is not ``embed_dim``.
-        embed_dim: Width inside the layer and of what goes out.
+        input_dim: Width of the input; the layer begins with a projection where that is not ``embed_dim``.
+        embed_dim: Width inside the layer and of its output.
         attention_dim: Width of the self-attention branch; 0 without one.
         conv_dim: Width of the convolution branch; 0 without one.
         ffn_dim: Width between the two Linears of the feed-forward block.
         num_heads: Heads of self-attention; 0 without it.
         kernel_size: Taps of the convolution; 0 without one.
         memory_dim: Width of the encoded source, at which cross-attention works; 0 in a layer without it.
+        cross_num_heads: Heads of cross-attention; 0 without it.
         extra_linear: Whether a square Linear of its own follows the feed-forward block.
         self_attention: Kind of self-attention.
         self_feature_size: Features per head of a learned or random map in self-attention; else 0.
@@ -79,15 +56,16 @@ class LayerSpec:
     num_heads: int
     kernel_size: int
     memory_dim: int
+    cross_num_heads: int
     extra_linear: bool
     self_attention: AttentionKind = "softmax"
     self_feature_size: int = 0
     cross_attention: AttentionKind = "softmax"
     cross_feature_size: int = 0
     attention_expansion: int = 1
-    attention_linear: LinearSpec = LinearSpec()
-    ffn_linear: LinearSpec = LinearSpec()
-    conv_linear: LinearSpec = LinearSpec()
+    attention_linear: LinearSpec = DENSE
+    ffn_linear: LinearSpec = DENSE
+    conv_linear: LinearSpec = DENSE
 
     @property
     def is_owner(self) -> bool:
@@ -96,7 +74,7 @@ class LayerSpec:
 
 
 def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
-    """Per position, the position of the layer whose parameters it uses (Subformer, section 3.3)."""
+    """Position of the layer whose parameters each layer uses (Subformer, section 3.3)."""
     if not num_layers:
         return ()
     last = num_layers - 1
@@ -111,7 +89,7 @@ def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
 
 
 def derived_heads(width: int) -> int:
-    """Heads of an attention whose width is not the model's (rule of the Subformer's released code).
+    """Number of heads of an attention whose width is not the model's (Subformer, released code).
 
     64 channels each, 128 beyond 1024 channels; where 64 does not divide the width, and at 640, as many heads up to ten
     as divide it (at 640: eight of 80).
@@ -124,74 +102,90 @@ def derived_heads(width: int) -> int:
     return next(heads for heads in range(10, 0, -1) if width % heads == 0)
 
 
-def encoder_specs(config: "ModelConfig") -> tuple[LayerSpec, ...]:
+def encoder_specs(config: BaseModelConfig) -> tuple[LayerSpec, ...]:
     """The encoder's layers, first to last; none in an architecture without an encoder."""
-    layers = config.num_encoder_layers if config.has_encoder else 0
-    return _specs(config, num_layers=layers, kernel_sizes=config.kernel_sizes, memory_dim=0, causal=False)
-
-
-def decoder_specs(config: "ModelConfig") -> tuple[LayerSpec, ...]:
-    """The decoder's layers, first to last; none in an architecture without a decoder."""
-    return _specs(
-        config,
-        num_layers=config.num_decoder_layers if config.has_decoder else 0,
-        kernel_sizes=config.decoder_kernel_sizes,
-        memory_dim=config.embed_dim if config.has_encoder else 0,
-        causal=True,
+    if not isinstance(config, EncoderConfig):
+        return ()
+    positions = enumerate(layer_owners(config.sharing, config.num_encoder_layers))
+    return tuple(
+        _layer(config, position, owner, num_layers=config.num_encoder_layers, kernel_sizes=config.kernel_sizes)
+        for position, owner in positions
     )
 
 
-def _specs(
-    config: "ModelConfig", *, num_layers: int, kernel_sizes: tuple[int, ...], memory_dim: int, causal: bool
-) -> tuple[LayerSpec, ...]:
-    specs: list[LayerSpec] = []
+def decoder_specs(config: BaseModelConfig) -> tuple[LayerSpec, ...]:
+    """The decoder's layers, first to last; none in an architecture without a decoder."""
+    if not isinstance(config, DecoderConfig):
+        return ()
+    num_layers, every = config.num_decoder_layers, config.keep_softmax_every
+    specs = []
     for position, owner in enumerate(layer_owners(config.sharing, num_layers)):
-        inside = config.sharing == "sandwich" and 0 < position < num_layers - 1
-        width = (config.sandwich_dim or config.embed_dim) if inside else config.embed_dim
-        attention_dim = config.attention_share(width)
+        spec = _layer(config, position, owner, num_layers=num_layers, kernel_sizes=config.decoder_kernel_sizes)
         # Counted from the top layer, which is the first.
-        kept = config.keep_softmax_every and (num_layers - position) % config.keep_softmax_every == 0
-        linearized = causal and not kept
-        specs.append(
-            LayerSpec(
-                position=position,
-                owner=owner,
-                input_dim=specs[-1].embed_dim if specs else config.embed_dim,
-                embed_dim=width,
-                attention_dim=attention_dim,
-                conv_dim=width - attention_dim,
-                ffn_dim=(config.sandwich_ffn_dim or config.ffn_dim) if inside else config.ffn_dim,
-                num_heads=_heads(config, width, attention_dim),
-                kernel_size=kernel_sizes[position] if kernel_sizes else 0,
-                memory_dim=memory_dim,
-                extra_linear=config.sharing == "independent-ffn",
-                self_attention=config.self_attention if linearized else "softmax",
-                self_feature_size=config.self_feature_size if linearized else 0,
-                cross_attention=config.cross_attention if linearized else "softmax",
-                cross_feature_size=config.cross_feature_size if linearized else 0,
-                attention_expansion=config.attention_expansion,
-                attention_linear=_linear(config, config.attention_linear),
-                ffn_linear=_linear(config, config.ffn_linear),
-                conv_linear=_linear(config, config.conv_linear),
-            )
-        )
+        keeps_softmax = bool(every) and (num_layers - position) % every == 0
+        specs.append(_with_decoder_attention(spec, config, keeps_softmax=keeps_softmax))
     return tuple(specs)
 
 
-def lstm_linear(config: "ModelConfig") -> LinearSpec:
-    """The gates of an LSTM."""
-    return _linear(config, config.lstm_linear)
+def _layer(
+    config: LayeredConfig, position: int, owner: int, *, num_layers: int, kernel_sizes: tuple[int, ...]
+) -> LayerSpec:
+    """A layer with softmax self-attention and without cross-attention."""
+    width = _width(config, position, num_layers)
+    inside = _is_inside(config, position, num_layers)
+    attention_dim = config.attention_share(width)
+    return LayerSpec(
+        position=position,
+        owner=owner,
+        input_dim=_width(config, position - 1, num_layers) if position else config.embed_dim,
+        embed_dim=width,
+        attention_dim=attention_dim,
+        conv_dim=width - attention_dim,
+        ffn_dim=(config.sandwich_ffn_dim or config.ffn_dim) if inside else config.ffn_dim,
+        num_heads=_heads(config, width, attention_dim),
+        kernel_size=kernel_sizes[position] if kernel_sizes else 0,
+        memory_dim=0,
+        cross_num_heads=0,
+        extra_linear=config.sharing == "independent-ffn",
+        attention_expansion=config.attention_expansion,
+        attention_linear=linear_spec(config, config.attention_linear),
+        ffn_linear=linear_spec(config, config.ffn_linear),
+        conv_linear=linear_spec(config, config.conv_linear),
+    )
 
 
-def _heads(config: "ModelConfig", width: int, attention_dim: int) -> int:
+def _with_decoder_attention(spec: LayerSpec, config: DecoderConfig, *, keeps_softmax: bool) -> LayerSpec:
+    """The layer with the decoder's kinds of attention, and with cross-attention where the model has it."""
+    if isinstance(config, CrossAttentionConfig):
+        spec = replace(spec, memory_dim=config.embed_dim, cross_num_heads=config.cross_num_heads)
+        if not keeps_softmax:
+            kind, size = config.cross_attention, config.cross_feature_size
+            spec = replace(spec, cross_attention=kind, cross_feature_size=size)
+    if keeps_softmax:
+        return spec
+    return replace(spec, self_attention=config.self_attention, self_feature_size=config.self_feature_size)
+
+
+def linear_spec(config: BaseModelConfig, kind: LinearKind) -> LinearSpec:
+    """Kind and size of a Linear layer."""
+    facts = LINEAR_KINDS[kind]
+    return LinearSpec(
+        kind=kind,
+        n=config.linear_n if facts.has_factors else 1,
+        rank=config.linear_rank if facts.has_rank else 0,
+    )
+
+
+def _is_inside(config: LayeredConfig, position: int, num_layers: int) -> bool:
+    """Whether a layer is inside a sandwich, neither its first nor its last."""
+    return config.sharing == "sandwich" and 0 < position < num_layers - 1
+
+
+def _width(config: LayeredConfig, position: int, num_layers: int) -> int:
+    return (config.sandwich_dim or config.embed_dim) if _is_inside(config, position, num_layers) else config.embed_dim
+
+
+def _heads(config: LayeredConfig, width: int, attention_dim: int) -> int:
     if not attention_dim:
         return 0
     return config.num_heads if width == config.embed_dim else derived_heads(attention_dim)
-
-
-def _linear(config: "ModelConfig", kind: LinearKind) -> LinearSpec:
-    return LinearSpec(
-        kind=kind,
-        n=config.linear_n if kind == "r2d2" else 1,
-        rank=config.linear_rank if kind == "low-rank" else 0,
-    )

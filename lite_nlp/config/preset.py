@@ -1,30 +1,36 @@
-"""The validated configuration of a model and its training: what a preset file holds. Imports no torch."""
+"""A whole configuration: model, training and decoding. Imports no torch."""
 
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import tomli_w
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
-from lite_nlp.config.model import ModelConfig, Section
+from lite_nlp.config.inheritance import EXTENDS, parse_toml, read_resolved
+from lite_nlp.config.model import ModelConfig, ModelSection
+from lite_nlp.config.problems import describe_problems
+from lite_nlp.config.section import ConfigSection
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.core.errors import ConfigError
 
 __all__ = [
     "Config",
     "DecodingConfig",
-    "ModelConfig",
     "Reproduces",
     "TrainingConfig",
     "dump_config",
     "load_config",
+    "load_presets",
     "parse_config",
+    "parse_model",
 ]
 
+_MODEL: Final[TypeAdapter[ModelConfig]] = TypeAdapter(ModelSection)
 
-class Reproduces(Section):
+
+class Reproduces(ConfigSection):
     """The published row that a preset reproduces."""
 
     paper: str
@@ -32,8 +38,8 @@ class Reproduces(Section):
     row: str
 
 
-class TrainingConfig(Section):
-    """How a model is trained. Lengths are in optimizer steps unless the name says otherwise."""
+class TrainingConfig(ConfigSection):
+    """Training of a model. Durations are in optimizer steps unless the name says otherwise."""
 
     seed: int = Field(default=1, ge=0)
     max_steps: int = Field(default=100_000, ge=1)
@@ -59,7 +65,7 @@ class TrainingConfig(Section):
     precision: Literal["fp32", "bf16"] = "fp32"
     #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
     validate_every_steps: int = Field(default=0, ge=0)
-    #: What early stopping watches on the validation split; the task must be one that measures it.
+    #: Measure of the validation split that early stopping compares; the task must offer it.
     validate_metric: Literal["loss", "bleu", "accuracy"] = "loss"
     #: Validations without improvement before training stops; 0 never stops early.
     patience: int = Field(default=0, ge=0)
@@ -73,8 +79,8 @@ class TrainingConfig(Section):
     truncate: bool = False
 
 
-class DecodingConfig(Section):
-    """How output is searched for where the command line does not say; the number of hypotheses is always its."""
+class DecodingConfig(ConfigSection):
+    """Defaults of the search for an output; the number of hypotheses is always chosen by the caller."""
 
     #: Exponent of the length penalty of beam search.
     length_penalty: float = Field(default=0.6, ge=0.0)
@@ -88,55 +94,84 @@ class DecodingConfig(Section):
     long_input: Literal["split", "truncate"] = "split"
 
 
-class Config(Section):
-    """A whole preset: its name, the published row it reproduces if any, model, training and decoding."""
+class Config(ConfigSection):
+    """A whole configuration: its name, the published row that it reproduces if any, model, training and decoding."""
 
     name: str
     reproduces: Reproduces | None = None
-    model: ModelConfig
+    model: ModelSection
     training: TrainingConfig = TrainingConfig()
     decoding: DecodingConfig | None = None
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Load a preset by name or a TOML file by path.
+    """Load a preset by name or a TOML file by path, with everything that it extends.
 
     Args:
-        source: The name of a preset, or the path of a config file.
+        source: The name of a preset, or the path of a config file or of a directory with a ``config.toml``.
         overrides: ``section.key=value`` strings; the value is read as TOML, or as a string if it is no TOML.
 
     Raises:
-        ConfigError: If the file is missing or malformed, a key is unknown, or a value is wrong.
+        ConfigError: If a file is missing or malformed, extends itself, a key is unknown, or a value is wrong.
     """
     path = preset_path(str(source)) if str(source) in list_presets() else Path(source)
     if path.is_dir():
         path = path / "config.toml"
     if not path.is_file():
         raise ConfigError(f"{source}: expected a config file or the name of a preset ({', '.join(list_presets())})")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: could not be read: {error}") from error
-    return parse_config(text, name=str(source), overrides=overrides)
+    return _validate(read_resolved(path, name=str(source)), name=str(source), overrides=overrides)
+
+
+def load_presets() -> tuple[Config, ...]:
+    """All presets, sorted by name."""
+    return tuple(load_config(name) for name in list_presets())
 
 
 def parse_config(text: str, *, name: str, overrides: Sequence[str] = ()) -> Config:
-    """Parse and validate TOML text; ``name`` stands for it in error messages."""
+    """Parse and validate TOML text without ``extends``: a configuration inside a model reads no other file.
+
+    Args:
+        text: The TOML.
+        name: Stands for it in error messages.
+        overrides: As in ``load_config``.
+
+    Raises:
+        ConfigError: If the text is malformed, a key is unknown, or a value is wrong.
+    """
+    content = parse_toml(text, name=name)
+    if EXTENDS in content:
+        raise ConfigError(f"{name}: extends: expected a configuration in full, found {content[EXTENDS]!r}")
+    return _validate(content, name=name, overrides=overrides)
+
+
+def parse_model(values: Mapping[str, Any], *, name: str = "model") -> ModelConfig:
+    """Validate the content of a ``[model]`` section; without ``architecture`` it is an encoder-decoder.
+
+    Args:
+        values: Values by key.
+        name: Stands for them in error messages.
+
+    Raises:
+        ConfigError: If a key is unknown or a value is wrong.
+    """
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name}: expected TOML, found an error: {error}") from error
+        return _MODEL.validate_python(values)
+    except ValidationError as error:
+        raise ConfigError(f"{name}: {describe_problems(error)}") from error
+
+
+def dump_config(config: Config) -> str:
+    """The whole config as TOML text that ``parse_config`` reads back to an equal config."""
+    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+
+
+def _validate(content: dict[str, Any], *, name: str, overrides: Sequence[str]) -> Config:
     for override in overrides:
         _apply_override(content, override)
     try:
         return Config.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{name}: {_describe(error)}") from error
-
-
-def dump_config(config: Config) -> str:
-    """The config as TOML text that ``load_config`` reads back to an equal config."""
-    return tomli_w.dumps(config.model_dump(mode="json", exclude_none=True))
+        raise ConfigError(f"{name}: {describe_problems(error)}") from error
 
 
 def _apply_override(content: dict[str, Any], override: str) -> None:
@@ -152,19 +187,3 @@ def _apply_override(content: dict[str, Any], override: str) -> None:
     if not isinstance(table, dict):
         raise ConfigError(f"--set {override}: expected a section, found the plain value {section} = {table!r}")
     table[name] = parsed
-
-
-def _describe(error: ValidationError) -> str:
-    """All problems, one per line, each with its key, the expectation and what was found."""
-    lines = []
-    for problem in error.errors():
-        key = ".".join(str(part) for part in problem["loc"]) or "config"
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"unknown key {key}")
-        elif problem["type"] == "missing":
-            lines.append(f"missing key {key}")
-        elif problem["type"] == "value_error":
-            lines.append(f"{key}: {problem['ctx']['error']!s}")
-        else:
-            lines.append(f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, found {problem['input']!r}")
-    return "; ".join(lines)

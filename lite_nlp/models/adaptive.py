@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.models.linear import xavier_linear
 
 __all__ = ["AdaptiveVocabulary"]
@@ -16,9 +16,9 @@ __all__ = ["AdaptiveVocabulary"]
 class AdaptiveVocabulary(nn.Module):
     """A vocabulary in bands of falling frequency, each with a narrower table and a Linear to and from the model.
 
-    The first band, the head, has the model's width, and a Linear of its own into the model all the same, as in the
-    authors' code. The output gives the head's types and one score per other band, whose types share the probability
-    that goes to it; it uses the tables and the other bands' Linears the other way round.
+    The first band, the head, has the model's width, and nevertheless a Linear of its own into the model, as in the
+    authors' code. The output scores the head's types and each other band, whose types share the probability of the
+    band; it uses the tables and the other bands' Linears transposed.
 
     Shape letters: V types, D the model's channels, E_i the channels of band i.
 
@@ -26,7 +26,7 @@ class AdaptiveVocabulary(nn.Module):
         config: The configuration of a language model with adaptive embeddings; types are ordered by frequency.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, config: LanguageModelConfig) -> None:
         super().__init__()
         #: First type of each band, and the number of types.
         self.bounds = (0, *config.adaptive_cutoffs, config.tgt_vocab_size)
@@ -41,7 +41,7 @@ class AdaptiveVocabulary(nn.Module):
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings (..., D) of ``tokens`` (...).
 
-        Every band computes all tokens and gives those of its own: shapes must not depend on the tokens' values.
+        Every band embeds all tokens, and those of its own are selected: shapes must not depend on the tokens' values.
         """
         embedded = self._embed_in(0, tokens)
         for band in range(1, len(self.tables)):
@@ -62,7 +62,7 @@ class AdaptiveVocabulary(nn.Module):
     def target_log_probs(self, x: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (...) of the types ``labels`` (...), from the model's output ``x`` (..., D).
 
-        Each band but the head computes the tokens alone whose labels are in it.
+        Each band but the head computes only the tokens whose labels are in it.
         """
         shape, x, labels = labels.shape, x.flatten(0, -2), labels.flatten()
         size = self.bounds[1]
@@ -77,7 +77,7 @@ class AdaptiveVocabulary(nn.Module):
         return log_probs.view(shape)
 
     def _embed_in(self, band: int, tokens: Tensor) -> Tensor:
-        """What ``tokens`` (...) would be in a band, (..., D): meaningless where they are in another."""
+        """Embeddings (..., D) of ``tokens`` (...) by a band's table; meaningless where a token is in another band."""
         table = self.tables[band]
         rows = (tokens - self.bounds[band]).clamp(min=0, max=table.shape[0] - 1)
         projected: Tensor = self.projections[band](F.embedding(rows, table))

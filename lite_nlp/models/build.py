@@ -1,13 +1,37 @@
-"""Models from configs: the one place where an architecture's name becomes a module."""
+"""Models from configurations: the one place where their parts are built, put together and tied.
 
-from collections.abc import Callable
-from typing import Final
+Random weights are drawn in the order of the lines, so that order is part of what a seed means.
+"""
 
-from lite_nlp.config.preset import ModelConfig
+from typing import overload
+
+from torch import nn
+
+from lite_nlp.config.blocks import LayeredConfig
+from lite_nlp.config.layers import decoder_specs, encoder_specs, linear_spec
+from lite_nlp.config.model import (
+    EncoderDecoderConfig,
+    LanguageModelConfig,
+    ModelConfig,
+    PairClassifierConfig,
+    SequenceClassifierConfig,
+)
 from lite_nlp.core.errors import ModelError
-from lite_nlp.models.classifier import PairClassifier
+from lite_nlp.models.adaptive import AdaptiveVocabulary
+from lite_nlp.models.embeddings import (
+    PlainVocabulary,
+    build_output_projection,
+    build_positions,
+    build_stack_input,
+    token_embedding,
+)
 from lite_nlp.models.language_model import LanguageModel
+from lite_nlp.models.layers import DecoderLayer, EncoderLayer
+from lite_nlp.models.linear import xavier_linear
+from lite_nlp.models.lstm import LSTM
+from lite_nlp.models.pair_classifier import PairClassifier
 from lite_nlp.models.sequence_classifier import SequenceClassifier
+from lite_nlp.models.stacks import DecoderStack, EncoderStack
 from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", "build_model"]
@@ -15,25 +39,116 @@ __all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", 
 #: A model of any architecture.
 Model = EncoderDecoder | LanguageModel | SequenceClassifier | PairClassifier
 
-_BUILDERS: Final[dict[str, Callable[..., Model]]] = {
-    "encoder-decoder": EncoderDecoder,
-    "language-model": LanguageModel,
-    "sequence-classifier": SequenceClassifier,
-    "pair-classifier": PairClassifier,
-}
+
+@overload
+def build_model(config: EncoderDecoderConfig) -> EncoderDecoder: ...
+@overload
+def build_model(config: LanguageModelConfig) -> LanguageModel: ...
+@overload
+def build_model(config: SequenceClassifierConfig) -> SequenceClassifier: ...
+@overload
+def build_model(config: PairClassifierConfig) -> PairClassifier: ...
 
 
 def build_model(config: ModelConfig) -> Model:
     """Build the model that ``config`` describes, with fresh random weights, in training mode."""
-    return _BUILDERS[config.architecture](config=config)
+    match config:
+        case EncoderDecoderConfig():
+            return _build_encoder_decoder(config)
+        case LanguageModelConfig():
+            return _build_language_model(config)
+        case SequenceClassifierConfig():
+            return _build_sequence_classifier(config)
+        case PairClassifierConfig():
+            return _build_pair_classifier(config)
+
+
+def _build_encoder_decoder(config: EncoderDecoderConfig) -> EncoderDecoder:
+    """Source and target share a table if all are tied; output and target share one unless none are."""
+    tied, width, embed_dim = config.tie_embeddings, config.table_dim, config.embed_dim
+    src_embedding = token_embedding(config.src_vocab_size, width, embed_dim=embed_dim)
+    own_target = token_embedding(config.tgt_vocab_size, width, embed_dim=embed_dim) if tied != "all" else None
+    own_output = xavier_linear(width, config.tgt_vocab_size, bias=False) if tied == "none" else None
+    return EncoderDecoder(
+        config=config,
+        src_embedding=src_embedding,
+        own_tgt_embedding=own_target,
+        own_output=own_output,
+        positions=build_positions(config),
+        src_input=build_stack_input(config),
+        tgt_input=build_stack_input(config),
+        output_proj=build_output_projection(config),
+        encoder=_build_encoder(config),
+        decoder=_build_decoder(config),
+        encoder_norm=_final_norm(config),
+        decoder_norm=_final_norm(config),
+    )
+
+
+def _build_language_model(config: LanguageModelConfig) -> LanguageModel:
+    return LanguageModel(
+        config=config,
+        vocabulary=AdaptiveVocabulary(config=config) if config.embedding == "adaptive" else _plain_vocabulary(config),
+        positions=build_positions(config),
+        stack_input=build_stack_input(config),
+        layers=_build_decoder(config),
+        norm=_final_norm(config),
+    )
+
+
+def _plain_vocabulary(config: LanguageModelConfig) -> PlainVocabulary:
+    """Output and embeddings share a table unless they are untied."""
+    width, types = config.table_dim, config.tgt_vocab_size
+    return PlainVocabulary(
+        table=token_embedding(types, width, embed_dim=config.embed_dim),
+        own_output=xavier_linear(width, types, bias=False) if config.tie_embeddings == "none" else None,
+        output_proj=build_output_projection(config),
+    )
+
+
+def _build_sequence_classifier(config: SequenceClassifierConfig) -> SequenceClassifier:
+    return SequenceClassifier(
+        config=config,
+        embedding=token_embedding(config.src_vocab_size, config.table_dim, embed_dim=config.embed_dim),
+        positions=build_positions(config),
+        stack_input=build_stack_input(config),
+        encoder=_build_encoder(config),
+        encoder_norm=_final_norm(config),
+        output=xavier_linear(config.embed_dim, config.num_classes),
+    )
+
+
+def _build_pair_classifier(config: PairClassifierConfig) -> PairClassifier:
+    width, hidden_dim, mlp_dim = config.table_dim, config.embed_dim, config.ffn_dim
+    return PairClassifier(
+        config=config,
+        embedding=token_embedding(config.src_vocab_size, width, embed_dim=width),
+        encoder=LSTM(input_dim=width, hidden_dim=hidden_dim, linear=linear_spec(config, config.lstm_linear)),
+        # Maximum and mean of the states of two sentences.
+        first_proj=xavier_linear(4 * hidden_dim, mlp_dim),
+        second_proj=xavier_linear(mlp_dim, mlp_dim),
+        output=xavier_linear(mlp_dim, config.num_classes),
+    )
+
+
+def _build_encoder(config: LayeredConfig) -> EncoderStack:
+    return EncoderStack(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
+
+
+def _build_decoder(config: LayeredConfig) -> DecoderStack:
+    return DecoderStack(DecoderLayer(config=config, spec=spec) for spec in decoder_specs(config))
+
+
+def _final_norm(config: LayeredConfig) -> nn.Module:
+    return nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
 
 
 def as_encoder_decoder(model: Model, *, source: str) -> EncoderDecoder:
-    """The model, if it is an encoder-decoder.
+    """Narrow a model to an encoder-decoder.
 
     Args:
         model: Of any architecture.
-        source: Where it came from, for the error message.
+        source: Name of the model in the error message.
 
     Raises:
         ModelError: If it is something else.
@@ -44,14 +159,14 @@ def as_encoder_decoder(model: Model, *, source: str) -> EncoderDecoder:
 
 
 def as_language_model(model: Model, *, source: str) -> LanguageModel:
-    """The same for a language model."""
+    """Narrow a model to a language model; arguments and errors as in ``as_encoder_decoder``."""
     if not isinstance(model, LanguageModel):
         raise ModelError(f"{source}: expected a language-model, found an {model.config.architecture}")
     return model
 
 
 def as_classifier(model: Model, *, source: str) -> SequenceClassifier | PairClassifier:
-    """The same for a classifier of single texts or of pairs."""
+    """Narrow a model to a classifier of texts or pairs; arguments and errors as in ``as_encoder_decoder``."""
     if not isinstance(model, (SequenceClassifier, PairClassifier)):
         raise ModelError(f"{source}: expected a classifier, found a model of architecture {model.config.architecture}")
     return model

@@ -1,70 +1,81 @@
-"""Swap the decoder's softmax attention for linear attention (T2R, Kasai et al. 2021, section 2.2); finetune afterwards.
+"""Conversion of the decoder's softmax attention to linear attention (T2R, Kasai et al. 2021, section 2.2).
 
 Everything but the feature maps keeps its weights. The encoder is left as it is: its attention runs once per sentence.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import torch
 from torch import Tensor
 
+from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
+from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.config.layers import decoder_specs
 from lite_nlp.config.preset import Config, dump_config, parse_config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.build import Model, as_encoder_decoder, build_model
-from lite_nlp.models.feature_maps import FeatureKind
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["Conversion", "constant_state_bytes", "convert_config", "convert_model", "softmax_layers"]
 
+#: The kind of attention that a conversion replaces.
+_CONVERTED: Final = "softmax"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Conversion:
-    """What to swap for what.
+    """Choice of the attention that becomes linear, and of its feature map.
 
     Attributes:
-        feature_map: The map, the same in both kinds of attention.
-        causal: Features per head in self-attention, or None to leave it.
-        cross: Features per head in cross-attention, or None to leave it.
+        feature_map: A kind of linear attention, the same for self- and cross-attention.
+        causal: Features per head in self-attention, or None to keep softmax; 0 for a kind without that choice.
+        cross: The same for cross-attention.
         keep_every: Every n-th layer from the top keeps softmax attention ("T2R 75%" is 4); 0: none does.
-
-    A map of as many features as a head has channels (``elu``) takes 0 for the sizes.
     """
 
-    feature_map: FeatureKind = "t2r"
+    feature_map: AttentionKind = "t2r"
     causal: int | None
     cross: int | None
     keep_every: int = 0
 
 
 def convert_config(config: Config, conversion: Conversion, *, name: str) -> Config:
-    """The config of the converted model. A ``transformer`` becomes a ``t2r``; other families keep their name.
+    """The configuration of the converted model. A ``transformer`` becomes a ``t2r``; other families keep their name.
 
     Args:
-        config: Of the model as it is.
-        conversion: What to swap.
-        name: Stands for the model in error messages.
+        config: Configuration of the model to convert.
+        conversion: The attention to convert.
+        name: Name of the model in error messages.
 
     Raises:
-        ModelError: If attention that is to be swapped is linear already, or nothing is to be swapped.
+        ModelError: If the chosen attention is not softmax attention, the feature map is no kind of linear attention, or
+            neither self- nor cross-attention is chosen.
         ConfigError: If a size or kept layers do not fit the model.
     """
-    sizes = {"self": conversion.causal, "cross": conversion.cross}
+    model = config.model
+    facts = ATTENTION_KINDS.get(conversion.feature_map)
+    if facts is None or not facts.is_linear:
+        raise ModelError(f"{name}: expected a kind of linear attention to convert to, found {conversion.feature_map!r}")
     overrides = [f"model.keep_softmax_every={conversion.keep_every}"]
-    for part, size in sizes.items():
+    kinds = {
+        "self": model.self_attention if isinstance(model, DecoderConfig) else None,
+        "cross": model.cross_attention if isinstance(model, CrossAttentionConfig) else None,
+    }
+    for part, size in (("self", conversion.causal), ("cross", conversion.cross)):
         if size is None:
             continue
-        if part == "cross" and not config.model.has_encoder:
-            raise ModelError(f"{name}: expected cross-attention to convert, found a {config.model.architecture}")
-        found = getattr(config.model, f"{part}_attention")
-        if found != "softmax":
+        found = kinds[part]
+        if found is None:
+            raise ModelError(f"{name}: expected {part}-attention to convert, found a {model.architecture}")
+        if found != _CONVERTED:
             raise ModelError(f"{name}: expected softmax {part}-attention in the decoder to convert, found {found!r}")
         overrides.append(f'model.{part}_attention="{conversion.feature_map}"')
         overrides.append(f"model.{part}_feature_size={size}")
     if len(overrides) == 1:
         raise ModelError(f"{name}: expected self-attention or cross-attention to convert, found neither")
-    if config.model.family == "transformer":
+    if model.family == "transformer":
         overrides.append('model.family="t2r"')
     # A converted model is no longer the published row.
     described = dump_config(config.model_copy(update={"name": f"{config.name}-t2r", "reproduces": None}))
@@ -72,21 +83,24 @@ def convert_config(config: Config, conversion: Conversion, *, name: str) -> Conf
 
 
 def convert_model(model: Model, config: Config, *, seed: int = 1) -> Model:
-    """A model of the converted config with the weights of ``model``, and new feature maps.
+    """A model of the converted configuration with the weights of ``model``, and new feature maps.
 
     Args:
-        model: As it is.
+        model: The model to convert.
         config: From ``convert_config``.
-        seed: Of the new maps' weights.
+        seed: Seed of the new maps' weights.
 
     Returns:
         The converted model in evaluation mode.
+
+    Raises:
+        ModelError: If the two models differ in more than feature maps.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         converted = build_model(config.model)
     result = converted.load_state_dict(model.state_dict(), strict=False)
-    # Names of what was loaded agree by construction; anything else missing would stay random without a word.
+    # Any other parameter that the old model lacks would silently stay random.
     strange = [name for name in result.missing_keys if ".feature_map." not in name] + result.unexpected_keys
     if strange:
         raise ModelError(f"{config.name}: expected only feature maps to be new, found {', '.join(strange)}")
@@ -98,13 +112,13 @@ def softmax_layers(config: Config) -> tuple[int, ...]:
     return tuple(
         spec.position + 1
         for spec in decoder_specs(config.model)
-        if (spec.attention_dim and spec.self_attention == "softmax")
-        or (spec.memory_dim and spec.cross_attention == "softmax")
+        if (spec.attention_dim and spec.self_attention == _CONVERTED)
+        or (spec.memory_dim and spec.cross_attention == _CONVERTED)
     )
 
 
 def constant_state_bytes(model: Model) -> int:
-    """Bytes of the linear attention's states and normalizers for one text, however long it is."""
+    """Bytes of the linear attention's states and normalizers for one text of any length."""
     with torch.no_grad():
         if isinstance(model, LanguageModel):
             state = model.init_state(1, 1)

@@ -4,16 +4,14 @@ The kernels of all positions are laid out as one banded matrix per head, so that
 product like attention's: short sentences, the case on a phone, need no K-fold unfolding of the activations.
 """
 
-from dataclasses import asdict
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.models.attention import merge_heads, split_heads
+from lite_nlp.config.kinds import DENSE, LinearSpec
+from lite_nlp.models.attention.heads import merge_heads, split_heads
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import DENSE, build_linear, xavier_linear
+from lite_nlp.models.linear import build_linear, xavier_linear
 
 __all__ = ["Convolution", "band_matrix"]
 
@@ -26,8 +24,8 @@ def band_matrix(kernels: Tensor, *, left: int) -> Tensor:
         left: Taps that reach before the position: K // 2 when centred, K - 1 when causal.
 
     Returns:
-        (..., T, T); entry (t, s) is tap s - t + left of position t, or 0 out of reach. Taps beyond either end fall away
-        without renormalisation, as in the published models.
+        (..., T, T); entry (t, s) is tap s - t + left of position t, or 0 out of reach. Taps beyond either end are
+        dropped without renormalisation, as in the published models.
     """
     length, taps = kernels.shape[-2:]
     # Padding each row by T and re-cutting the flat rows one shorter shifts row t to the right by t.
@@ -47,8 +45,8 @@ class Convolution(nn.Module):
         glu: The first Linear doubles the channels and a gated linear unit halves them again.
         causal: Kernels end at the current token (decoder) instead of being centred on it (encoder).
         dropout: Drop rate of the normalised kernel taps while training.
-        linear: The kind of the first and the last Linear. The one that generates dynamic kernels is dense whatever the
-            kind: it gives H K channels, which need not divide as the kind asks.
+        linear: The kind of the first and the last Linear. The one that generates dynamic kernels is always dense: its
+            H K outputs need not be divisible as the kind requires.
     """
 
     def __init__(
@@ -70,12 +68,12 @@ class Convolution(nn.Module):
         self.glu = glu
         self.left = kernel_size - 1 if causal else kernel_size // 2
         self.dropout = dropout
-        self.in_proj = build_linear(channels, 2 * channels if glu else channels, **asdict(linear))
+        self.in_proj = build_linear(channels, 2 * channels if glu else channels, linear)
         self.kernel_proj = xavier_linear(channels, num_heads * kernel_size, bias=False) if dynamic else None
         self.kernel = None if dynamic else nn.Parameter(torch.empty(num_heads, kernel_size))
         if self.kernel is not None:
             nn.init.xavier_uniform_(self.kernel)
-        self.out_proj = build_linear(channels, channels, **asdict(linear))
+        self.out_proj = build_linear(channels, channels, linear)
 
     def _gate(self, x: Tensor) -> Tensor:
         projected: Tensor = self.in_proj(x)

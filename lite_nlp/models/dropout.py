@@ -1,7 +1,7 @@
 """Dropout whose mask costs little on a CPU.
 
-The generator of ``torch.nn.functional.dropout`` takes one draw for each element there, which is a sixth of a training
-step of these small models. Here one draw of 64 bits decides about four elements.
+There the generator of ``torch.nn.functional.dropout`` makes one draw per element, which is a sixth of a training step
+of these small models. Here one draw of 64 bits serves four elements.
 """
 
 from typing import Final
@@ -12,18 +12,18 @@ from torch.nn import functional as F
 
 __all__ = ["apply_dropout"]
 
-#: Values of the 16 random bits that decide about an element, and the number of elements of a draw.
+#: Values of the 16 random bits of an element, and elements per draw.
 _LEVELS: Final = 2**16
 _PER_DRAW: Final = 4
 
 
 def apply_dropout(x: Tensor, rate: float, training: bool) -> Tensor:
-    """Zero elements at random and scale the others, so that the expectation stays (Srivastava et al. 2014).
+    """Zero elements at random and scale the others so that the expectation is preserved (Srivastava et al. 2014).
 
     Args:
         x: Any shape, floating point.
         rate: Probability of an element to become zero, in [0, 1]; on a CPU to the nearest 1 / 65,536.
-        training: Else ``x`` is returned as it is.
+        training: Whether to drop; otherwise ``x`` is returned unchanged.
     """
     if not training or rate == 0.0:
         return x

@@ -1,13 +1,14 @@
-"""Token embeddings, what leads from the tables to the first layer and back to the output, sinusoidal positions."""
+"""Token embeddings, the blocks between the tables and a stack of layers, and sinusoidal positions."""
 
 import itertools
 import math
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
@@ -17,14 +18,16 @@ __all__ = [
     "PlainInput",
     "PlainVocabulary",
     "Positions",
-    "build_input",
+    "StackInput",
     "build_output_projection",
+    "build_positions",
+    "build_stack_input",
     "token_embedding",
 ]
 
 
 def token_embedding(vocab_size: int, table_dim: int, *, embed_dim: int) -> nn.Embedding:
-    """An embedding table (V, table_dim), drawn from N(0, 1 / embed_dim) so that it also serves as output projection."""
+    """An embedding table (V, table_dim), drawn from N(0, 1 / embed_dim) so that it suits an output projection too."""
     table = nn.Embedding(vocab_size, table_dim)
     nn.init.normal_(table.weight, std=embed_dim**-0.5)
     return table
@@ -34,9 +37,12 @@ class PlainInput(nn.Module):
     """Embeddings, projected token by token if wanted, plus positions.
 
     Args:
-        projection: From the tables' width E to the model's width D; left out where both are one.
+        projection: From the tables' width E to the model's width D; None where E = D.
         dropout: Drop rate of the sum while training.
     """
+
+    #: Whether ``forward`` needs a mask.
+    needs_mask: ClassVar[bool] = False
 
     def __init__(self, *, projection: nn.Module | None, dropout: float) -> None:
         super().__init__()
@@ -49,7 +55,7 @@ class PlainInput(nn.Module):
         return apply_dropout(x + positions, self.dropout, self.training)
 
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
-        """Nothing to keep: tokens do not see each other here."""
+        """An empty state: tokens do not see each other here."""
         return {}
 
     def step(
@@ -59,8 +65,12 @@ class PlainInput(nn.Module):
         return self(embedded, positions), {}
 
 
-def build_input(config: ModelConfig) -> PlainInput | SafeInput:
-    """What leads from the tables of ``config`` to the first layer of a stack."""
+#: The block from the tables to the first layer of a stack.
+StackInput = PlainInput | SafeInput
+
+
+def build_stack_input(config: LayeredConfig) -> StackInput:
+    """The block from the tables to the first layer of a stack (Subformer, section 3.2 and table 1)."""
     if config.embedding == "safe":
         return SafeInput(
             table_dim=config.table_dim,
@@ -78,11 +88,11 @@ def build_input(config: ModelConfig) -> PlainInput | SafeInput:
     return PlainInput(projection=_linears(widths), dropout=config.dropout)
 
 
-def build_output_projection(config: ModelConfig) -> nn.Module | None:
-    """What leads from the decoder's width to that of the output table; None where both are one.
+def build_output_projection(config: LayeredConfig) -> nn.Module | None:
+    """The projection from the decoder's width to that of the output table; None where both are equal.
 
     With SAFE one Linear with a bias, as in the Subformer's released code: the two of the paper's section 3.4 do not
-    give its parameter counts. Otherwise the mirror image of the input's Linears, without biases (table 1).
+    agree with its parameter counts. Otherwise the input's Linears in reverse order, without biases (table 1).
     """
     if config.table_dim == config.embed_dim:
         return None
@@ -99,18 +109,19 @@ def _linears(widths: tuple[int, ...]) -> nn.Module | None:
 
 
 class PlainVocabulary(nn.Module):
-    """A language model's embeddings and output over one vocabulary, tied or not.
+    """A language model's embeddings and output over one vocabulary.
 
     Args:
-        config: The model's configuration.
+        table: (V, E), which is the output projection too unless there is a separate one.
+        own_output: An output projection of its own, from E to V.
+        output_proj: From the model's width D to E; None where D = E.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(self, *, table: nn.Embedding, own_output: nn.Linear | None, output_proj: nn.Module | None) -> None:
         super().__init__()
-        width, types = config.table_dim, config.tgt_vocab_size
-        self.table = token_embedding(types, width, embed_dim=config.embed_dim)
-        self.own_output = xavier_linear(width, types, bias=False) if config.tie_embeddings == "none" else None
-        self.output_proj = build_output_projection(config)
+        self.table = table
+        self.own_output = own_output
+        self.output_proj = output_proj
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Rows (..., E) of the table for ``tokens`` (...)."""
@@ -125,6 +136,13 @@ class PlainVocabulary(nn.Module):
         """Log-probabilities (...) of the types ``labels`` (...), from the model's output ``x`` (..., D)."""
         log_probs = self.logits(x).log_softmax(dim=-1)
         return log_probs.gather(-1, labels[..., None]).squeeze(-1)
+
+
+def build_positions(config: LayeredConfig) -> "Positions":
+    """The position table of a model, at the width at which its stacks' inputs add it."""
+    # SAFE mixes tokens before the first layer, so its positions are added to the embeddings.
+    width = config.table_dim if config.embedding == "safe" else config.embed_dim
+    return Positions(max_positions=config.max_positions, embed_dim=width)
 
 
 class Positions(nn.Module):

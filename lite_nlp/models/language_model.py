@@ -1,63 +1,60 @@
-"""The language model, a decoder alone: on running text for training, token by token with caches for generation."""
+"""The language model, a decoder alone: on running text for training, token by token with caches for generation.
 
-from collections.abc import Iterator
-from typing import cast
+Shape letters: B batch, T tokens, D channels of the model, V types of the vocabulary.
+"""
 
-import torch
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import decoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.models.adaptive import AdaptiveVocabulary
-from lite_nlp.models.attention import causal_mask
-from lite_nlp.models.embeddings import PlainVocabulary, Positions, build_input
-from lite_nlp.models.layers import CausalLayer
-from lite_nlp.models.state import INPUT_PREFIX, layer_prefix, part_of
+from lite_nlp.models.embeddings import PlainVocabulary, Positions, StackInput
+from lite_nlp.models.stacks import DecoderStack
 
 __all__ = ["LanguageModel"]
 
 
 class LanguageModel(nn.Module):
-    """Gives the probability of every next token: the decoder of every family, without cross-attention.
+    """Computes the probability of every next token: the decoder of every family, without cross-attention.
+
+    ``build_model`` assembles it.
 
     Args:
-        config: The model's configuration, of architecture ``language-model``.
+        config: The model's configuration.
+        vocabulary: Embeddings and output.
+        positions: Position table.
+        stack_input: Block from the embeddings to the first layer.
+        layers: Decoder layers without cross-attention.
+        norm: LayerNorm after the last layer, or identity.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(
+        self,
+        *,
+        config: LanguageModelConfig,
+        vocabulary: PlainVocabulary | AdaptiveVocabulary,
+        positions: Positions,
+        stack_input: StackInput,
+        layers: DecoderStack,
+        norm: nn.Module,
+    ) -> None:
         super().__init__()
         self.config = config
         self.scale = config.embed_dim**0.5
-        self.vocabulary: PlainVocabulary | AdaptiveVocabulary = (
-            AdaptiveVocabulary(config=config) if config.embedding == "adaptive" else PlainVocabulary(config=config)
-        )
-        self.positions = Positions(
-            max_positions=config.max_positions,
-            # SAFE mixes tokens before the first layer, so that positions have to be in by then.
-            embed_dim=config.table_dim if config.embedding == "safe" else config.embed_dim,
-        )
-        self.input = build_input(config)
-        specs = decoder_specs(config)
-        self.layers = nn.ModuleList(CausalLayer(config=config, spec=spec) for spec in specs)
-        # Linear attention has nothing of size (T, T): long texts must not pay for a mask either.
-        self.needs_causal_mask = config.embedding == "safe" or any(
-            spec.attention_dim and spec.self_attention == "softmax" for spec in specs
-        )
-        self.norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
+        self.vocabulary = vocabulary
+        self.positions = positions
+        self.input = stack_input
+        self.layers = layers
+        self.norm = norm
 
-    def _layers(self) -> Iterator[tuple[CausalLayer, CausalLayer]]:
-        """Each layer, and the layer whose blocks it applies."""
-        layers = [cast(CausalLayer, layer) for layer in self.layers]
-        return ((layer, layers[layer.owner]) for layer in layers)
+    def _embed(self, tokens: Tensor) -> Tensor:
+        """Scaled embeddings of ``tokens``."""
+        scaled: Tensor = self.vocabulary.embed(tokens) * self.scale
+        return scaled
 
     def _hidden(self, tokens: Tensor) -> Tensor:
-        """What the output is computed from, (B, T, D), for ``tokens`` (B, T)."""
-        length = tokens.shape[1]
-        mask = causal_mask(length, tokens.device) if self.needs_causal_mask else None
-        x = self.input(self.vocabulary.embed(tokens) * self.scale, self.positions.first(length), mask)
-        for layer, owner in self._layers():
-            x = layer(x, mask, owner)
-        normed: Tensor = self.norm(x)
+        """The normalized output (B, T, D) of the last layer for ``tokens`` (B, T)."""
+        positions = self.positions.first(tokens.shape[1])
+        normed: Tensor = self.norm(self.layers.decode(self.input, self._embed(tokens), positions))
         return normed
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -89,16 +86,10 @@ class LanguageModel(nn.Module):
             ``EncoderDecoder.init_state`` has, without anything of a source.
         """
         like = next(self.parameters()).new_zeros((batch_size, 1))
-        state = {"position": torch.zeros_like(like[:, 0], dtype=torch.int64)}
-        for name, value in self.input.init_state(like, capacity).items():
-            state[INPUT_PREFIX + name] = value
-        for index, (layer, owner) in enumerate(self._layers()):
-            for name, value in layer.init_state(like, capacity, owner).items():
-                state[layer_prefix(index) + name] = value
-        return state
+        return self.layers.init_state(self.input, like, capacity)
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Feed one token per row and get the logits of the next.
+        """Feed one token per row and compute the logits of the next.
 
         Args:
             tokens: (B,) int64.
@@ -107,14 +98,7 @@ class LanguageModel(nn.Module):
         Returns:
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
-        position = state["position"]
-        embedded = self.vocabulary.embed(tokens[:, None]) * self.scale
-        positions = self.positions.at(position)[:, None, :]
-        x, changed = self.input.step(embedded, positions, part_of(state, INPUT_PREFIX), position)
-        new_state = {"position": position + 1}
-        new_state |= {INPUT_PREFIX + name: value for name, value in changed.items()}
-        for index, (layer, owner) in enumerate(self._layers()):
-            prefix = layer_prefix(index)
-            x, changed = layer.step(x, part_of(state, prefix), position, owner)
-            new_state |= {prefix + name: value for name, value in changed.items()}
-        return self.vocabulary.logits(self.norm(x)[:, 0]), {name: new_state[name] for name in state}
+        embedded = self._embed(tokens[:, None])
+        positions = self.positions.at(state["position"])[:, None, :]
+        x, new_state = self.layers.step(self.input, embedded, positions, state)
+        return self.vocabulary.logits(self.norm(x)[:, 0]), new_state

@@ -1,28 +1,28 @@
 """The family of Linear layers: dense, R2D2, quaternion and low-rank.
 
-Shape letters: d inputs, k outputs, n Kronecker factors, r rank. All members map (..., d) to (..., k) and have the
+Shape letters: d inputs, k outputs, n Kronecker factors, r rank. All kinds map (..., d) to (..., k) and have the
 attributes ``in_features``, ``out_features`` and ``bias`` of ``nn.Linear``.
 
-R2D2 and quaternion layers hold fewer parameters than the k x d weight that they stand for. In training mode that weight
-is built anew in each call, or (R2D2) left out in favour of its factors where that takes fewer Mult-Adds. In evaluation
-mode without gradients the built weight is kept, so that a call costs what a dense layer's does; see ``BuiltLinear``.
+R2D2 and quaternion layers hold fewer parameters than the k x d weight H that they represent. In training mode H is
+built anew in each call, or (R2D2) replaced by its factors where those take fewer Mult-Adds. In evaluation mode without
+gradients the built weight is kept, so that a call costs as much as a dense layer's; see ``BuiltLinear``.
 """
 
 import math
-from abc import abstractmethod
-from dataclasses import asdict
-from typing import Final, Self
+from typing import Final, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 
-from lite_nlp.config.layers import LinearKind, LinearSpec
+from lite_nlp.config.kinds import DENSE, LinearSpec
+from lite_nlp.core.errors import ModelError
+from lite_nlp.models.built_linear import BuiltLinear, is_traced
 
 __all__ = [
-    "DENSE",
-    "BuiltLinear",
+    "LINEAR_BUILDERS",
+    "FactorizedLinear",
+    "LinearBuilder",
     "LowRankLinear",
     "QuaternionLinear",
     "R2D2Linear",
@@ -31,8 +31,34 @@ __all__ = [
     "xavier_linear",
 ]
 
-#: The kind of every Linear unless something else is asked for.
-DENSE: Final = LinearSpec()
+
+class FactorizedLinear(Protocol):
+    """What every kind but a dense ``nn.Linear`` offers, so that a Linear that follows can be merged into it."""
+
+    in_features: int
+    out_features: int
+
+    @property
+    def bias(self) -> Tensor | None:
+        """(k,), or None."""
+        ...
+
+    @property
+    def macs(self) -> int:
+        """Mult-Adds per row in inference."""
+        ...
+
+    def build_weight(self) -> Tensor:
+        """The weight (k, d) of the dense layer that computes the same."""
+        ...
+
+
+class LinearBuilder(Protocol):
+    """Constructor of one kind."""
+
+    def __call__(self, in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
+        """A layer with zero bias whose weight has ``gain`` times the standard deviation of a Xavier-uniform one."""
+        ...
 
 
 def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
@@ -42,147 +68,6 @@ def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gai
     if bias:
         nn.init.zeros_(linear.bias)
     return linear
-
-
-def build_linear(
-    in_features: int,
-    out_features: int,
-    *,
-    kind: LinearKind = "dense",
-    n: int = 1,
-    rank: int = 0,
-    bias: bool = True,
-    gain: float = 1.0,
-) -> nn.Module:
-    """A member of the family whose weight has, entry by entry, the variance of a Xavier-uniform one; zero bias.
-
-    Args:
-        in_features: Inputs d.
-        out_features: Outputs k.
-        kind: Which member.
-        n: Kronecker factors of an R2D2 layer; not used by the others.
-        rank: Rank of a low-rank layer; not used by the others.
-        bias: Whether a bias is added.
-        gain: Factor on the standard deviation of the weight.
-
-    Raises:
-        ValueError: If ``n`` (or a quaternion's four components) does not divide both sizes, or the rank is not within
-            1..min(d, k).
-    """
-    if kind == "r2d2":
-        return R2D2Linear(in_features, out_features, n=n, bias=bias, gain=gain)
-    if kind == "quaternion":
-        return QuaternionLinear(in_features, out_features, bias=bias, gain=gain)
-    if kind == "low-rank":
-        return LowRankLinear(in_features, out_features, rank=rank, bias=bias, gain=gain)
-    return xavier_linear(in_features, out_features, bias=bias, gain=gain)
-
-
-def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec, *, expansion: int = 1) -> nn.Module:
-    """One Linear for ``parts`` projections of the same input, side by side.
-
-    Each part begins with the variance of a Xavier-uniform Linear of its own with gain 2^-0.5, as in the published
-    models' code; fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
-
-    Args:
-        embed_dim: Inputs.
-        parts: Number of projections.
-        linear: The kind.
-        expansion: Outputs of each part, as a multiple of the inputs.
-    """
-    gain = ((1 + parts * expansion) / (2 * (1 + expansion))) ** 0.5  # Half the Xavier variance of a part alone.
-    fused = build_linear(embed_dim, parts * expansion * embed_dim, gain=gain, **asdict(linear))
-    if isinstance(fused, nn.Linear):
-        for part in fused.weight.data.chunk(parts):
-            nn.init.xavier_uniform_(part, gain=2**-0.5)
-    return fused
-
-
-class BuiltLinear(nn.Module):
-    """A Linear whose weight H (k, d) is built from fewer parameters, the factors.
-
-    Frozen: ``eval()`` (or ``freeze()``) builds H and keeps it beside the factors as a buffer, which calls without
-    gradients then use. The state dict holds the factors only. The kept weight does not go stale: ``train()`` drops it,
-    loading a state dict in evaluation mode rebuilds it, and every call first compares the factors' storage and version
-    counters with those that it was built from and rebuilds it if an optimizer, a compressor or anybody else has
-    written to them. Only writes that hide from PyTorch's version counter (``parameter.data.copy_``) need a
-    ``freeze()`` of their own. Traced calls (``torch.export``, fake tensors) cannot look at storage and take the kept
-    weight as it is, so that the graph holds one dense product.
-
-    Args:
-        in_features: Inputs d.
-        out_features: Outputs k.
-        bias: Whether a bias is added.
-    """
-
-    frozen_weight: Tensor | None
-
-    def __init__(self, in_features: int, out_features: int, *, bias: bool) -> None:
-        super().__init__()
-        self.in_features = in_features
-        self.out_features = out_features
-        self.bias = nn.Parameter(torch.zeros(out_features)) if bias else None
-        self.register_buffer("frozen_weight", None, persistent=False)
-        # Holding the tensors, not just their addresses, keeps an address from being given to other factors.
-        self._frozen_from: tuple[tuple[Tensor, int], ...] | None = None
-        self.register_load_state_dict_post_hook(_refreeze)  # type: ignore[no-untyped-call]
-
-    @abstractmethod
-    def factors(self) -> tuple[nn.Parameter, ...]:
-        """The parameters that H is built from."""
-
-    @abstractmethod
-    def build_weight(self) -> Tensor:
-        """Build H (k, d), differentiable in the factors."""
-
-    def freeze(self) -> None:
-        """Build H and keep it for calls in evaluation mode without gradients."""
-        device = self.factors()[0].device.type
-        # Made outside the caller's inference mode and autocast: the buffer outlives both.
-        with torch.inference_mode(mode=False), torch.no_grad():
-            if torch.amp.is_autocast_available(device):
-                with torch.autocast(device, enabled=False):
-                    self.frozen_weight = self.build_weight()
-            else:
-                self.frozen_weight = self.build_weight()
-        self._frozen_from = tuple((factor.detach(), factor._version) for factor in self.factors())
-
-    def train(self, mode: bool = True) -> Self:
-        """Switch between training, which drops the kept weight, and evaluation, which builds it."""
-        super().train(mode)
-        if mode:
-            self.frozen_weight = self._frozen_from = None
-        elif not any(factor.is_inference() for factor in self.factors()):
-            # Tensors made in inference mode have no version counter: a weight kept of them could go stale.
-            self.freeze()
-        return self
-
-    def dense_weight(self, x: Tensor) -> Tensor:
-        """H (k, d) to apply to ``x``: the kept one where it may be used, else built anew."""
-        kept = self._kept_weight(x)
-        return self.build_weight() if kept is None else kept
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map ``x`` (..., d) to (..., k)."""
-        return F.linear(x, self.dense_weight(x), self.bias)
-
-    def _kept_weight(self, x: Tensor) -> Tensor | None:
-        if self.training or self.frozen_weight is None or self._frozen_from is None:
-            return None
-        if _is_traced(x):
-            return self.frozen_weight
-        factors = self.factors()
-        if torch.is_grad_enabled() and any(factor.requires_grad for factor in factors):
-            return None
-        for factor, (source, version) in zip(factors, self._frozen_from, strict=True):
-            if factor.data_ptr() != source.data_ptr() or factor._version != version:
-                self.freeze()
-                break
-        return self.frozen_weight
-
-    def extra_repr(self) -> str:
-        """The sizes, for ``print(model)``."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 class R2D2Linear(BuiltLinear):
@@ -255,14 +140,14 @@ class R2D2Linear(BuiltLinear):
     def _factors_are_cheaper(self, x: Tensor) -> bool:
         # Both orders apply k d per row; building adds n k d once and the factors add n^2 min(d, k) per row.
         # A traced call has no number of rows to compare.
-        return not _is_traced(x) and x.numel() // self.in_features * self.n < max(self.in_features, self.out_features)
+        return not is_traced(x) and x.numel() // self.in_features * self.n < max(self.in_features, self.out_features)
 
 
 class QuaternionLinear(BuiltLinear):
     """The Hamilton product of a quaternion of weights with one of inputs, k d / 4 weights (R2D2, equation 2.6).
 
     ``components`` holds the weight's parts r, x, y, z, (k/4, d/4) each; the inputs' and outputs' parts are the quarters
-    of the channels. Building H only places the parts, so that one order of evaluation is enough.
+    of the channels. Building H only rearranges the parts, so that one order of evaluation is enough.
 
     Args:
         in_features: Inputs d, a multiple of 4.
@@ -292,7 +177,7 @@ class QuaternionLinear(BuiltLinear):
 
 
 class LowRankLinear(nn.Module):
-    """Two Linears with r channels between and nothing in between: r (d + k) weights ("Factorized" in R2D2, table 2).
+    """Two Linears with r channels between them and no activation: r (d + k) weights ("Factorized" in R2D2, table 2).
 
     Args:
         in_features: Inputs d.
@@ -325,20 +210,19 @@ class LowRankLinear(nn.Module):
         """The bias (k,), if there is one."""
         return self.up_proj.bias
 
+    @property
+    def macs(self) -> int:
+        """Mult-Adds per row, r (d + k)."""
+        return self.down_proj.weight.numel() + self.up_proj.weight.numel()
+
+    def build_weight(self) -> Tensor:
+        """The product (k, d) of both weights."""
+        return self.up_proj.weight @ self.down_proj.weight
+
     def forward(self, x: Tensor) -> Tensor:
         """Map ``x`` (..., d) to (..., k)."""
         projected: Tensor = self.up_proj(self.down_proj(x))
         return projected
-
-
-def _refreeze(module: nn.Module, _: object) -> None:
-    """After a state dict was loaded: a weight kept of the factors before is none of these."""
-    if isinstance(module, BuiltLinear) and module.frozen_weight is not None:
-        module.freeze()
-
-
-def _is_traced(x: Tensor) -> bool:
-    return torch.compiler.is_compiling() or isinstance(x, FakeTensor)
 
 
 def _xavier_range(in_features: int, out_features: int, gain: float) -> tuple[float, float]:
@@ -348,3 +232,70 @@ def _xavier_range(in_features: int, out_features: int, gain: float) -> tuple[flo
 def _uniform_range(variance: float) -> tuple[float, float]:
     bound = math.sqrt(3.0 * variance)
     return -bound, bound
+
+
+def _dense(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
+    return xavier_linear(in_features, out_features, bias=bias, gain=gain)
+
+
+def _r2d2(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
+    return R2D2Linear(in_features, out_features, n=spec.n, bias=bias, gain=gain)
+
+
+def _quaternion(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
+    return QuaternionLinear(in_features, out_features, bias=bias, gain=gain)
+
+
+def _low_rank(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
+    return LowRankLinear(in_features, out_features, rank=spec.rank, bias=bias, gain=gain)
+
+
+#: Constructors by kind, with the keys of ``lite_nlp.config.kinds.LINEAR_KINDS``.
+LINEAR_BUILDERS: Final[dict[str, LinearBuilder]] = {
+    "dense": _dense,
+    "r2d2": _r2d2,
+    "quaternion": _quaternion,
+    "low-rank": _low_rank,
+}
+
+
+def build_linear(
+    in_features: int, out_features: int, spec: LinearSpec = DENSE, *, bias: bool = True, gain: float = 1.0
+) -> nn.Module:
+    """A Linear of any kind whose weight has, entry by entry, the variance of a Xavier-uniform one; zero bias.
+
+    Args:
+        in_features: Inputs d.
+        out_features: Outputs k.
+        spec: Kind and size.
+        bias: Whether a bias is added.
+        gain: Factor on the standard deviation of the weight.
+
+    Raises:
+        ModelError: If no constructor is listed for the kind.
+        ValueError: If ``n`` (or a quaternion's four components) does not divide both sizes, or the rank is not within
+            1..min(d, k).
+    """
+    if spec.kind not in LINEAR_BUILDERS:
+        raise ModelError(f"linear kind {spec.kind!r}: expected one of {', '.join(LINEAR_BUILDERS)}")
+    return LINEAR_BUILDERS[spec.kind](in_features, out_features, spec=spec, bias=bias, gain=gain)
+
+
+def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec, *, expansion: int = 1) -> nn.Module:
+    """One Linear for ``parts`` projections of the same input, side by side.
+
+    Each part begins with the variance of a Xavier-uniform Linear of its own with gain 2^-0.5, as in the published
+    models' code; fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
+
+    Args:
+        embed_dim: Inputs.
+        parts: Number of projections.
+        linear: Kind and size.
+        expansion: Outputs of each part, as a multiple of the inputs.
+    """
+    gain = ((1 + parts * expansion) / (2 * (1 + expansion))) ** 0.5  # Half the Xavier variance of a part alone.
+    fused = build_linear(embed_dim, parts * expansion * embed_dim, linear, gain=gain)
+    if isinstance(fused, nn.Linear):
+        for part in fused.weight.data.chunk(parts):
+            nn.init.xavier_uniform_(part, gain=2**-0.5)
+    return fused

@@ -4,14 +4,14 @@ Shape letters: B batch, T tokens, D input channels, H hidden channels.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.models.linear import BuiltLinear, build_linear
+from lite_nlp.config.kinds import LinearSpec
+from lite_nlp.models.built_linear import BuiltLinear
+from lite_nlp.models.linear import build_linear
 
 __all__ = ["LSTM"]
 
@@ -24,7 +24,7 @@ class LSTM(nn.Module):
 
     Each gate has one Linear for the input and one for the hidden state, eight in all, and there is one bias vector:
     the layout with which the R2D2 paper's parameter counts (table 1) come out. The hidden state is sigmoid(o) tanh(c)
-    as in the LSTM that the paper compares with; its formula for h leaves both functions out.
+    as in the LSTM that the paper compares with; the paper's formula for h omits both functions.
 
     Args:
         input_dim: Channels D of the input.
@@ -35,21 +35,20 @@ class LSTM(nn.Module):
     def __init__(self, *, input_dim: int, hidden_dim: int, linear: LinearSpec) -> None:
         super().__init__()
         self.hidden_dim = hidden_dim
-        options = asdict(linear)
         self.input_gates = nn.ModuleList(
-            build_linear(input_dim, hidden_dim, bias=False, **options) for _ in range(_NUM_GATES)
+            build_linear(input_dim, hidden_dim, linear, bias=False) for _ in range(_NUM_GATES)
         )
         self.hidden_gates = nn.ModuleList(
-            build_linear(hidden_dim, hidden_dim, bias=False, **options) for _ in range(_NUM_GATES)
+            build_linear(hidden_dim, hidden_dim, linear, bias=False) for _ in range(_NUM_GATES)
         )
         self.bias = nn.Parameter(torch.zeros(_NUM_GATES * hidden_dim))
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Read ``x`` (B, T, D), T >= 1, whose real tokens are True in ``mask`` (B, T).
+        """Run over ``x`` (B, T, D), T >= 1, whose real tokens are True in ``mask`` (B, T).
 
         Returns:
-            The states after each token (B, T, H) and after the last one (B, H). Padding, wherever it is, leaves the
-            state as it was.
+            The states after each token (B, T, H) and after the last one (B, H). Padding at any place leaves the state
+            unchanged.
         """
         inputs = torch.cat([gate(x) for gate in self.input_gates], dim=-1) + self.bias  # (B, T, 4 H)
         recur = self._recurrence(x)
@@ -66,7 +65,7 @@ class LSTM(nn.Module):
 
     def _recurrence(self, x: Tensor) -> Callable[[Tensor], Tensor]:
         """The gates' map of the hidden state, (B, H) -> (B, 4 H)."""
-        # A weight that has to be built is built once for all tokens, whatever a single token would make cheaper.
+        # A factorized weight is built once for all tokens, even where its factors would be cheaper for a single token.
         weights = [
             gate.dense_weight(x) if isinstance(gate, BuiltLinear) else gate.weight
             for gate in self.hidden_gates

@@ -1,4 +1,4 @@
-"""Embeddings that begin, and stay, as vectors that something else has learned."""
+"""Pretrained embeddings, which training leaves unchanged."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ __all__ = ["fix_embeddings"]
 
 
 def fix_embeddings(embedding: nn.Embedding, vectors: torch.Tensor) -> None:
-    """Make ``vectors`` (V, D) the table, which training then leaves as it is.
+    """Load ``vectors`` (V, D) into the table and exclude it from training.
 
     Raises:
         ModelError: If the table has another shape.

@@ -3,73 +3,73 @@
 Shape letters: B batch, T tokens, D channels of the model, C classes.
 """
 
-from collections.abc import Iterator
-from typing import cast
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import SequenceClassifierConfig
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.embeddings import Positions, build_input, token_embedding
-from lite_nlp.models.layers import EncoderLayer
-from lite_nlp.models.linear import xavier_linear
+from lite_nlp.models.embeddings import Positions, StackInput
+from lite_nlp.models.stacks import EncoderStack
 
 __all__ = ["SequenceClassifier", "pool_mean"]
 
 
 def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """The mean (B, D) of ``states`` (B, T, D) over the tokens that are True in ``mask`` (B, T), one at least a row."""
+    """The mean (B, D) of ``states`` (B, T, D) over the tokens, at least one a row, that are True in ``mask`` (B, T)."""
     here = mask[:, :, None]
     return states.masked_fill(~here, 0.0).sum(dim=1) / here.sum(dim=1)
 
 
 class SequenceClassifier(nn.Module):
-    """The encoder of an encoder-decoder, its states averaged over the tokens, and a Linear to the classes.
+    """The encoder of an encoder-decoder, the mean of its states over the tokens, and a Linear to the classes.
 
-    The paper does not say how the states are pooled.
+    The paper does not state how the states are pooled. ``build_model`` assembles it.
 
     Args:
         config: The model's configuration.
+        embedding: Table (V, E).
+        positions: Position table.
+        stack_input: Block from the table to the first layer.
+        encoder: Encoder layers.
+        encoder_norm: LayerNorm after the last layer, or identity.
+        output: From D to C.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(
+        self,
+        *,
+        config: SequenceClassifierConfig,
+        embedding: nn.Embedding,
+        positions: Positions,
+        stack_input: StackInput,
+        encoder: EncoderStack,
+        encoder_norm: nn.Module,
+        output: nn.Linear,
+    ) -> None:
         super().__init__()
         self.config = config
         self.dropout = config.dropout
-        width = config.table_dim
-        self.scale = width**0.5
-        self.embedding = token_embedding(config.src_vocab_size, width, embed_dim=config.embed_dim)
-        self.positions = Positions(
-            max_positions=config.max_positions,
-            # SAFE mixes tokens before the first layer, so that positions have to be in by then.
-            embed_dim=width if config.embedding == "safe" else config.embed_dim,
-        )
-        self.input = build_input(config)
-        self.encoder = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
-        self.encoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
-        self.output = xavier_linear(config.embed_dim, config.num_classes)
-
-    def _layers(self) -> Iterator[tuple[EncoderLayer, EncoderLayer]]:
-        """Each layer, and the layer whose blocks it applies."""
-        layers = [cast(EncoderLayer, layer) for layer in self.encoder]
-        return ((layer, layers[layer.owner]) for layer in layers)
+        self.scale = config.table_dim**0.5
+        self.embedding = embedding
+        self.positions = positions
+        self.input = stack_input
+        self.encoder = encoder
+        self.encoder_norm = encoder_norm
+        self.output = output
 
     def encode(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """One text per row as a vector.
+        """Encode one text per row as a vector.
 
         Args:
             tokens: (B, T) int64.
-            mask: (B, T) bool, True on real tokens, which begin each row; one at least.
+            mask: (B, T) bool, True on real tokens, which are the first of each row; at least one.
 
         Returns:
             Mean (B, D) of the encoder's states.
         """
         embedded = F.embedding(tokens, self.embedding.weight) * self.scale
-        x = self.input(embedded, self.positions.first(tokens.shape[1]), mask[:, None, None, :])
-        for layer, owner in self._layers():
-            x = layer(x, mask, owner)
+        positions = self.positions.first(tokens.shape[1])
+        x = self.encoder.encode(self.input, embedded, positions, mask)
         return pool_mean(self.encoder_norm(x), mask)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:

@@ -3,13 +3,14 @@
 Where paper and released code differ, the parameters printed in the paper decide, and they follow the code.
 """
 
-from typing import Final
+from typing import ClassVar, Final
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.config.layers import derived_heads
-from lite_nlp.models.attention import SelfAttention
+from lite_nlp.models.attention.registry import AttentionSpec
+from lite_nlp.models.attention.softmax import SelfAttention
 from lite_nlp.models.dropout import apply_dropout
 from lite_nlp.models.linear import xavier_linear
 
@@ -20,14 +21,14 @@ PROJECTION_DROPOUT: Final = 0.05
 
 
 class WidthProjection(nn.Module):
-    """From one width to another at the sandwich's edges and around its cross-attention (section 3.4).
+    """Projection from one width to another at the sandwich's edges and around its cross-attention (section 3.4).
 
-    Linear, dropout and LayerNorm: the paper names the first alone, the others are in the released code.
+    Linear, dropout and LayerNorm; the paper names only the Linear, the released code has all three.
 
     Args:
         input_dim: Channels of the input.
         embed_dim: Channels of the output.
-        dropout: Drop rate between the two while training.
+        dropout: Drop rate between Linear and LayerNorm while training.
     """
 
     def __init__(self, *, input_dim: int, embed_dim: int, dropout: float) -> None:
@@ -45,9 +46,10 @@ class WidthProjection(nn.Module):
 class SafeInput(nn.Module):
     """Self-attentive factorized embeddings (section 3.2): a post-norm Transformer layer from the tables' width up.
 
-    Self-attention works at the tables' width, on embeddings with their positions; the feed-forward block leads to the
-    model's width. A residual connection goes around the feed-forward block only where both widths are one, and only
-    there its output is dropped from: at a rate of 0.3, doing so twice in a row keeps a small model from learning.
+    Self-attention works at the tables' width, on embeddings with their positions; the feed-forward block projects to
+    the model's width. A residual connection goes around the feed-forward block only where both widths are equal, and
+    only there dropout is applied to its output: at a rate of 0.3, dropout twice in a row keeps a small model from
+    learning.
 
     Args:
         table_dim: Channels E of the embeddings.
@@ -57,6 +59,9 @@ class SafeInput(nn.Module):
         ffn_dropout: Drop rate after the ReLU while training.
     """
 
+    #: Whether ``forward`` needs a mask.
+    needs_mask: ClassVar[bool] = True
+
     def __init__(
         self, *, table_dim: int, embed_dim: int, dropout: float, attention_dropout: float, ffn_dropout: float
     ) -> None:
@@ -65,7 +70,7 @@ class SafeInput(nn.Module):
         self.ffn_dropout = ffn_dropout
         self.has_residual = table_dim == embed_dim
         self.attention = SelfAttention(
-            embed_dim=table_dim, num_heads=derived_heads(table_dim), dropout=attention_dropout
+            AttentionSpec(embed_dim=table_dim, num_heads=derived_heads(table_dim), dropout=attention_dropout)
         )
         self.attention_norm = nn.LayerNorm(table_dim)
         self.up_proj = xavier_linear(table_dim, table_dim)
@@ -87,11 +92,11 @@ class SafeInput(nn.Module):
         return apply_dropout(x, self.dropout, self.training)
 
     def _feed(self, x: Tensor, attended: Tensor) -> Tensor:
-        """What follows the attention, the same for all tokens at once and for one."""
+        """The blocks after the attention, the same for all tokens at once and for one."""
         x = self.attention_norm(x + self._drop(attended))
         hidden = apply_dropout(F.relu(self.up_proj(x)), self.ffn_dropout, self.training)
         projected = self.down_proj(hidden)
-        # Without a residual connection this is all that is known of the tokens, which were dropped from once already.
+        # Without a residual connection nothing else carries the tokens, and dropout has been applied to them already.
         normed: Tensor = self.ffn_norm(x + self._drop(projected) if self.has_residual else projected)
         return normed
 

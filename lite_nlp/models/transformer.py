@@ -1,80 +1,87 @@
-"""The encoder-decoder: teacher-forced for training, step by step with caches for decoding."""
+"""The encoder-decoder: teacher-forced for training, step by step with caches for decoding.
 
-from collections.abc import Iterator
-from typing import cast
+Shape letters: B batch, S source tokens, T target tokens, D channels of the model, E channels of the embedding tables, V
+types of the target vocabulary.
+"""
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig
-from lite_nlp.models.attention import causal_mask
-from lite_nlp.models.embeddings import Positions, build_input, build_output_projection, token_embedding
-from lite_nlp.models.layers import DecoderLayer, EncoderLayer
-from lite_nlp.models.linear import xavier_linear
-from lite_nlp.models.state import INPUT_PREFIX, layer_prefix, part_of
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.models.embeddings import Positions, StackInput
+from lite_nlp.models.layers import EncodedSource
+from lite_nlp.models.stacks import DecoderStack, EncoderStack
 
 __all__ = ["EncoderDecoder"]
 
 
 class EncoderDecoder(nn.Module):
-    """Turns source tokens into target tokens: the model of every family.
+    """Turns source tokens into target tokens: the model of every family. ``build_model`` assembles it.
 
     Tied tables are one parameter under one name, so the state dict holds every tensor once.
 
     Args:
         config: The model's configuration.
+        src_embedding: Source table (V_src, E).
+        own_tgt_embedding: Target table (V, E); None where the source table serves both.
+        own_output: Output projection from E to V; None where the target table serves as one.
+        positions: Position table of both stacks.
+        src_input: Block from the source table to the encoder.
+        tgt_input: Block from the target table to the decoder.
+        output_proj: From D to E before the output; None where D = E.
+        encoder: Encoder layers.
+        decoder: Decoder layers with cross-attention.
+        encoder_norm: LayerNorm after the encoder, or identity.
+        decoder_norm: LayerNorm after the decoder, or identity.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(
+        self,
+        *,
+        config: EncoderDecoderConfig,
+        src_embedding: nn.Embedding,
+        own_tgt_embedding: nn.Embedding | None,
+        own_output: nn.Linear | None,
+        positions: Positions,
+        src_input: StackInput,
+        tgt_input: StackInput,
+        output_proj: nn.Module | None,
+        encoder: EncoderStack,
+        decoder: DecoderStack,
+        encoder_norm: nn.Module,
+        decoder_norm: nn.Module,
+    ) -> None:
         super().__init__()
         self.config = config
-        tied, width = config.tie_embeddings, config.table_dim
         # The Subformer's released code scales source and target differently where the tables are narrower than the
         # model; everywhere else the two are the same.
-        self.src_scale, self.tgt_scale = width**0.5, config.embed_dim**0.5
-        self.src_embedding = token_embedding(config.src_vocab_size, width, embed_dim=config.embed_dim)
-        self.own_tgt_embedding = (
-            None if tied == "all" else token_embedding(config.tgt_vocab_size, width, embed_dim=config.embed_dim)
-        )
-        self.own_output = xavier_linear(width, config.tgt_vocab_size, bias=False) if tied == "none" else None
-        self.positions = Positions(
-            max_positions=config.max_positions,
-            # SAFE mixes tokens before the first layer, so that positions have to be in by then.
-            embed_dim=width if config.embedding == "safe" else config.embed_dim,
-        )
-        self.src_input = build_input(config)
-        self.tgt_input = build_input(config)
-        self.output_proj = build_output_projection(config)
-        self.encoder = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
-        self.decoder = nn.ModuleList(DecoderLayer(config=config, spec=spec) for spec in decoder_specs(config))
-        # Linear attention has nothing of size (T, T): long targets must not pay for a mask either.
-        self.needs_causal_mask = config.embedding == "safe" or any(
-            spec.attention_dim and spec.self_attention == "softmax" for spec in decoder_specs(config)
-        )
-        self.encoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(config.embed_dim) if config.final_norm else nn.Identity()
+        self.src_scale, self.tgt_scale = config.table_dim**0.5, config.embed_dim**0.5
+        self.src_embedding = src_embedding
+        self.own_tgt_embedding = own_tgt_embedding
+        self.own_output = own_output
+        self.positions = positions
+        self.src_input = src_input
+        self.tgt_input = tgt_input
+        self.output_proj = output_proj
+        self.encoder = encoder
+        self.decoder = decoder
+        self.encoder_norm = encoder_norm
+        self.decoder_norm = decoder_norm
 
     @property
     def tgt_table(self) -> Tensor:
-        """The target embedding table (V, D), whichever module owns it."""
+        """The target embedding table (V, E), whichever module owns it."""
         return self.src_embedding.weight if self.own_tgt_embedding is None else self.own_tgt_embedding.weight
 
     @property
     def output_table(self) -> Tensor:
-        """The output projection (V, D), whichever module owns it."""
+        """The output projection (V, E), whichever module owns it."""
         return self.tgt_table if self.own_output is None else self.own_output.weight
 
-    def _encoder_layers(self) -> Iterator[tuple[EncoderLayer, EncoderLayer]]:
-        """Each layer, and the layer whose blocks it applies."""
-        layers = [cast(EncoderLayer, layer) for layer in self.encoder]
-        return ((layer, layers[layer.owner]) for layer in layers)
-
-    def _decoder_layers(self) -> Iterator[tuple[DecoderLayer, DecoderLayer]]:
-        """Each layer, and the layer whose blocks it applies."""
-        layers = [cast(DecoderLayer, layer) for layer in self.decoder]
-        return ((layer, layers[layer.owner]) for layer in layers)
+    def _embed_target(self, tokens: Tensor) -> Tensor:
+        """Scaled rows (..., E) of the target table."""
+        scaled: Tensor = F.embedding(tokens, self.tgt_table) * self.tgt_scale
+        return scaled
 
     def _logits(self, x: Tensor) -> Tensor:
         """Scores (..., V) of the target vocabulary from the last layer's output (..., D)."""
@@ -92,21 +99,16 @@ class EncoderDecoder(nn.Module):
             The encoded source (B, S, D); rows where ``src_mask`` is False are meaningless.
         """
         embedded = F.embedding(src_tokens, self.src_embedding.weight) * self.src_scale
-        x = self.src_input(embedded, self.positions.first(src_tokens.shape[1]), src_mask[:, None, None, :])
-        for layer, owner in self._encoder_layers():
-            x = layer(x, src_mask, owner)
-        normed: Tensor = self.encoder_norm(x)
+        positions = self.positions.first(src_tokens.shape[1])
+        normed: Tensor = self.encoder_norm(self.encoder.encode(self.src_input, embedded, positions, src_mask))
         return normed
 
     def forward(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
         """Logits (B, T, V) of every next token, given the source and the target so far ``tgt_tokens`` (B, T)."""
-        memory = self.encode(src_tokens, src_mask)
-        embedded = F.embedding(tgt_tokens, self.tgt_table) * self.tgt_scale
-        mask = causal_mask(tgt_tokens.shape[1], tgt_tokens.device) if self.needs_causal_mask else None
-        x = self.tgt_input(embedded, self.positions.first(tgt_tokens.shape[1]), mask)
-        for layer, owner in self._decoder_layers():
-            x = layer(x, mask, memory, src_mask, owner)
-        return self._logits(x)
+        source = EncodedSource(memory=self.encode(src_tokens, src_mask), mask=src_mask)
+        embedded = self._embed_target(tgt_tokens)
+        positions = self.positions.first(tgt_tokens.shape[1])
+        return self._logits(self.decoder.decode(self.tgt_input, embedded, positions, source))
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
         """The state before the first target token.
@@ -124,16 +126,10 @@ class EncoderDecoder(nn.Module):
             instead. Keyed by layer position, also where layers share parameters. With SAFE, its caches come before,
             under ``input``.
         """
-        state = {"position": torch.zeros_like(src_mask[:, 0], dtype=torch.int64), "src_mask": src_mask}
-        for name, value in self.tgt_input.init_state(memory, capacity).items():
-            state[INPUT_PREFIX + name] = value
-        for index, (layer, owner) in enumerate(self._decoder_layers()):
-            for name, value in layer.init_state(memory, src_mask, capacity, owner).items():
-                state[layer_prefix(index) + name] = value
-        return state
+        return self.decoder.init_state(self.tgt_input, memory, capacity, EncodedSource(memory=memory, mask=src_mask))
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Feed one token per row and get the logits of the next.
+        """Feed one token per row and compute the logits of the next.
 
         Args:
             tokens: (B,) int64; the begin mark at the first step.
@@ -142,14 +138,7 @@ class EncoderDecoder(nn.Module):
         Returns:
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
-        position, src_mask = state["position"], state["src_mask"]
-        embedded = F.embedding(tokens[:, None], self.tgt_table) * self.tgt_scale
-        positions = self.positions.at(position)[:, None, :]
-        x, changed = self.tgt_input.step(embedded, positions, part_of(state, INPUT_PREFIX), position)
-        new_state = {"position": position + 1, "src_mask": src_mask}
-        new_state |= {INPUT_PREFIX + name: value for name, value in changed.items()}
-        for index, (layer, owner) in enumerate(self._decoder_layers()):
-            prefix = layer_prefix(index)
-            x, changed = layer.step(x, part_of(state, prefix), position, src_mask, owner)
-            new_state |= {prefix + name: value for name, value in changed.items()}
-        return self._logits(x[:, 0]), {name: new_state[name] for name in state}
+        embedded = self._embed_target(tokens[:, None])
+        positions = self.positions.at(state["position"])[:, None, :]
+        x, new_state = self.decoder.step(self.tgt_input, embedded, positions, state)
+        return self._logits(x[:, 0]), new_state

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Final, cast
 
 from lite_nlp.core.errors import ConfigError, DataError
-from lite_nlp.data.directory import data_task
 from lite_nlp.tasks.room import Room
 
 __all__ = ["TASKS", "Task", "register_task", "task_of_architecture", "task_of_data", "task_of_metric"]
@@ -123,6 +122,9 @@ def task_of_data(path: Path) -> Task:
     Raises:
         DataError: If it is no data directory, or of a kind that no task is for.
     """
+    # Imported here: it brings the reader of data directories, which translation on a device does without.
+    from lite_nlp.data.directory import data_task
+
     kind, name = data_task(path)
     for task in TASKS.values():
         if task.data_kind == kind and name in (None, task.name):

@@ -8,6 +8,7 @@ from torch import nn
 from lite_nlp.artifacts.directory import model_from_state
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.prune.channels import prune_channels
+from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.build import Model
 
@@ -36,10 +37,11 @@ def check_shrinkable(loaded: LoadedModel) -> None:
             f"{loaded.name}: structured pruning: expected a model with feed-forward blocks, found a "
             f"{loaded.config.model.architecture} without"
         )
-    kind = loaded.config.model.ffn_linear
-    if kind != "dense":
+    model = loaded.config.model
+    if isinstance(model, LayeredConfig) and model.ffn_linear != "dense":
         raise ModelError(
-            f"{loaded.name}: structured pruning: expected dense feed-forward blocks, found model.ffn_linear = {kind!r}"
+            f"{loaded.name}: structured pruning: expected dense feed-forward blocks, found model.ffn_linear = "
+            f"{model.ffn_linear!r}"
         )
 
 

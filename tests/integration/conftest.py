@@ -12,7 +12,7 @@ import torch
 
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.cli.main import main
-from lite_nlp.config.preset import Config, ModelConfig
+from lite_nlp.config.preset import Config, parse_model
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
 
@@ -80,7 +80,7 @@ def write_model(
     tokenizer = Tokenizer.train(sentences, vocab_size=vocab_size)
     sizes = {"src_vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.vocab_size}
     sizes |= {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    config = Config(name="tiny", model=ModelConfig(**{**sizes, **model}))
+    config = Config(name="tiny", model=parse_model({**sizes, **model}))
     torch.manual_seed(1)
     built = build_model(config.model)
     for parameter in built.parameters():

@@ -3,17 +3,19 @@
 from pathlib import Path
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
-from lite_nlp.config.preset import Config, ModelConfig, dump_config
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.config.preset import Config, dump_config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.counting.torch_programs import count_model_work
-from lite_nlp.export.runtime.manifest import CONFIG_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.tracing import describe_state
 from lite_nlp.models.build import build_model
 
 TOKENIZER = Tokenizer.train(["a few words", "and a few more"], vocab_size=270)
 BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)
-MODEL = ModelConfig(
+MODEL = EncoderDecoderConfig(
     family="lite-transformer",
     src_vocab_size=TOKENIZER.vocab_size,
     tgt_vocab_size=TOKENIZER.vocab_size,

@@ -182,7 +182,7 @@ def test_a_process_that_dies_is_an_error(
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nexit 7\n")
     program.chmod(0o755)
-    monkeypatch.setattr("lite_nlp.cli.bench.sys.executable", str(program))
+    monkeypatch.setattr("lite_nlp.api.bench_worker.sys.executable", str(program))
     done = lite_nlp("bench", bundle, "--runtime", "onnx", "--threads", "1", "--input", sentences)
     assert done.code == 1
     assert "expected the measuring process to finish, found that it ended with code 7" in done.message
@@ -191,7 +191,6 @@ def test_a_process_that_dies_is_an_error(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 1, "tatoeba-en-de: bench measures what a device runs: expected a bundle .zip made by `lite-nlp export"),
         (["nothing.zip"], 1, "nothing.zip: expected a model directory"),
         (["BUNDLE", "--threads", "0"], 2, "--threads: expected numbers of at least 1 such as 1,2,4, found '0'"),
         (["BUNDLE", "--threads", "1,x"], 2, "found '1,x'"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core.errors import BundleError
 from tests.integration.conftest import LiteNlp
 from tests.integration.small_bundle import alter_work, record_work, write_small_bundle
 
@@ -75,3 +76,23 @@ def test_without_torch_every_column_is_recorded(tmp_path: Path, recorded: dict[s
     columns = json.loads(done.stdout)["graphs"]["columns"]
     assert {column["origin"] for column in columns.values()} == {"recorded"}
     assert set(columns) == {"torch", "onnx", "executorch"}
+
+
+def test_python_takes_the_graphs_figures_from_the_manifest(
+    lite_nlp: LiteNlp, tmp_path: Path, recorded: dict[str, GraphWork]
+) -> None:
+    from lite_nlp.api.budget import check_budget, count_model
+    from lite_nlp.api.report import report_model
+
+    path = write_small_bundle(tmp_path / "tiny.zip", recorded)
+    counted = count_model(path, src_len=7, tgt_len=9)
+    assert counted.macs == lite_nlp.json("budget", path, "--src-len", "7", "--tgt-len", "9")["macs"]
+    for budget in (check_budget(path, recount=False), report_model(path).budget):
+        assert budget.graphs is not None
+        assert set(budget.graphs.origins.values()) == {"recorded"}
+        budget.require_equal_graphs()
+    record = report_model(path).record
+    assert record.kind == "bundle"
+    assert "config.toml" in record.files
+    with pytest.raises(BundleError, match="altered: expected graphs that do the model's work"):
+        check_budget(write_small_bundle(tmp_path / "altered.zip", alter_work(recorded))).require_equal_graphs()

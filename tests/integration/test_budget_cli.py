@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lite_nlp.budget.closed_form.formulas import count_config
-from lite_nlp.config.preset import load_config
-from lite_nlp.configs import list_presets, preset_path
+from lite_nlp.config.preset import dump_config, load_config
+from lite_nlp.configs import list_presets
 from tests.integration.conftest import LiteNlp
 
 PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
@@ -116,7 +116,7 @@ def test_a_target_may_have_any_name(lite_nlp: LiteNlp, tmp_path: Path, monkeypat
     # A short path, which no line breaks.
     monkeypatch.chdir(tmp_path)
     path = Path("[bold]\x1b[31m\nname<b>\udcff.toml")
-    path.write_bytes(preset_path(PRESET).read_bytes())
+    path.write_bytes(dump_config(load_config(PRESET)).encode("utf-8"))
     page = Path("page.html")
     code, out, err = lite_nlp("budget", path, "--html", page)
     assert code == 0, err
@@ -128,14 +128,14 @@ def test_a_target_may_have_any_name(lite_nlp: LiteNlp, tmp_path: Path, monkeypat
 
 def test_a_config_file(lite_nlp: LiteNlp, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_bytes(preset_path(PRESET).read_bytes())
+    path.write_bytes(dump_config(load_config(PRESET)).encode("utf-8"))
     content = lite_nlp.json("budget", str(path))
     assert content["target"] == str(path)
     assert content["macs"]["paper"] == 90_132_000
 
 
 def test_a_model_directory(lite_nlp: LiteNlp, tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_bytes(preset_path(PRESET).read_bytes())
+    (tmp_path / "config.toml").write_bytes(dump_config(load_config(PRESET)).encode("utf-8"))
     content = lite_nlp.json("budget", str(tmp_path))
     assert content["target"] == tmp_path.name
     assert content["params"]["total"] == 9_438_000
@@ -146,14 +146,16 @@ def test_a_compressed_model_has_a_size_to_check(lite_nlp: LiteNlp, tmp_path: Pat
     from lite_nlp.compress.lnlp.container import write_container
 
     path = tmp_path / "small.lnlp"
-    write_container(path, tensors={}, files={"config.toml": preset_path(PRESET).read_bytes()}, metadata={})
+    write_container(
+        path, tensors={}, files={"config.toml": dump_config(load_config(PRESET)).encode("utf-8")}, metadata={}
+    )
     size = path.stat().st_size
     content = lite_nlp.json("budget", str(path))
     assert (content["target"], content["size_bytes"]) == ("small", size)
     assert lite_nlp("budget", str(path), "--check", "--max-size", "4MB")[0] == 0
-    code, _, err = lite_nlp("budget", str(path), "--check", "--max-size", "1KB")
+    code, _, err = lite_nlp("budget", str(path), "--check", "--max-size", "0.5KB")
     assert code == 3
-    assert f"file size in bytes: {size:,} found, at most 1,000 allowed" in err
+    assert f"file size in bytes: {size:,} found, at most 500 allowed" in err
 
 
 @pytest.mark.parametrize("name", ["broken.zip", "broken.lnlp"])
@@ -204,7 +206,7 @@ def test_bad_input_says_what_was_expected(lite_nlp: LiteNlp, words: tuple[str, .
 
 
 def test_set_does_not_rewrite_a_finished_model(lite_nlp: LiteNlp, tmp_path: Path) -> None:
-    (tmp_path / "config.toml").write_bytes(preset_path(PRESET).read_bytes())
+    (tmp_path / "config.toml").write_bytes(dump_config(load_config(PRESET)).encode("utf-8"))
     assert lite_nlp("budget", str(tmp_path), "--set", "model.ffn_dim=8")[0] == 2
 
 
@@ -267,6 +269,6 @@ def test_two_lines_in_continuous_integration_are_enough(lite_nlp: LiteNlp, tmp_p
     words = lines[1].split()
     assert words[:3] == ["lite-nlp", "budget", "model.toml"]
     for preset, code in (("lite-transformer-wmt-200", 0), ("lite-transformer-wmt-496", 3)):
-        (tmp_path / "model.toml").write_bytes(preset_path(preset).read_bytes())
+        (tmp_path / "model.toml").write_bytes(dump_config(load_config(preset)).encode("utf-8"))
         names = {name: str(tmp_path / name) for name in ("model.toml", "budget.html")}
         assert lite_nlp(*(names.get(word, word) for word in words[1:]), "--force").code == code

@@ -10,7 +10,7 @@ import pytest
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention
 from lite_nlp.budget.closed_form.lengths import Varied
-from lite_nlp.configs import preset_path
+from lite_nlp.config.preset import dump_config, load_config
 from tests.integration.conftest import LiteNlp
 from tests.integration.small_bundle import alter_work, record_work, write_small_bundle
 
@@ -103,7 +103,9 @@ def small_file(tmp_path: Path) -> Path:
     from lite_nlp.compress.lnlp.container import write_container
 
     path = tmp_path / "small.lnlp"
-    write_container(path, tensors={}, files={"config.toml": preset_path("t2r-big-ende").read_bytes()}, metadata={})
+    write_container(
+        path, tensors={}, files={"config.toml": dump_config(load_config("t2r-big-ende")).encode("utf-8")}, metadata={}
+    )
     return path
 
 
@@ -115,7 +117,7 @@ def test_every_key_of_a_target_is_documented_and_the_other_way_round(
         json.loads(lite_nlp("budget", bundle, "--src-len", "7", "--tgt-len", "9", "--json").out),
         lite_nlp.json("budget", "lite-transformer-iwslt-320"),
         lite_nlp.json("budget", "lite-transformer-wmt-496", "--beam", "4"),
-        lite_nlp.json("budget", small_file, "--max-size", "1KB"),
+        lite_nlp.json("budget", small_file, "--max-size", "0.5KB"),
     ]
     _check(contents, "A target")
 

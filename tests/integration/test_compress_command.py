@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from lite_nlp import prepare_data
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
-from lite_nlp.config.preset import Config, ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.config.preset import Config
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import collate
 from lite_nlp.data.pairs.directory import open_sentence_pairs
@@ -52,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = (path / "en.txt", path / "de.txt")
     prepare_data(path / "data", train=texts, valid=texts, src_lang="en", tgt_lang="de", vocab_size=300)
     tokenizer = open_sentence_pairs(path / "data").tokenizer
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         family="lite-transformer",
         src_vocab_size=tokenizer.vocab_size,
         tgt_vocab_size=tokenizer.vocab_size,

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from lite_nlp.artifacts.directory import load_model_directory, save_model_directory
-from lite_nlp.config.preset import Config, ModelConfig, load_config
+from lite_nlp.config.model import LanguageModelConfig
+from lite_nlp.config.preset import Config, load_config
 from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.models.build import build_model
 from tests.integration.conftest import LiteNlp
@@ -149,9 +150,8 @@ def test_an_output_is_kept_and_a_model_is_converted_once(lite_nlp: LiteNlp, home
 
 def test_a_language_model_has_self_attention_alone(lite_nlp: LiteNlp, home: Path, tmp_path: Path) -> None:
     tokenizer = open_sentence_pairs(home / "data").tokenizer
-    model = ModelConfig(
+    model = LanguageModelConfig(
         family="transformer",
-        architecture="language-model",
         tgt_vocab_size=tokenizer.vocab_size,
         embed_dim=16,
         ffn_dim=16,

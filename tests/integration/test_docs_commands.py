@@ -72,6 +72,9 @@ def workspace(tmp_path: Path) -> Path:
     (tmp_path / "english.txt").write_text("\n".join(sides["en"][:12]) + "\n", encoding="utf-8")
     (tmp_path / "english.txt.gz").write_bytes(gzip.compress((tmp_path / "english.txt").read_bytes()))
     (tmp_path / "german.txt").write_text("\n".join(sides["de"][:12]) + "\n", encoding="utf-8")
+    training = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
+    (small,) = re.findall(r"^```toml\n(.*?)^```", training, re.DOTALL | re.MULTILINE)
+    (tmp_path / "small.toml").write_text(small, encoding="utf-8")
     return tmp_path
 
 

@@ -7,23 +7,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
+import lite_nlp as lite_nlp_package
 from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
+from lite_nlp.artifacts.models import load_model
+from lite_nlp.budget.gate.enforcement import BudgetGate
+from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.config.preset import parse_config
+from lite_nlp.core.errors import OverBudgetError, UsageError
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import pipeline
-from lite_nlp.export.executorch_program import ExecuTorchProgram
-from lite_nlp.export.onnx_graphs import OnnxFiles
+from lite_nlp.export.exporter import RuntimeGraphs
+from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.parity import compare_engines
 from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.manifest import DecodingDefaults
 from lite_nlp.export.runtime.recipes import TensorPart
 from lite_nlp.models.build import build_model
-from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.integration.conftest import LiteNlp, write_model
 
@@ -31,6 +36,8 @@ EVERYDAY = Path(__file__).parents[2] / "lite_nlp" / "assets" / "everyday.en-de.t
 SENTENCES = [line.split("\t")[0] for line in EVERYDAY.read_text(encoding="utf-8").splitlines()]
 LINES = [*SENTENCES[:6], "", "A", "これは何ですか", "The old man is waiting for the bus. " * 20]
 MAX_SOURCE = 96
+#: Of a model, by runtime.
+Graphs: TypeAlias = dict[str, RuntimeGraphs]
 # What a phone does not have: torch and what needs it.
 TORCH = ["torch", "onnx", "executorch", "pyarrow", "accelerate"]
 
@@ -105,7 +112,7 @@ def test_the_bundle_says_how_output_is_searched_for(
         bounds = SimpleNamespace(model_dump=dict)
         return SimpleNamespace(files={}, packed=None, precision="fp32", bounds=bounds, parity={})
 
-    monkeypatch.setattr("lite_nlp.export.pipeline.export_bundle", write)
+    monkeypatch.setattr(pipeline, "export_bundle", write)
     summarizer = tmp_path / "summarizer"
     shutil.copytree(model_path, summarizer)
     config = summarizer / "config.toml"
@@ -148,8 +155,6 @@ def test_the_manifest_describes_the_model(exported: tuple[Path, str, str], model
 def test_a_few_hundred_sentences_give_the_same_tokens(
     exported: tuple[Path, str, str], model_path: Path, runtime: str
 ) -> None:
-    from lite_nlp.artifacts.models import load_model
-
     loaded = load_model(str(model_path))
     rows = [loaded.tokenizer.encode(line)[: MAX_SOURCE - 1] for line in SENTENCES[:300]]
     assert isinstance(loaded.model, EncoderDecoder)
@@ -230,10 +235,12 @@ def test_wrong_usage(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_bundle_is_not_exported_again(exported: tuple[Path, str, str], tmp_path: Path, lite_nlp: LiteNlp) -> None:
+def test_a_plain_bundle_is_not_exported_again(
+    exported: tuple[Path, str, str], tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
     done = lite_nlp("export", exported[0], "--out", tmp_path / "again.zip")
     assert done.code == 1
-    assert "found an exported bundle" in done.message
+    assert "with weights for torch, found an exported bundle with graphs alone" in done.message
 
 
 class _Reversed(TorchStepModel):
@@ -245,24 +252,29 @@ class _Reversed(TorchStepModel):
 
 
 @pytest.fixture
-def program(exported: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> ExecuTorchProgram:
-    """The program of the bundle made before; its graphs are what exports make: converting takes most of a minute."""
+def graphs(exported: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> Graphs:
+    """Those of the bundle made before, which exports make instead of converting: that takes most of a minute."""
     bundle = open_bundle(exported[0])
     manifest = bundle.manifest
     traced = SimpleNamespace(state=manifest.state, bounds=manifest.bounds, tgt_vocab_size=manifest.vocabulary.tgt_size)
-    files = OnnxFiles(*(bundle.read(name) for name in ("encode.onnx", "decode_step.onnx", "weights.bin")))
     monkeypatch.setattr(pipeline, "trace_model", lambda model, bounds: traced)
-    monkeypatch.setattr(pipeline, "export_onnx", lambda traced: files)
     work = {name: GraphWork.from_json(content) for name, content in manifest.graphs.items()}
-    program = ExecuTorchProgram(bundle.read("model.pte"), work["executorch"])
-    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: program)
+    graphs = {
+        runtime: RuntimeGraphs(
+            entry=entry, files={name: bundle.read(name) for name in entry.members}, work=work[runtime]
+        )
+        for runtime, entry in manifest.runtimes.items()
+    }
+    for runtime, exporter in list(EXPORTERS.items()):
+        remade = replace(exporter, export=lambda traced, runtime=runtime: graphs[runtime])
+        monkeypatch.setitem(EXPORTERS, runtime, remade)
     monkeypatch.setattr(pipeline, "count_merged_work", lambda traced: work["merged"])
-    return program
+    return graphs
 
 
 def test_an_export_that_says_other_things_is_not_put_in_place(
     exported: tuple[Path, str, str],
-    program: ExecuTorchProgram,
+    graphs: Graphs,
     model_path: Path,
     tmp_path: Path,
     lite_nlp: LiteNlp,
@@ -276,17 +288,17 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
     assert (too_large.code, (tmp_path / "right.zip").read_bytes()) == (3, exported[0].read_bytes())
 
     # A program that leaves the decoder's work out.
-    less = replace(program, work=replace(program.work, decode_step={}))
-    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: less)
+    right = graphs["executorch"]
+    graphs["executorch"] = replace(right, work=replace(right.work, decode_step={}))
     done = lite_nlp(*words, tmp_path / "less.zip")
     assert done.code == 1
     assert (
         "expected graphs that do the model's work, found differences: executorch: decode_step: matmul: -"
         in done.message
     )
-    monkeypatch.setattr(pipeline, "export_executorch", lambda traced: program)
+    graphs["executorch"] = right
 
-    monkeypatch.setattr("lite_nlp.models.step_model.TorchStepModel", _Reversed)
+    monkeypatch.setattr("lite_nlp.decoding.torch_model.TorchStepModel", _Reversed)
     done = lite_nlp(*words, tmp_path / "wrong.zip")
     assert done.code == 1
     assert "onnx: expected the model's own token ids for all 50 sentences" in done.err
@@ -294,7 +306,11 @@ def test_an_export_that_says_other_things_is_not_put_in_place(
 
 
 def test_a_compact_bundle_is_the_plain_one_in_fewer_bytes(
-    exported: tuple[Path, str, str], program: ExecuTorchProgram, model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+    exported: tuple[Path, str, str],
+    graphs: Graphs,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
 ) -> None:
     path = tmp_path / "compact.zip"
     words: list[str | Path] = ["export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--compact", "--out", path]
@@ -303,7 +319,7 @@ def test_a_compact_bundle_is_the_plain_one_in_fewer_bytes(
     members = sorted(plain.manifest.files)
     assert {name: compact.read(name) for name in members} == {name: plain.read(name) for name in members}
     assert {entry["name"]: entry["size_bytes"] for entry in done["made"]} == {
-        name: plain.manifest.files[name].size_bytes for name in members if name != "config.toml"
+        name: plain.manifest.files[name].size_bytes for name in members if name not in ("config.toml", "metrics.json")
     }
     assert done["parity"] == compact.manifest.parity == plain.manifest.parity
     assert done["size_bytes"] == path.stat().st_size < 0.6 * exported[0].stat().st_size
@@ -326,7 +342,11 @@ def test_a_compact_bundle_is_the_plain_one_in_fewer_bytes(
 
 
 def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_command(
-    exported: tuple[Path, str, str], program: ExecuTorchProgram, model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+    exported: tuple[Path, str, str],
+    graphs: Graphs,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
 ) -> None:
     path = tmp_path / "compact.zip"
     assert lite_nlp("export", model_path, "--max-src-tokens", str(MAX_SOURCE), "--compact", "--out", path).code == 0
@@ -343,6 +363,17 @@ def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_comma
     assert counted["macs"] == lite_nlp.json("budget", exported[0])["macs"]
     assert lite_nlp("budget", path, "--check", "--max-size", "1KB").code == 3
 
+    # Torch finds the weights in it, whatever it is then done with.
+    with_torch = lite_nlp("translate", path, "--input", source, "--runtime", "torch", "--max-length", "20")
+    directory = lite_nlp("translate", model_path, "--input", source, "--max-length", "20")
+    assert (with_torch.code, with_torch.out) == (0, directory.out)
+    assert load_model(path).metrics == load_model(model_path).metrics == {"languages": {"src": "en", "tgt": "de"}}
+    words = ["export", str(path), "--max-src-tokens", str(MAX_SOURCE), "--out"]
+    again, plain = tmp_path / "again" / path.name, tmp_path / "plain.zip"
+    assert lite_nlp(*words, again, "--compact").code == lite_nlp(*words, plain).code == 0
+    assert open_any_bundle(again).read("weights.lnlp") == open_any_bundle(path).read("weights.lnlp")
+    assert open_bundle(plain).manifest.parity == open_bundle(exported[0]).manifest.parity
+
     with zipfile.ZipFile(path) as archive:
         stored = archive.read("weights.lnlp")
     content = path.read_bytes()
@@ -353,7 +384,11 @@ def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_comma
 
 
 def test_scores_of_metrics_json_are_in_the_manifest(
-    exported: tuple[Path, str, str], program: ExecuTorchProgram, model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+    exported: tuple[Path, str, str],
+    graphs: Graphs,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
 ) -> None:
     scored = tmp_path / model_path.name
     shutil.copytree(model_path, scored)
@@ -363,3 +398,44 @@ def test_scores_of_metrics_json_are_in_the_manifest(
     assert lite_nlp(*words, tmp_path / "scored.zip").code == 0
     assert open_bundle(tmp_path / "scored.zip").manifest.scores == scores
     assert open_bundle(exported[0]).manifest.scores == {}
+
+
+def test_a_model_that_is_no_bundle_is_exported_into_the_cache_once(
+    exported: tuple[Path, str, str],
+    graphs: Graphs,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path))
+    first = lite_nlp("translate", model_path, "--runtime", "onnx", "--text", SENTENCES[0])
+    assert (first.code, first.out) == (0, lite_nlp("translate", exported[0], "--text", SENTENCES[0]).out)
+    assert "tracing the encoder" in first.err
+    [bundle] = (tmp_path / "bundles").iterdir()
+    assert open_bundle(bundle).manifest.name == model_path.name
+
+    graphs.clear()
+    for runtime in ("onnx", "executorch"):
+        again = lite_nlp("translate", model_path, "--runtime", runtime, "--text", SENTENCES[0])
+        assert (again.code, again.out, again.err) == (0, first.out, "")
+    assert list((tmp_path / "bundles").iterdir()) == [bundle]
+
+
+def test_a_loaded_model_is_exported_like_its_file(
+    exported: tuple[Path, str, str], graphs: Graphs, model_path: Path, tmp_path: Path
+) -> None:
+    loaded, path = load_model(model_path), tmp_path / "loaded.zip"
+    done = lite_nlp_package.export_model(loaded, out=path, max_src_tokens=MAX_SOURCE)
+    assert (done.path, done.size_bytes, done.made_bytes) == (path, path.stat().st_size, {})
+    assert path.read_bytes() == exported[0].read_bytes()
+    assert done.manifest.parity == open_bundle(exported[0]).manifest.parity
+
+    compact = lite_nlp_package.export_model(loaded, out=tmp_path / "compact.zip", compact=True)
+    assert set(compact.made_bytes) == {*done.manifest.files} - {"config.toml", "metrics.json"}
+    with pytest.raises(UsageError, match=r"expected a name that ends in \.zip, found model\.onnx"):
+        lite_nlp_package.export_model(loaded, out="model.onnx")
+    gate = BudgetGate(limits=Limits(max_size_bytes=1_000))
+    with pytest.raises(OverBudgetError, match="tiny-model"):
+        lite_nlp_package.export_model(loaded, out=tmp_path / "large.zip", gate=gate)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["compact.zip", "loaded.zip"]

@@ -10,8 +10,8 @@ from lite_nlp import prepare_data
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.decoding.translate import Translator
-from lite_nlp.models.step_model import TorchStepModel
 from tests.integration.conftest import LiteNlp, write_model
 
 SENTENCES = [

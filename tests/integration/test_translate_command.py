@@ -1,7 +1,6 @@
 import os
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.conftest import Done, LiteNlp, write_model
+from tests.integration.small_bundle import record_work, write_small_bundle
 
 Translate = Callable[..., Done]
 
@@ -129,17 +129,14 @@ def test_wrong_usage(translate: Translate, model: str, words: list[str], message
     assert message in err
 
 
-def test_a_runtime_that_does_not_fit_the_model(translate: Translate, model: str, tmp_path: Path) -> None:
-    code, _, err = translate(model, "--runtime", "onnx")
-    assert code == 1
-    assert "--runtime onnx needs a bundle .zip made by `lite-nlp export`, found a model directory" in err
-
-    bundle = tmp_path / "some.zip"
-    with zipfile.ZipFile(bundle, "w"):
-        pass
+def test_a_runtime_that_the_bundle_is_not_for(translate: Translate, tmp_path: Path) -> None:
+    bundle = write_small_bundle(tmp_path / "some.zip", record_work())
     code, _, err = translate(str(bundle), "--runtime", "torch")
     assert code == 1
-    assert "expected --runtime onnx or executorch" in err
+    assert "with weights for torch, found an exported bundle with graphs alone" in err
+    code, _, err = translate(str(bundle), "--runtime", "onnx")
+    assert code == 1
+    assert "expected ONNX graphs for --runtime onnx, found none" in err
 
 
 def test_without_torch_a_model_directory_is_refused(

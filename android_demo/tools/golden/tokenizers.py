@@ -9,13 +9,13 @@ import numpy as np
 import tokenizers
 from tokenizers import normalizers, pre_tokenizers
 
-from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.data.tokenizer import Tokenizer
 from tools.golden.texts import everyday_sentences, hostile_texts, random_texts
 
 __all__ = ["NUM_CODE_POINTS", "character_tables", "shipped_tokenizer", "tokenizer_vectors", "trained_tokenizers"]
 
-_SHIPPED: Final = Path(__file__).parents[3] / "lite_nlp" / "assets" / "tatoeba-en-de.lnlp"
+_SHIPPED: Final = Path(__file__).parents[3] / "lite_nlp" / "assets" / "tatoeba-en-de.zip"
 
 #: Options of the small tokenizers, by name.
 _TRAINED: Final[dict[str, dict[str, Any]]] = {
@@ -32,7 +32,7 @@ _SURROGATES: Final = range(0xD800, 0xE000)
 
 def shipped_tokenizer() -> Tokenizer:
     """The tokenizer of the shipped model."""
-    return Tokenizer.from_json(read_container(_SHIPPED).files["tokenizer.json"])
+    return Tokenizer.from_json(open_any_bundle(_SHIPPED).tokenizer_json)
 
 
 def trained_tokenizers() -> dict[str, Tokenizer]:

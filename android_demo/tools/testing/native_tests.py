@@ -147,8 +147,8 @@ def _write_operators(bundle: Path, path: Path) -> Path:
     from lite_nlp.artifacts.bundles import open_any_bundle
 
     opened = open_any_bundle(bundle)
-    entry = opened.manifest.executorch
+    entry = opened.manifest.runtimes.get("executorch")
     if entry is None:
         raise BuildError(f"{bundle}: expected a bundle with an ExecuTorch program, found none")
-    path.write_text(json.dumps(list_operators(opened.read(entry.program))))
+    path.write_text(json.dumps(list_operators(opened.read(entry.members[0]))))
     return path

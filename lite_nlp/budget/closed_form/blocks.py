@@ -1,13 +1,15 @@
-"""Closed forms of single blocks: Linear, attention, convolution, feed-forward, LayerNorm. Imports no torch."""
+"""Closed forms of single blocks: Linear, convolution, feed-forward, LayerNorm. Imports no torch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from lite_nlp.budget.closed_form.counts import Cost, Operation
-from lite_nlp.config.layers import AttentionKind, LinearSpec
+from lite_nlp.config.kinds import DENSE, LinearSpec
 
 __all__ = [
-    "AttentionBlock",
+    "LINEAR_FORMULAS",
+    "LinearFormula",
     "Rows",
     "applied_again",
     "convolution",
@@ -17,12 +19,10 @@ __all__ = [
     "linear_macs",
 ]
 
-_DENSE = LinearSpec()
-
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """How often something is computed, in each convention: tokens that pass a block, or query-key pairs.
+    """Number of computations in each convention: tokens that pass a block, or query-key pairs.
 
     Attributes:
         paper: Times in a teacher-forced forward.
@@ -38,13 +38,41 @@ def applied_again(cost: Cost) -> Cost:
     return replace(cost, params=0, vectors=0)
 
 
-def linear_macs(inputs: int, outputs: int, kind: LinearSpec = _DENSE) -> int:
-    """Mult-Adds per token of a member of the linear family.
+def _dense(inputs: int, outputs: int, kind: LinearSpec) -> int:
+    return inputs * outputs
 
-    R2D2 and quaternion layers save parameters only: for inference their weight is built once and kept, and applied
-    like a dense one.
+
+def _two_products(inputs: int, outputs: int, kind: LinearSpec) -> int:
+    return kind.rank * (inputs + outputs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearFormula:
+    """Closed form of one kind of Linear layer, each of inputs, outputs and the kind's size.
+
+    Attributes:
+        weights: Parameters but the bias.
+        macs: Mult-Adds per token in inference.
     """
-    return kind.rank * (inputs + outputs) if kind.kind == "low-rank" else inputs * outputs
+
+    weights: Callable[[int, int, LinearSpec], int]
+    macs: Callable[[int, int, LinearSpec], int] = _dense
+
+
+#: Closed forms with the keys of ``lite_nlp.config.kinds.LINEAR_KINDS``. R2D2 and quaternion layers save parameters
+#: only: for inference their weight is built once and kept, and applied like a dense one.
+LINEAR_FORMULAS: Final[dict[str, LinearFormula]] = {
+    "dense": LinearFormula(weights=_dense),
+    # d k / n + n^3 (R2D2, section 2.2.1, remark 2.2).
+    "r2d2": LinearFormula(weights=lambda inputs, outputs, kind: inputs * outputs // kind.n + kind.n**3),
+    "quaternion": LinearFormula(weights=lambda inputs, outputs, _: inputs * outputs // 4),
+    "low-rank": LinearFormula(weights=_two_products, macs=_two_products),
+}
+
+
+def linear_macs(inputs: int, outputs: int, kind: LinearSpec = DENSE) -> int:
+    """Mult-Adds per token of a Linear layer of any kind."""
+    return LINEAR_FORMULAS[kind.kind].macs(inputs, outputs, kind)
 
 
 def linear(
@@ -53,20 +81,12 @@ def linear(
     outputs: int,
     rows: Rows,
     *,
-    kind: LinearSpec = _DENSE,
+    kind: LinearSpec = DENSE,
     bias: bool = True,
     operation: Operation = "linear",
 ) -> Cost:
-    """A member of the linear family from ``inputs`` to ``outputs`` channels, applied to ``rows`` tokens.
-
-    Weights: dense d k; R2D2 d k / n + n^3 (R2D2, section 2.2.1, remark 2.2); quaternion d k / 4; low rank r (d + k).
-    """
-    weights = {
-        "dense": inputs * outputs,
-        "r2d2": inputs * outputs // kind.n + kind.n**3,
-        "quaternion": inputs * outputs // 4,
-        "low-rank": kind.rank * (inputs + outputs),
-    }[kind.kind]
+    """A Linear layer of any kind from ``inputs`` to ``outputs`` channels, applied to ``rows`` tokens."""
+    weights = LINEAR_FORMULAS[kind.kind].weights(inputs, outputs, kind)
     biases = outputs if bias else 0
     macs = linear_macs(inputs, outputs, kind)
     return Cost(
@@ -79,104 +99,6 @@ def linear(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttentionBlock:
-    """Self- or cross-attention with its projections.
-
-    Attributes:
-        part: Name of the part.
-        width: Channels of input and output.
-        num_heads: Heads; they matter to linear attention only.
-        linear: Kind of the projections.
-        expansion: Inner width, as a multiple of ``width``.
-        kind: Softmax or the feature map of linear attention.
-        feature_size: Features per head of a learned or random map.
-        crosses: Whether keys and values come from another sequence than queries.
-    """
-
-    part: str
-    width: int
-    num_heads: int
-    linear: LinearSpec
-    expansion: int = 1
-    kind: AttentionKind = "softmax"
-    feature_size: int = 0
-    crosses: bool = False
-
-    def costs(self, *, queries: Rows, keys: Rows, pairs: Rows) -> Iterator[Cost]:
-        """Cost of ``queries`` tokens that attend to ``keys`` tokens, in ``pairs`` of one and the other.
-
-        Projections of the same input are one Linear, which for R2D2 also means one set of diffusion matrices.
-        """
-        inner = self.inner
-        if self.crosses:
-            yield from self._projection(inner, queries, mapped=1)
-            yield from self._projection(2 * inner, keys, mapped=1)
-        else:
-            yield from self._projection(3 * inner, queries, mapped=2)
-        if self.kind == "softmax":
-            # Scores and weighted sums take ``inner`` Mult-Adds per pair each, however many heads there are.
-            yield Cost(
-                part=self.part,
-                operation="attention",
-                paper=2 * inner * pairs.paper,
-                executed=2 * inner * pairs.executed,
-            )
-        else:
-            yield from self._recurrence(queries, keys)
-        yield linear(self.part, inner, self.width, queries, kind=self.linear)
-
-    @property
-    def inner(self) -> int:
-        """Channels of all heads' queries, keys or values."""
-        return self.expansion * self.width
-
-    @property
-    def features(self) -> int:
-        """Features per head that linear attention sums over."""
-        return self.inner // self.num_heads if self.kind == "elu" else self.feature_size
-
-    def _projection(self, outputs: int, rows: Rows, *, mapped: int) -> Iterator[Cost]:
-        """A fused projection and the feature maps of its first ``mapped`` parts.
-
-        A learned map is merged into the projection where that takes fewer Mult-Adds (T2R, section 2.2, equation 8).
-        """
-        projection = linear(self.part, self.width, outputs, rows, kind=self.linear)
-        # A random map has half as many projections as features, whose sines and cosines these are.
-        per_part = {"t2r": self.features, "random-features": self.features // 2}.get(self.kind, 0) * self.inner
-        if self.kind == "t2r":
-            plain = outputs - mapped * self.inner
-            merged = self.width * (plain + mapped * self.num_heads * self.features)
-            if merged < linear_macs(self.width, outputs, self.linear) + mapped * per_part:
-                yield replace(projection, paper=merged * rows.paper, executed=merged * rows.executed)
-                return
-        yield projection
-        if per_part:
-            macs = mapped * per_part
-            yield Cost(part=self.part, operation="feature_map", paper=macs * rows.paper, executed=macs * rows.executed)
-
-    def _recurrence(self, queries: Rows, keys: Rows) -> Iterator[Cost]:
-        """Linear attention as the recurrence that decoding computes (T2R, section 2.2, equations 5 to 7).
-
-        A key's features times its value are added to the state, a query's features read the state and the normalizer:
-        O(h k) per token, whatever came before. Training computes the same in chunks, which takes more.
-        """
-        update = self.features * self.inner
-        read = update + self.num_heads * self.features
-        yield Cost(
-            part=self.part,
-            operation="attention",
-            paper=update * keys.paper + read * queries.paper,
-            executed=update * keys.executed + read * queries.executed,
-        )
-        if self.kind == "t2r":
-            biases = self.num_heads * self.features
-            yield Cost(part=self.part, operation="feature_map", params=update + biases, vectors=biases)
-        elif self.kind == "random-features":
-            # A temperature per channel is learned; the projections are not.
-            yield Cost(part=self.part, operation="feature_map", params=self.inner, vectors=self.inner)
-
-
 def convolution(
     stack: str,
     width: int,
@@ -186,7 +108,7 @@ def convolution(
     num_heads: int,
     dynamic: bool,
     glu: bool,
-    kind: LinearSpec = _DENSE,
+    kind: LinearSpec = DENSE,
 ) -> Iterator[Cost]:
     """Lightweight or dynamic convolution (Wu et al. 2019): in-Linear, kernels, taps, out-Linear.
 
@@ -206,7 +128,7 @@ def convolution(
     yield linear(f"{stack}.conv_out", width, width, rows, kind=kind)
 
 
-def feed_forward(part: str, width: int, inner: int, rows: Rows, *, kind: LinearSpec = _DENSE) -> Iterator[Cost]:
+def feed_forward(part: str, width: int, inner: int, rows: Rows, *, kind: LinearSpec = DENSE) -> Iterator[Cost]:
     """Linear to ``inner`` channels, ReLU, Linear back."""
     yield linear(part, width, inner, rows, kind=kind)
     yield linear(part, inner, width, rows, kind=kind)

@@ -11,8 +11,9 @@ from dataclasses import replace
 from lite_nlp.budget.closed_form.blocks import Rows, linear
 from lite_nlp.budget.closed_form.counts import Cost, ModelCount, sum_costs
 from lite_nlp.budget.closed_form.stacks import input_costs, stack_costs
-from lite_nlp.config.layers import encoder_specs, lstm_linear
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.blocks import ClassifierConfig
+from lite_nlp.config.layers import encoder_specs, linear_spec
+from lite_nlp.config.model import PairClassifierConfig, SequenceClassifierConfig
 
 __all__ = ["count_pair_classifier", "count_sequence_classifier"]
 
@@ -23,7 +24,7 @@ _NUM_GATES = 4
 _ONCE = Rows(paper=1, executed=1)
 
 
-def count_sequence_classifier(model: ModelConfig, *, src_len: int) -> ModelCount:
+def count_sequence_classifier(model: SequenceClassifierConfig, *, src_len: int) -> ModelCount:
     """Count an encoder with one output per text.
 
     Args:
@@ -44,8 +45,8 @@ def count_sequence_classifier(model: ModelConfig, *, src_len: int) -> ModelCount
     return ModelCount(src_len=src_len, tgt_len=0, costs=sum_costs(costs))
 
 
-def count_pair_classifier(model: ModelConfig, *, src_len: int, tgt_len: int) -> ModelCount:
-    """Count a shared LSTM encoder and the MLP over both of its readings (R2D2, sections 3.1 and 4.1).
+def count_pair_classifier(model: PairClassifierConfig, *, src_len: int, tgt_len: int) -> ModelCount:
+    """Count a shared LSTM encoder and the MLP over both of its outputs (R2D2, sections 3.1 and 4.1).
 
     Args:
         model: Of architecture ``pair-classifier``.
@@ -64,16 +65,16 @@ def count_pair_classifier(model: ModelConfig, *, src_len: int, tgt_len: int) -> 
     return ModelCount(src_len=src_len, tgt_len=tgt_len, costs=sum_costs(costs))
 
 
-def _table(model: ModelConfig) -> Cost:
+def _table(model: ClassifierConfig) -> Cost:
     return Cost(part="embeddings.source", operation="embedding", params=model.src_vocab_size * model.table_dim)
 
 
-def _lstm(part: str, model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
+def _lstm(part: str, model: PairClassifierConfig, tokens: Rows) -> Iterator[Cost]:
     """Per gate one Linear of the input and one of the hidden state, and one bias vector for both.
 
     With a factorized kind each of the eight has factors of its own: the layout with which table 1 comes out.
     """
-    kind = lstm_linear(model)
+    kind = linear_spec(model, model.lstm_linear)
     for width in (model.table_dim, model.embed_dim):
         yield from (linear(part, width, model.embed_dim, tokens, kind=kind, bias=False) for _ in range(_NUM_GATES))
     biases = _NUM_GATES * model.embed_dim

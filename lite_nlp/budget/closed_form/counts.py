@@ -1,4 +1,4 @@
-"""What a closed form returns: costs per part and their sums. Imports no torch."""
+"""Costs per part and their sums, the result of every closed form. Imports no torch."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ _GROUP_OF_BLOCK: Final[dict[str, Group]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one operation of one part costs, all layers together.
+    """The cost of one operation in one part, all layers together.
 
     Attributes:
         part: Dotted name of the part, such as ``encoder.ffn``.
@@ -83,7 +83,7 @@ class ModelCount:
 
     @property
     def lengths(self) -> str:
-        """The tokens counted, for people: of source and target, or of the only sequence that there is."""
+        """The tokens counted, as text: of source and target, or of the only sequence."""
         both = self.src_len and self.tgt_len
         return f"{self.src_len} -> {self.tgt_len}" if both else f"{self.src_len or self.tgt_len}"
 
@@ -122,7 +122,7 @@ class ModelCount:
 
     @property
     def params_encoder_partly_biased(self) -> int:
-        """The encoder without the biases of its attention: what R2D2's table of agreement models comes out with."""
+        """The encoder without the biases of its attention, as R2D2's table of agreement models counts."""
         return self.params_encoder - sum(cost.vectors for cost in self._encoder if cost.part == "encoder.attention")
 
     @property

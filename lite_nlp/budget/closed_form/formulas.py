@@ -28,7 +28,13 @@ from lite_nlp.budget.closed_form.counts import Cost, ModelCount, Operation, sum_
 from lite_nlp.budget.closed_form.language_models import count_language_model
 from lite_nlp.budget.closed_form.stacks import Cross, input_costs, output_costs, stack_costs
 from lite_nlp.config.layers import decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import (
+    EncoderDecoderConfig,
+    LanguageModelConfig,
+    ModelConfig,
+    PairClassifierConfig,
+    SequenceClassifierConfig,
+)
 from lite_nlp.core.errors import ConfigError
 
 __all__ = ["Cost", "ModelCount", "Operation", "count_config"]
@@ -54,21 +60,27 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     if beam > 1 and not model.has_decoder:
         raise ConfigError(f"beam: expected 1 with a {model.architecture}, which searches nothing, found {beam}")
     lengths = {"source": src_len, "target": tgt_len}
-    if model.architecture == "sequence-classifier":
+    if isinstance(model, SequenceClassifierConfig):
         del lengths["target"]
-    if model.architecture == "language-model":
+    if isinstance(model, LanguageModelConfig):
         del lengths["source"]
     for name, length in lengths.items():
         if not 1 <= length <= model.max_positions:
             raise ConfigError(
                 f"{name} length: expected 1 to {model.max_positions} tokens (model.max_positions), found {length}"
             )
-    if model.architecture == "sequence-classifier":
-        return count_sequence_classifier(model, src_len=src_len)
-    if model.architecture == "pair-classifier":
-        return count_pair_classifier(model, src_len=src_len, tgt_len=tgt_len)
-    if model.architecture == "language-model":
-        return count_language_model(model, tgt_len=tgt_len, beam=beam)
+    match model:
+        case SequenceClassifierConfig():
+            return count_sequence_classifier(model, src_len=src_len)
+        case PairClassifierConfig():
+            return count_pair_classifier(model, src_len=src_len, tgt_len=tgt_len)
+        case LanguageModelConfig():
+            return count_language_model(model, tgt_len=tgt_len, beam=beam)
+        case EncoderDecoderConfig():
+            return _count_encoder_decoder(model, src_len=src_len, tgt_len=tgt_len, beam=beam)
+
+
+def _count_encoder_decoder(model: EncoderDecoderConfig, *, src_len: int, tgt_len: int, beam: int) -> ModelCount:
     source = Rows(paper=src_len, executed=src_len)
     target = Rows(paper=tgt_len, executed=tgt_len * beam)
     source_pairs = Rows(paper=src_len**2, executed=src_len**2)
@@ -88,8 +100,8 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     return ModelCount(src_len=src_len, tgt_len=tgt_len, beam=beam, costs=sum_costs(costs))
 
 
-def _tables(model: ModelConfig) -> Iterator[Cost]:
-    """Look-up tables; looking a row up multiplies nothing."""
+def _tables(model: EncoderDecoderConfig) -> Iterator[Cost]:
+    """Cost of the look-up tables: parameters alone."""
     yield Cost(part="embeddings.source", operation="embedding", params=model.src_vocab_size * model.table_dim)
     if model.tie_embeddings != "all":
         yield Cost(part="embeddings.target", operation="embedding", params=model.tgt_vocab_size * model.table_dim)

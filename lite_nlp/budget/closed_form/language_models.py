@@ -15,13 +15,13 @@ from lite_nlp.budget.closed_form.blocks import Rows
 from lite_nlp.budget.closed_form.counts import Cost, ModelCount, sum_costs
 from lite_nlp.budget.closed_form.stacks import input_costs, output_costs, stack_costs
 from lite_nlp.config.layers import decoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import LanguageModelConfig
 
 __all__ = ["count_language_model"]
 
 
-def count_language_model(model: ModelConfig, *, tgt_len: int, beam: int) -> ModelCount:
-    """Count a decoder without an encoder.
+def count_language_model(model: LanguageModelConfig, *, tgt_len: int, beam: int) -> ModelCount:
+    """Count a decoder-only language model.
 
     Args:
         model: Of architecture ``language-model``.
@@ -43,19 +43,19 @@ def count_language_model(model: ModelConfig, *, tgt_len: int, beam: int) -> Mode
     return ModelCount(src_len=0, tgt_len=tgt_len, beam=beam, costs=sum_costs(costs))
 
 
-def _table(model: ModelConfig, tokens: Rows, pairs: Rows) -> Iterator[Cost]:
+def _table(model: LanguageModelConfig, tokens: Rows, pairs: Rows) -> Iterator[Cost]:
     yield Cost(part="embeddings.target", operation="embedding", params=model.tgt_vocab_size * model.table_dim)
     yield from input_costs("embeddings.target_input", model, tokens, pairs)
 
 
-def _bands(model: ModelConfig) -> list[tuple[int, int]]:
+def _bands(model: LanguageModelConfig) -> list[tuple[int, int]]:
     """Types and width of every band (Baevski and Auli, 2019), the head first."""
     bounds = (0, *model.adaptive_cutoffs, model.tgt_vocab_size)
     sizes = (high - low for low, high in itertools.pairwise(bounds))
     return [(size, model.embed_dim // model.adaptive_factor**band) for band, size in enumerate(sizes)]
 
 
-def _adaptive_tables(model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
+def _adaptive_tables(model: LanguageModelConfig, tokens: Rows) -> Iterator[Cost]:
     """The tables with what belongs to them, bands' projections and their scores at the output, and the way in."""
     bands, width = _bands(model), model.embed_dim
     tables = sum(size * narrow for size, narrow in bands)
@@ -70,7 +70,7 @@ def _adaptive_tables(model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
     )
 
 
-def _adaptive_output(model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
+def _adaptive_output(model: LanguageModelConfig, tokens: Rows) -> Iterator[Cost]:
     """The head with a score per other band, then each other band's projection and types."""
     (head, width), *tails = _bands(model)
     step = (head + len(tails)) * width + sum((width + size) * narrow for size, narrow in tails)

@@ -1,4 +1,4 @@
-"""Mult-Adds as a function of sentence length: a table, and the order of growth. Imports no torch.
+"""Mult-Adds as a function of sentence length: tables and the order of growth. Imports no torch.
 
 Every closed form of this package is a polynomial of degree at most two in the length, so three of its values give it
 exactly; the order of growth is read off that polynomial and checked on further lengths.
@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention, Group
 from lite_nlp.budget.closed_form.formulas import count_config
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ConfigError
 
 __all__ = ["LENGTHS", "Growth", "LengthRow", "Varied", "growth", "length_polynomials", "length_table"]
@@ -123,7 +123,7 @@ def length_polynomials(
 
 
 def growth(model: ModelConfig, *, convention: Convention = "executed", vary: Varied = "both") -> dict[Group, Growth]:
-    """How the Mult-Adds of every group grow with the length; see ``length_polynomials`` for arguments and errors."""
+    """Order of growth of every group with the length; ``length_polynomials`` has the arguments and errors."""
     return {
         group: "quadratic" if square else "linear" if slope else "constant"
         for group, (_, slope, square) in length_polynomials(model, convention=convention, vary=vary).items()

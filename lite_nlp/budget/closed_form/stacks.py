@@ -1,4 +1,4 @@
-"""Closed forms of whole stacks of layers, of what leads from a table to the first one, and of the way back.
+"""Closed forms of whole stacks of layers, of their input projection and of the output.
 
 Imports no torch.
 """
@@ -6,8 +6,8 @@ Imports no torch.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from lite_nlp.budget.closed_form.attention import AttentionBlock, cross_attention_block, self_attention_block
 from lite_nlp.budget.closed_form.blocks import (
-    AttentionBlock,
     Rows,
     applied_again,
     convolution,
@@ -16,25 +16,25 @@ from lite_nlp.budget.closed_form.blocks import (
     linear,
 )
 from lite_nlp.budget.closed_form.counts import Cost
-from lite_nlp.config.layers import LayerSpec, LinearSpec, derived_heads
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.blocks import DecoderConfig, LayeredConfig
+from lite_nlp.config.layers import LayerSpec, derived_heads
 
 __all__ = ["Cross", "input_costs", "output_costs", "stack_costs"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cross:
-    """What a decoder attends to: tokens of the encoded source, and pairs of a target token with one of them."""
+    """The memory of cross-attention: tokens of the encoded source, and query-key pairs."""
 
     memory: Rows
     pairs: Rows
 
 
-def input_costs(part: str, model: ModelConfig, tokens: Rows, pairs: Rows) -> Iterator[Cost]:
-    """What leads from a table to the first layer of a stack (Subformer, section 3.2 and table 1)."""
+def input_costs(part: str, model: LayeredConfig, tokens: Rows, pairs: Rows) -> Iterator[Cost]:
+    """Cost of the input projection between the embedding table and a stack (Subformer, section 3.2 and table 1)."""
     width, after = model.table_dim, model.embed_dim
     if model.embedding == "safe":
-        block = AttentionBlock(part=part, width=width, num_heads=derived_heads(width), linear=LinearSpec())
+        block = AttentionBlock(part=part, width=width, num_heads=derived_heads(width))
         yield from block.costs(queries=tokens, keys=tokens, pairs=pairs)
         yield layer_norm(part, width, tokens)
         yield linear(part, width, width, tokens)
@@ -48,13 +48,13 @@ def input_costs(part: str, model: ModelConfig, tokens: Rows, pairs: Rows) -> Ite
 
 def stack_costs(
     stack: str,
-    model: ModelConfig,
+    model: LayeredConfig,
     specs: Sequence[LayerSpec],
     tokens: Rows,
     pairs: Rows,
     cross: Cross | None = None,
 ) -> Iterator[Cost]:
-    """All layers of a stack; blocks that several share are theirs as work and their owner's as parameters."""
+    """Cost of all layers of a stack; a shared block is work of every layer and parameters of its owner."""
     for spec in specs:
         if spec.input_dim != spec.embed_dim:
             yield from _projection(f"{stack}.projection", stack, spec.input_dim, spec.embed_dim, tokens)
@@ -69,25 +69,18 @@ def stack_costs(
 
 
 def _projection(part: str, stack: str, width: int, after: int, tokens: Rows) -> Iterator[Cost]:
-    """From one width to another at the edges of a sandwich: Linear and LayerNorm."""
+    """Cost of a change of width at the edges of a sandwich: Linear and LayerNorm."""
     yield linear(part, width, after, tokens)
     yield layer_norm(f"{stack}.norm", after, tokens)
 
 
 def _blocks(
-    stack: str, model: ModelConfig, spec: LayerSpec, tokens: Rows, pairs: Rows, cross: Cross | None
+    stack: str, model: LayeredConfig, spec: LayerSpec, tokens: Rows, pairs: Rows, cross: Cross | None
 ) -> Iterator[Cost]:
-    """What layers can share: self-attention, convolution, cross-attention and feed-forward."""
+    """Cost of the blocks that layers can share: self-attention, convolution, cross-attention and feed-forward."""
     if spec.attention_dim:
-        yield from AttentionBlock(
-            part=f"{stack}.attention",
-            width=spec.attention_dim,
-            num_heads=spec.num_heads,
-            linear=spec.attention_linear,
-            expansion=spec.attention_expansion,
-            kind=spec.self_attention,
-            feature_size=spec.self_feature_size,
-        ).costs(queries=tokens, keys=tokens, pairs=pairs)
+        block = self_attention_block(f"{stack}.attention", spec)
+        yield from block.costs(queries=tokens, keys=tokens, pairs=pairs)
     if spec.conv_dim:
         yield from convolution(
             stack,
@@ -100,33 +93,23 @@ def _blocks(
             kind=spec.conv_linear,
         )
     if cross is not None:
-        yield from _cross_attention(f"{stack}.cross_attention", stack, model, spec, tokens, cross)
+        yield from _cross_attention(f"{stack}.cross_attention", stack, spec, tokens, cross)
     yield from feed_forward(f"{stack}.ffn", spec.embed_dim, spec.ffn_dim, tokens, kind=spec.ffn_linear)
 
 
-def _cross_attention(
-    part: str, stack: str, model: ModelConfig, spec: LayerSpec, tokens: Rows, cross: Cross
-) -> Iterator[Cost]:
-    """At the encoder's width, to which and from which a layer of another width projects (Subformer, section 3.4)."""
+def _cross_attention(part: str, stack: str, spec: LayerSpec, tokens: Rows, cross: Cross) -> Iterator[Cost]:
+    """Cost of cross-attention at the encoder's width, with its projections (Subformer, section 3.4)."""
     adapts = spec.embed_dim != spec.memory_dim
     if adapts:
         yield from _projection(part, stack, spec.embed_dim, spec.memory_dim, tokens)
-    yield from AttentionBlock(
-        part=part,
-        width=spec.memory_dim,
-        num_heads=model.cross_num_heads,
-        linear=spec.attention_linear,
-        expansion=spec.attention_expansion,
-        kind=spec.cross_attention,
-        feature_size=spec.cross_feature_size,
-        crosses=True,
-    ).costs(queries=tokens, keys=cross.memory, pairs=cross.pairs)
+    block = cross_attention_block(part, spec)
+    yield from block.costs(queries=tokens, keys=cross.memory, pairs=cross.pairs)
     if adapts:
         yield from _projection(part, stack, spec.memory_dim, spec.embed_dim, tokens)
 
 
-def output_costs(model: ModelConfig, tokens: Rows) -> Iterator[Cost]:
-    """The way back to the tables' width, and the projection to the target vocabulary.
+def output_costs(model: DecoderConfig, tokens: Rows) -> Iterator[Cost]:
+    """Cost of the output: projection to the width of the tables, then to the target vocabulary.
 
     The latter is no part of the paper's Mult-Adds, but a large one of the device's.
     """

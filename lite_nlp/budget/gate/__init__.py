@@ -1,1 +1,1 @@
-"""Limits, verdicts and advice on what would bring a model under them. Imports no torch."""
+"""Limits of the mobile budget, the check against them, and advice on meeting them. Imports no torch."""

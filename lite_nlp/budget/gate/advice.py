@@ -1,4 +1,4 @@
-"""What would bring a model under its limits, in words. Imports no torch."""
+"""Advice for a model over its limits, and the message about it. Imports no torch."""
 
 import shlex
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
-from lite_nlp.budget.gate.limits import Limits, Verdict, name_quantity
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate.limits import Limits, Verdict
 from lite_nlp.budget.gate.resizing import Resize, find_resizes
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 
-__all__ = ["Advice", "Compression", "advise", "describe_excess"]
+__all__ = ["Advice", "Compression", "advise", "describe_excess", "list_excesses"]
 
 #: How many of the largest parts, and of the possible changes, a message names.
 _NAMED_PARTS: Final = 3
@@ -22,7 +22,7 @@ _BITS_PER_BYTE: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Compression:
-    """What a file has to come down to.
+    """The compression that a file needs to meet its limit.
 
     Attributes:
         weights: Parameters in the file, shared ones once.
@@ -42,7 +42,7 @@ class Compression:
         return Fraction(_BITS_PER_BYTE * self.max_bytes, self.weights)
 
     def describe(self) -> str:
-        """One line for people; the bits are rounded down, since they are a bound."""
+        """Describe the need in one line; the bits are rounded down, since they are a bound."""
         hundredths = int(self.bits_per_weight * 100)
         bits = f"{hundredths // 100}.{hundredths % 100:02d}"
         now = _BITS_PER_BYTE * self.found_bytes / self.weights
@@ -52,7 +52,7 @@ class Compression:
         return f"{needed}: {self.command}"
 
     def to_json(self) -> dict[str, Any]:
-        """The same for scripts."""
+        """The need as JSON."""
         return {"bits_per_weight": float(self.bits_per_weight), "command": self.command}
 
 
@@ -69,7 +69,7 @@ def advise(
     target: str = "MODEL",
     bundle: bool = False,
 ) -> tuple[Advice, ...]:
-    """What would bring a model under every limit that it exceeds.
+    """Find changes that bring a model under every limit that it exceeds.
 
     For Mult-Adds and parameters what :func:`~lite_nlp.budget.gate.resizing.find_resizes` finds, for a file's size the
     bits that are left for each weight.
@@ -102,15 +102,18 @@ def advise(
     return tuple(advice)
 
 
-def describe_excess(
-    target: str, count: ModelCount, limits: Limits, verdicts: Sequence[Verdict], advice: Sequence[Advice]
-) -> str:
-    """What is over its limit, the parts that weigh most in it, and what would bring it under, in a few lines."""
-    lines = [f"over budget: {target}, {count.lengths} tokens"]
-    exceeded = [verdict for verdict in verdicts if not verdict.within]
-    lines.extend(f"  {_describe_verdict(verdict, limits)}" for verdict in exceeded)
+def describe_excess(target: str, lengths: str, verdicts: Sequence[Verdict], advice: Sequence[Advice]) -> str:
+    """Describe a model over budget: the excesses and the changes that would bring it under.
+
+    Args:
+        target: How the message names the model.
+        lengths: The tokens counted, such as ``30 -> 30``.
+        verdicts: From :func:`~lite_nlp.budget.gate.limits.check_limits`.
+        advice: From :func:`advise`.
+    """
+    lines = [f"over budget: {target}, {lengths} tokens", *list_excesses(verdicts)]
     resizes = [item for item in advice if isinstance(item, Resize)]
-    if any(verdict.quantity != "size_bytes" for verdict in exceeded):
+    if any(verdict.quantity != "size_bytes" for verdict in verdicts if not verdict.within):
         lines.append(_introduce(resizes))
         lines.extend(f"  {resize.describe()}" for resize in resizes[:_NAMED_CHANGES])
     for item in advice:
@@ -119,8 +122,13 @@ def describe_excess(
     return "\n".join(lines)
 
 
-def _describe_verdict(verdict: Verdict, limits: Limits) -> str:
-    line = f"{name_quantity(verdict, limits)}: {verdict.found:,} found, at most {verdict.limit:,} allowed"
+def list_excesses(verdicts: Sequence[Verdict]) -> list[str]:
+    """Describe each figure over its limit in a line, with the parts that cost most."""
+    return [f"  {_describe_verdict(verdict)}" for verdict in verdicts if not verdict.within]
+
+
+def _describe_verdict(verdict: Verdict) -> str:
+    line = f"{verdict.name}: {verdict.found:,} found, at most {verdict.limit:,} allowed"
     largest = ", ".join(
         f"{part} {number:,} ({number / verdict.found:.0%})" for part, number in verdict.contributors[:_NAMED_PARTS]
     )

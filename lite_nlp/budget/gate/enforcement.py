@@ -12,7 +12,7 @@ from typing import Final
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.gate.advice import advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import OverBudgetError
 
 __all__ = ["USUAL_LENGTH", "BudgetGate"]
@@ -86,7 +86,7 @@ class BudgetGate:
             return
         src_len, tgt_len = self.lengths(model)
         advice = advise(model, self.limits, verdicts, src_len=src_len, tgt_len=tgt_len, target=target, bundle=bundle)
-        text = describe_excess(target, count, self.limits, verdicts, advice)
+        text = describe_excess(target, count.lengths, verdicts, advice)
         if not self.allow:
             raise OverBudgetError(f"{text}\n--allow-over-budget goes on nevertheless")
         self.warn(f"{text}\ngoing on: --allow-over-budget")

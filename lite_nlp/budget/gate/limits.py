@@ -7,20 +7,20 @@ tables out; ``count_params = "total"`` holds them against every stored parameter
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from lite_nlp.budget.closed_form.formulas import Cost, ModelCount
 
-__all__ = ["CountParams", "Limits", "Verdict", "check_limits", "name_quantity"]
+__all__ = ["CountParams", "Limits", "Verdict", "check_limits"]
 
 CountParams = Literal["total", "paper"]
 
-_NAMES: Final = {"macs": "Mult-Adds (paper)", "params": "parameters", "size_bytes": "file size in bytes"}
+_NAMES: Final = {"macs": "Mult-Adds", "params": "parameters", "size_bytes": "file size in bytes"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a model may cost.
+    """The largest cost that a model may have.
 
     Attributes:
         max_macs: Most Mult-Adds in the ``paper`` convention, at the lengths counted.
@@ -38,28 +38,46 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """One quantity held against its limit.
+    """The comparison of one quantity with its limit.
 
     Attributes:
         quantity: ``macs``, ``params`` or ``size_bytes``.
         found: The model's figure.
         limit: The largest figure allowed.
+        convention: How the figure was counted; empty for a file's size.
         contributors: Parts and their share of ``found``, largest first; empty for a file's size.
     """
 
     quantity: Literal["macs", "params", "size_bytes"]
     found: int
     limit: int
+    convention: str = ""
     contributors: tuple[tuple[str, int], ...] = ()
 
     @property
+    def name(self) -> str:
+        """The quantity for people, with the convention that it was counted in."""
+        name = _NAMES[self.quantity]
+        return f"{name} ({self.convention})" if self.convention else name
+
+    @property
     def within(self) -> bool:
-        """Whether the figure is at most the limit."""
+        """Whether the figure is within the limit."""
         return self.found <= self.limit
+
+    def to_json(self) -> dict[str, Any]:
+        """The verdict as JSON."""
+        return {
+            "quantity": self.quantity,
+            "found": self.found,
+            "limit": self.limit,
+            "within": self.within,
+            "largest": [{"part": part, "amount": amount} for part, amount in self.contributors],
+        }
 
 
 def check_limits(count: ModelCount, limits: Limits, *, size_bytes: int | None = None) -> tuple[Verdict, ...]:
-    """Hold a count, and a file's size if there is one, against the limits.
+    """Compare a count, and a file's size if there is one, with the limits.
 
     Returns:
         One verdict for the Mult-Adds, one for the parameters, and one for the size if both it and its limit are given.
@@ -70,24 +88,20 @@ def check_limits(count: ModelCount, limits: Limits, *, size_bytes: int | None = 
             quantity="macs",
             found=count.macs_paper,
             limit=limits.max_macs,
+            convention="paper",
             contributors=_largest(count, lambda cost: cost.paper),
         ),
         Verdict(
             quantity="params",
             found=count.params_total if total else count.params_paper,
             limit=limits.max_params,
+            convention=limits.count_params,
             contributors=_largest(count, lambda cost: cost.params if total or cost.operation != "embedding" else 0),
         ),
     ]
     if size_bytes is not None and limits.max_size_bytes is not None:
         verdicts.append(Verdict(quantity="size_bytes", found=size_bytes, limit=limits.max_size_bytes))
     return tuple(verdicts)
-
-
-def name_quantity(verdict: Verdict, limits: Limits) -> str:
-    """What a verdict is about, for people, with the convention that it was counted in."""
-    name = _NAMES[verdict.quantity]
-    return f"{name} ({limits.count_params})" if verdict.quantity == "params" else name
 
 
 def _largest(count: ModelCount, figure: Callable[[Cost], int]) -> tuple[tuple[str, int], ...]:

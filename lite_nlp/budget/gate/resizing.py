@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from pydantic import ValidationError
-
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
-from lite_nlp.config.checks import absent_keys
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
+from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 
 __all__ = ["Change", "Resize", "find_resizes"]
@@ -69,7 +68,7 @@ class Resize:
         return tuple(change.override for change in self.changes)
 
     def describe(self) -> str:
-        """One line for people."""
+        """Describe the change in one line."""
         changed = ", ".join(
             f"{change.key} {change.before} -> {change.after}" for change in self.changes if not change.follows
         )
@@ -78,7 +77,7 @@ class Resize:
         return f"{changed}{following}: {self.macs:,} Mult-Adds, {self.params:,} parameters"
 
     def to_json(self) -> dict[str, Any]:
-        """The same for scripts; ``set`` holds the arguments of ``--set``."""
+        """The change as JSON; ``set`` holds the arguments of ``--set``."""
         return {"set": list(self.overrides), "macs": self.macs, "params": self.params}
 
 
@@ -120,7 +119,7 @@ _PER_LAYER: Final = {"num_encoder_layers": "kernel_sizes", "num_decoder_layers":
 
 
 def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int) -> tuple[Resize, ...]:
-    """Changes of one dimension that bring Mult-Adds and parameters under their limits.
+    """Find changes of one dimension that bring Mult-Adds and parameters under their limits.
 
     For each dimension the largest value that suffices, everything else as it is, except what has to follow it:
     ``ffn_dim`` stays the whole multiple of ``embed_dim`` that it is, the widths inside a sandwich keep their ratio to
@@ -146,22 +145,21 @@ def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: i
 
 
 class _Trial:
-    """Tries smaller dimensions of one model against the limits."""
+    """A search for smaller dimensions of one model that meet the limits."""
 
     def __init__(self, model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int) -> None:
         self._before: Mapping[str, Any] = model.model_dump()
         self._limits = limits
         self._lengths = {"src_len": src_len, "tgt_len": tgt_len}
-        self._absent = frozenset(absent_keys(model.architecture))
 
     def dimensions(self) -> tuple[_Dimension, ...]:
-        """What the architecture has that can be made smaller, each once."""
+        """The dimensions of the architecture that can be made smaller, each once."""
         return tuple(dict.fromkeys(present for dimension in _DIMENSIONS if (present := self._present(dimension)).keys))
 
     def _present(self, dimension: _Dimension) -> _Dimension:
         """The dimension without the keys that mean nothing here; fewer types than the first table has are no use."""
-        keys = tuple(key for key in dimension.keys if key not in self._absent)
-        cutoffs = self._before["adaptive_cutoffs"]
+        keys = tuple(key for key in dimension.keys if key in self._before)
+        cutoffs = self._before.get("adaptive_cutoffs", ())
         least = cutoffs[0] + 1 if cutoffs and dimension is _VOCABULARY else dimension.least
         return _Dimension(keys, least)
 
@@ -199,9 +197,11 @@ class _Trial:
                 after[key] = min(after[key], bound)
         self._follow_width(after)
         for layers, sizes in _PER_LAYER.items():
-            after[sizes] = after[sizes][: after[layers]]
-        cutoffs = after["adaptive_cutoffs"]
-        after["adaptive_cutoffs"] = tuple(cutoff for cutoff in cutoffs if cutoff < after["tgt_vocab_size"])
+            if layers in after:
+                after[sizes] = after[sizes][: after[layers]]
+        if "adaptive_cutoffs" in after:
+            cutoffs = after["adaptive_cutoffs"]
+            after["adaptive_cutoffs"] = tuple(cutoff for cutoff in cutoffs if cutoff < after["tgt_vocab_size"])
         return after
 
     def _follow_width(self, after: dict[str, Any]) -> None:
@@ -213,6 +213,8 @@ class _Trial:
             after["ffn_dim"] = self._before["ffn_dim"] // before * width
         after["embedding_dim"] = self._before["embedding_dim"] * width // before
         for key in _SANDWICH:
+            if key not in after:
+                continue
             after[key], rest = divmod(self._before[key] * width, before)
             if rest:
                 after[key] = _NO_WIDTH
@@ -220,8 +222,8 @@ class _Trial:
     def _suffices(self, content: Mapping[str, Any]) -> bool | None:
         """Whether the changed model is within the limits; None if there is no such model."""
         try:
-            model = ModelConfig.model_validate(content)
-        except ValidationError:
+            model = parse_model(content)
+        except ConfigError:
             return None
         return all(verdict.within for verdict in self._judge(model))
 
@@ -230,7 +232,7 @@ class _Trial:
 
     def _resize(self, *bounds: tuple[_Dimension, int]) -> Resize:
         after = self._bounded(*bounds)
-        found = {verdict.quantity: verdict.found for verdict in self._judge(ModelConfig.model_validate(after))}
+        found = {verdict.quantity: verdict.found for verdict in self._judge(parse_model(after))}
         chosen = [key for dimension, _ in bounds for key in dimension.keys]
         changed = [key for key, value in self._before.items() if after[key] != value]
         kept = Fraction(1)

@@ -1,1 +1,1 @@
-"""Budget reports: tables, charts, pages, and the papers' figures beside the computed ones."""
+"""Reports of budgets and of finished models as tables, JSON and HTML pages; comparison with published figures."""

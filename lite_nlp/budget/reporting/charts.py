@@ -1,4 +1,4 @@
-"""Where the marks of the report's charts go. Numbers in, positions out: the template draws them. Imports no torch.
+"""Layout of the report's charts: from figures to the positions that the template draws. Imports no torch.
 
 Positions are in the units of an SVG view box, x to the right and y downwards.
 """
@@ -43,7 +43,7 @@ class Segment:
 
 
 def stack(values: Mapping[_Name, int], *, most: int, width: float) -> tuple[Segment, ...]:
-    """Lay the values of one bar side by side.
+    """Lay out the segments of one stacked bar.
 
     Args:
         values: Figure of every name, not negative; a zero gets no segment but keeps its slot.
@@ -73,7 +73,7 @@ def stack(values: Mapping[_Name, int], *, most: int, width: float) -> tuple[Segm
 
 @dataclass(frozen=True, kw_only=True)
 class Tick:
-    """A mark on an axis: where it is and what it says."""
+    """A tick on an axis: its position and its text."""
 
     position: float
     text: str
@@ -89,7 +89,7 @@ class LogAxis:
     end: float
 
     def position(self, value: float) -> float:
-        """Where ``value``, which is positive, lies."""
+        """The position of ``value``, which is positive."""
         fraction = math.log(value / self.low) / math.log(self.high / self.low)
         return self.start + fraction * (self.end - self.start)
 
@@ -103,7 +103,7 @@ class LogAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class Label:
-    """The name of a curve at its end: the baseline of its text and the height of the end itself."""
+    """The label at the end of a curve: the baseline of its text, and the height of the curve's end."""
 
     y: float
     anchor: float
@@ -111,7 +111,7 @@ class Label:
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A figure of a curve and where it is."""
+    """A data point of a curve and its position."""
 
     x: float
     y: float
@@ -121,7 +121,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One name's figures over the lengths.
+    """The curve of one group over the lengths.
 
     Attributes:
         name: What it stands for.
@@ -158,7 +158,7 @@ def draw_curves(
     most: int,
     box: tuple[float, float, float, float],
 ) -> CurveChart:
-    """Draw one curve for every name with a figure above zero.
+    """Lay out one curve for every name with a figure above zero.
 
     Args:
         series: Figures by name, one per length; of one name all are zero, which leaves it out, or none is.
@@ -204,7 +204,7 @@ def _place_labels(anchors: Mapping[str, float], *, bottom: float) -> dict[str, L
 
 
 def short_count(value: int) -> str:
-    """Three significant digits with K, M, G or T: ``527M``, ``1.02G``, ``90.1M``, ``30``."""
+    """Format a count with three significant digits and K, M, G or T: ``527M``, ``1.02G``, ``90.1M``, ``30``."""
     for factor, suffix in _SUFFIXES:
         # 999,500 and more would round to 1000K.
         if value * 2000 >= factor * 1999:

@@ -1,4 +1,4 @@
-"""The columns of a report on a bundle: the work of its graphs, from each of their forms. Imports no torch."""
+"""The work of a bundle's graphs in a report, one column per runtime. Imports no torch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import Reconciliation
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
-__all__ = ["GraphColumns", "GraphName", "GraphRow", "Origin"]
+__all__ = ["GraphColumns", "GraphRow", "GraphRuns", "Origin"]
 
-GraphName = Literal["encode", "decode_steps"]
+GraphRuns = Literal["encode", "decode_steps"]
 
 #: Whether a column was counted from the graph just now, or is what the bundle's manifest says about it.
 Origin = Literal["recounted", "recorded"]
@@ -18,7 +18,7 @@ Origin = Literal["recounted", "recorded"]
 
 @dataclass(frozen=True, kw_only=True)
 class GraphRow:
-    """One kind of work of one of the two graphs.
+    """One kind of work in one of the two graphs.
 
     Attributes:
         graph: The encoder, run once, or all decoder steps together.
@@ -26,14 +26,14 @@ class GraphRow:
         figures: Mult-Adds by column.
     """
 
-    graph: GraphName
+    graph: GraphRuns
     kind: WorkKind
     figures: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphColumns:
-    """What is known about the graphs of one bundle.
+    """The work of the graphs of one bundle, by column.
 
     Attributes:
         work: Their work by column: ``torch`` (the model), ``onnx``, ``executorch``.
@@ -46,8 +46,8 @@ class GraphColumns:
     reconciliation: Reconciliation
 
     @property
-    def verdict(self) -> str:
-        """Whether the graphs agree, in words; one column alone is held against nothing."""
+    def conclusion(self) -> str:
+        """The result of comparing the columns, in words."""
         if len(self.work) < 2:
             return "nothing to hold it against"
         return "the graphs agree" if self.reconciliation.agrees else "the graphs do not agree"
@@ -63,7 +63,7 @@ class GraphColumns:
         once = {column: work.macs(src_len, tgt_len, beam=0) for column, work in self.work.items()}
         whole = {column: work.macs(src_len, tgt_len, beam=beam) for column, work in self.work.items()}
         steps = {name: {kind: whole[name][kind] - once[name][kind] for kind in WORK_KINDS} for name in self.work}
-        graphs: tuple[tuple[GraphName, dict[str, dict[WorkKind, int]]], ...] = (
+        graphs: tuple[tuple[GraphRuns, dict[str, dict[WorkKind, int]]], ...] = (
             ("encode", once),
             ("decode_steps", steps),
         )
@@ -79,7 +79,7 @@ class GraphColumns:
         return {column: sum(work.macs(src_len, tgt_len, beam=beam).values()) for column, work in self.work.items()}
 
     def to_json(self, *, src_len: int, tgt_len: int, beam: int) -> dict[str, Any]:
-        """Details for scripts; the totals stand elsewhere."""
+        """The columns as JSON, without the totals."""
         columns: dict[str, dict[str, Any]] = {
             name: {"origin": self.origins[name], "encode": {}, "decode_steps": {}} for name in self.work
         }

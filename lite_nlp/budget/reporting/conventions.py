@@ -1,4 +1,4 @@
-"""The conventions of counting, each in a sentence and a worked example that a test recomputes. Imports no torch."""
+"""Definitions of the counting conventions, each with a worked example that a test recomputes. Imports no torch."""
 
 from typing import Final, NamedTuple
 
@@ -6,7 +6,7 @@ __all__ = ["CONVENTIONS", "PARAMETER_COUNTS", "Explained"]
 
 
 class Explained(NamedTuple):
-    """What a way of counting means.
+    """Definition of a way of counting.
 
     Attributes:
         sentence: What is counted and what is not.

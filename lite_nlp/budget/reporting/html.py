@@ -1,6 +1,6 @@
-"""The budget report as one self-contained page: no request leaves it, no script runs in it. Imports no torch.
+"""The report of a budget, or of a finished model, as one self-contained page: it loads nothing and runs no script.
 
-The same report gives the same bytes: nothing in the page says when or where it was made.
+The same report gives the same bytes: nothing in the page says when or where it was made. Imports no torch.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,11 @@ import jinja2
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention, Group
 from lite_nlp.budget.closed_form.lengths import length_table
-from lite_nlp.budget.gate.limits import Verdict, name_quantity
+from lite_nlp.budget.gate.limits import Verdict
 from lite_nlp.budget.reporting.charts import CurveChart, Segment, draw_curves, short_count, stack
 from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
 from lite_nlp.budget.reporting.papers import read_published
+from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import CONVENTION_NAMES, BudgetReport
 from lite_nlp.budget.reporting.tables import figure_name, graph_row_name, table_name
 from lite_nlp.core.version import __version__
@@ -82,16 +83,19 @@ class _Panel:
     limit_y: float | None
 
 
-def render_page(report: BudgetReport) -> str:
-    """The page as HTML text.
+def render_page(report: BudgetReport, *, record: ModelRecord | None = None, command: str = "") -> str:
+    """Render the page as HTML.
 
     Args:
         report: A counted target; whatever it has, such as graphs or published figures, gets its section.
+        record: The records of a finished model, shown beside its budget; None for the budget alone.
+        command: The command line that prints the report, for the page's foot; empty to leave it out.
     """
     return _ENVIRONMENT.get_template("report.html.j2").render(
         report=report,
+        record=record,
         version=__version__,
-        gauges=[_gauge(report, verdict) for verdict in report.verdicts],
+        gauges=[_gauge(verdict) for verdict in report.verdicts],
         bars=_bars(report),
         bar_width=_BAR_WIDTH,
         slots={group: slot for slot, group in enumerate(GROUPS)},
@@ -106,20 +110,19 @@ def render_page(report: BudgetReport) -> str:
         parameter_counts=PARAMETER_COUNTS,
         settings=report.model.model_dump(exclude_defaults=True),
         short=short_count,
-        name=lambda verdict: name_quantity(verdict, report.limits),
         table_name=table_name,
         figure_name=figure_name,
         graph_row_name=graph_row_name,
         paper_title=read_published()["papers"][report.published[0].paper]["title"] if report.published else "",
-        command=report.command,
+        command=command,
     )
 
 
-def _gauge(report: BudgetReport, verdict: Verdict) -> _Gauge:
+def _gauge(verdict: Verdict) -> _Gauge:
     # A quarter of the bar lies beyond the limit, and more only where the figure itself needs it.
     most = max(verdict.limit * 4 / 3, verdict.found)
     return _Gauge(
-        name=name_quantity(verdict, report.limits),
+        name=verdict.name,
         verdict=verdict,
         filled=100 * verdict.found / most,
         limit_at=100 * verdict.limit / most,

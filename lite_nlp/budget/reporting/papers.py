@@ -1,6 +1,6 @@
-"""Every figure that the four papers print, beside what the closed forms compute for the same row. Imports no torch.
+"""The published figures of the four papers, each compared with the closed form of the same row. Imports no torch.
 
-The figures are in ``published.toml``. A cell's verdict says how the computed value, an exact number, relates to the
+The figures are in ``published.toml``. A cell's agreement says how the computed value, an exact number, relates to the
 printed one: it rounds to it, only its truncation gives it, or neither ("off"); rows of models that cannot be built yet
 are pending, and rows whose dims no paper gives are not reproducible.
 """
@@ -16,19 +16,30 @@ from typing import Any, Final, Literal
 
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, load_config
 from lite_nlp.core.errors import ConfigError
 
-__all__ = ["Cell", "ParameterCount", "Quantity", "Verdict", "conformance", "judge", "parse_printed", "read_published"]
+__all__ = [
+    "Agreement",
+    "Cell",
+    "ParameterConvention",
+    "Quantity",
+    "conformance",
+    "judge",
+    "parameter_convention",
+    "parse_printed",
+    "read_published",
+]
 
 #: params, macs: a count. params_change: relative to the baseline row, as in -75%. params_ratio, macs_ratio: how many
 #: times smaller than the baseline. state_reduction: by how much the decoding state is smaller than the baseline's.
 Quantity = Literal["params", "macs", "params_change", "params_ratio", "macs_ratio", "state_reduction"]
 
-Verdict = Literal["rounds", "truncates", "off", "pending", "not reproducible"]
+Agreement = Literal["rounds", "truncates", "off", "pending", "not reproducible"]
 
 #: Which of a count's parameter figures a paper prints, or one row of it.
-ParameterCount = Literal["total", "paper", "weights", "encoder", "encoder_weights", "encoder_partly_biased"]
+ParameterConvention = Literal["total", "paper", "weights", "encoder", "encoder_weights", "encoder_partly_biased"]
 
 _UNITS: Final = {
     "": Fraction(1),
@@ -43,7 +54,7 @@ _PRINTED: Final = re.compile(r"(?P<bound>[<>]?)(?P<number>-?\d+(?:\.(?P<decimals
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One printed figure and what is computed for it.
+    """A published figure and the value computed for it.
 
     Attributes:
         paper: Short name of the paper.
@@ -54,10 +65,10 @@ class Cell:
         printed: The figure as printed.
         src_len: Source tokens that Mult-Adds are counted at, or None.
         tgt_len: Target tokens, or None.
-        model: What was counted: a preset and the keys changed; empty without a verdict.
+        model: What was counted: a preset and the keys changed; empty if nothing is computed.
         computed: The exact value, or None where nothing can be computed.
         expected: The value that others found for the row, or None: exact where it is an integer.
-        verdict: How ``computed`` relates to ``printed``.
+        agreement: How ``computed`` relates to ``printed``.
         reason: Why the figure is not simply the rounded one; empty where it is.
     """
 
@@ -72,12 +83,12 @@ class Cell:
     model: str
     computed: Fraction | None
     expected: int | str | None
-    verdict: Verdict
+    agreement: Agreement
     reason: str
 
     @property
     def deviation(self) -> float | None:
-        """How far the computed value lies from the printed one, relative to that; None without one or for bounds."""
+        """Relative deviation of the computed value from the printed one; None without a value, or for bounds."""
         value, _, bound = parse_printed(self.printed)
         return None if self.computed is None or bound else float(self.computed / value - 1)
 
@@ -106,19 +117,29 @@ class Cell:
             "model": self.model or None,
             "computed": computed,
             "deviation": self.deviation,
-            "verdict": self.verdict,
+            "verdict": self.agreement,
             "reason": self.reason or None,
         }
 
 
 @cache
 def read_published() -> dict[str, Any]:
-    """The content of ``published.toml``, whose head explains its keys."""
+    """Read ``published.toml``, whose head explains its keys."""
     return tomllib.loads(files("lite_nlp.budget.reporting").joinpath("published.toml").read_text(encoding="utf-8"))
 
 
+def parameter_convention(config: Config) -> ParameterConvention:
+    """The parameter convention of the paper whose row a config reproduces; Lite Transformer's if it reproduces none."""
+    published = read_published()
+    titles = {paper["title"]: paper["params"] for paper in published["papers"].values()}
+    usual: ParameterConvention = titles.get(config.reproduces.paper if config.reproduces else None, "paper")
+    # A single row may be counted otherwise than the rest of its paper.
+    own = (row["params"] for row in published["rows"] if row.get("preset") == config.name and "params" in row)
+    return next(own, usual)
+
+
 def parse_printed(printed: str, last_digit: str | None = None) -> tuple[Fraction, Fraction, str]:
-    """Read a figure as papers print it.
+    """Parse a figure as papers print it.
 
     Args:
         printed: Such as ``2.8M``, ``-75.0%``, ``2.5x`` or ``<0.2%``.
@@ -138,8 +159,8 @@ def parse_printed(printed: str, last_digit: str | None = None) -> tuple[Fraction
     return Fraction(match["number"]) * unit, step, match["bound"]
 
 
-def judge(computed: Fraction, printed: str, last_digit: str | None = None) -> Verdict:
-    """How an exact value relates to a printed figure; a bound (``<``, ``>``) that holds counts as rounding.
+def judge(computed: Fraction, printed: str, last_digit: str | None = None) -> Agreement:
+    """Compare an exact value with a printed figure; a bound (``<``, ``>``) that holds counts as rounding.
 
     Raises:
         ConfigError: If ``printed`` is no figure.
@@ -181,7 +202,7 @@ def _cell(
     cell: Mapping[str, Any],
     model: ModelConfig | None,
     baselines: Mapping[str, ModelConfig | None],
-    params: ParameterCount,
+    params: ParameterConvention,
 ) -> Cell:
     baseline = None
     if "baseline" in cell:
@@ -194,11 +215,11 @@ def _cell(
         own = _figure(cell["quantity"], model, lengths, params)
         other = None if baseline is None else _figure(cell["quantity"], baseline, lengths, params)
         computed = _relate(cell["quantity"], own, other)
-    verdict: Verdict
+    agreement: Agreement
     if computed is not None:
-        verdict = judge(computed, cell["printed"], cell.get("last_digit"))
+        agreement = judge(computed, cell["printed"], cell.get("last_digit"))
     else:
-        verdict = "not reproducible" if "not_reproducible" in row else "pending"
+        agreement = "not reproducible" if "not_reproducible" in row else "pending"
     return Cell(
         paper=row["paper"],
         table=row["table"],
@@ -211,18 +232,18 @@ def _cell(
         model=" ".join([row["preset"], *row.get("overrides", ())]) if computed is not None else "",
         computed=computed,
         expected=cell.get("expected"),
-        verdict=verdict,
+        agreement=agreement,
         reason=cell.get("reason") or row.get("not_reproducible") or row.get("pending") or "",
     )
 
 
-def _figure(quantity: Quantity, model: ModelConfig, lengths: Mapping[str, int], params: ParameterCount) -> int:
+def _figure(quantity: Quantity, model: ModelConfig, lengths: Mapping[str, int], params: ParameterConvention) -> int:
     if quantity == "state_reduction":
         return sum(count_state(model, **lengths).values())
     count = count_config(model, **lengths)
     if quantity in ("macs", "macs_ratio"):
         return count.macs_paper
-    figures: dict[ParameterCount, int] = {
+    figures: dict[ParameterConvention, int] = {
         "total": count.params_total,
         "paper": count.params_paper,
         "weights": count.params_weights,

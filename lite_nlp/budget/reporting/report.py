@@ -1,4 +1,4 @@
-"""What ``lite-nlp budget`` says about one target: everything that its outputs show, and the object for scripts.
+"""The budget report of one target, the content of all outputs of ``lite-nlp budget``, and its JSON object.
 
 Tables for people are in :mod:`lite_nlp.budget.reporting.tables`, the page in :mod:`lite_nlp.budget.reporting.html`.
 Imports no torch.
@@ -13,13 +13,14 @@ from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import Growth, LengthRow, Varied, growth, length_table
 from lite_nlp.budget.closed_form.overhead import Overhead, count_overhead
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.budget.gate.advice import Advice
+from lite_nlp.budget.gate.advice import Advice, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict
 from lite_nlp.budget.reporting.columns import GraphColumns
-from lite_nlp.budget.reporting.papers import Cell, ParameterCount
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.budget.reporting.papers import Cell, ParameterConvention
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.core.errors import BundleError, OverBudgetError
 
-__all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "Section"]
+__all__ = ["CONVENTION_NAMES", "VARIED_LENGTHS", "BudgetReport", "PartGroup"]
 
 #: Both conventions, in the order in which they stand beside each other.
 CONVENTION_NAMES: Final[tuple[Convention, ...]] = ("paper", "executed")
@@ -29,8 +30,8 @@ VARIED_LENGTHS: Final[tuple[Varied, ...]] = ("both", "source", "target")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Section:
-    """A group of parts.
+class PartGroup:
+    """A group of parts with its sum.
 
     Attributes:
         group: Its name.
@@ -45,7 +46,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetReport:
-    """A counted target held against its limits.
+    """The counts of one target and their comparison with the limits.
 
     Attributes:
         target: What was counted: a preset, a file or a model.
@@ -58,7 +59,6 @@ class BudgetReport:
         paper_counts: Which parameters the paper counts whose row the target reproduces.
         published: The figures that are printed for exactly this model.
         graphs: The work of its graphs, if it is a bundle that tells.
-        command: The command line that prints this report; empty if it was made otherwise.
     """
 
     target: str
@@ -68,10 +68,9 @@ class BudgetReport:
     verdicts: Sequence[Verdict]
     advice: Sequence[Advice] = ()
     size_bytes: int | None = None
-    paper_counts: ParameterCount = "paper"
+    paper_counts: ParameterConvention = "paper"
     published: Sequence[Cell] = ()
     graphs: GraphColumns | None = None
-    command: str = ""
 
     @property
     def family(self) -> str:
@@ -80,28 +79,28 @@ class BudgetReport:
 
     @property
     def within_budget(self) -> bool:
-        """Whether every figure is at most its limit."""
+        """Whether all figures are within their limits."""
         return all(verdict.within for verdict in self.verdicts)
 
     @property
     def params_paper(self) -> int:
-        """Parameters as the target's own paper counts them; the limit is always held against Lite Transformer's way."""
+        """Parameters in the convention of the target's own paper; the limit always applies to Lite Transformer's."""
         figure: int = getattr(self.count, f"params_{self.paper_counts}")
         return figure
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What the graphs of a bundle are counted at."""
+        """Lengths and beam at which the graphs of a bundle are counted."""
         return {"src_len": self.count.src_len, "tgt_len": self.count.tgt_len, "beam": self.count.beam}
 
     @property
     def overheads(self) -> tuple[Overhead, ...]:
-        """What the graphs do beyond the executed convention, or less than it."""
+        """Differences between the work of the graphs and the executed convention."""
         return count_overhead(self.model, **self.sizes)
 
     @property
     def state(self) -> dict[str, int]:
-        """Numbers that one hypothesis keeps between decoder steps, per part."""
+        """Size of the decoding state of one hypothesis in numbers, per part."""
         if not self.model.has_decoder:
             return {}
         return count_state(self.model, src_len=self.count.src_len, tgt_len=self.count.tgt_len)
@@ -113,28 +112,79 @@ class BudgetReport:
 
     @property
     def varied(self) -> tuple[Varied, ...]:
-        """Which lengths can grow."""
+        """The lengths that can be varied."""
         return ("both",) if self.one_sequence else VARIED_LENGTHS
 
-    def sections(self) -> tuple[Section, ...]:
+    @property
+    def lengths(self) -> dict[str, int]:
+        """Source and target tokens counted; 0 for a sequence that the model does not have."""
+        return {"src": self.count.src_len, "tgt": self.count.tgt_len}
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters: ``total``, ``embeddings``, ``paper`` (in the way of ``paper_counts``), ``parts``, ``groups``."""
+        return {
+            "total": self.count.params_total,
+            "embeddings": self.count.params_embeddings,
+            "paper": self.params_paper,
+            "paper_counts": self.paper_counts,
+            "parts": {part: cost.params for part, cost in self.count.by_part().items()},
+            "groups": {group: cost.params for group, cost in self.count.by_group().items()},
+        }
+
+    @property
+    def macs(self) -> dict[str, Any]:
+        """Mult-Adds: ``paper``, ``executed``, both by ``parts`` and ``groups``; of a bundle also of its ``graphs``."""
+        graphs = {} if self.graphs is None else {"graphs": self.graphs.totals(**self.sizes)}
+        return {
+            "paper": self.count.macs_paper,
+            "executed": self.count.macs_executed,
+            "parts": {part: _both(cost) for part, cost in self.count.by_part().items()},
+            "groups": {group: _both(cost) for group, cost in self.count.by_group().items()},
+            **graphs,
+        }
+
+    def require(self) -> None:
+        """Require all figures to be within their limits.
+
+        Raises:
+            OverBudgetError: If a figure exceeds its limit; the message names the excess, the parts that cost most and
+                what would bring the model under.
+        """
+        if not self.within_budget:
+            raise OverBudgetError(describe_excess(self.target, self.count.lengths, self.verdicts, self.advice))
+
+    def require_equal_graphs(self) -> None:
+        """Require the graphs of a bundle to do exactly the model's work.
+
+        Raises:
+            BundleError: If they differ from it in a way that nothing explains.
+        """
+        if self.graphs is not None and not self.graphs.reconciliation.agrees:
+            differences = "; ".join(str(difference) for difference in self.graphs.reconciliation.unexplained)
+            raise BundleError(
+                f"{self.target}: expected graphs that do the model's work, found differences: {differences}"
+            )
+
+    def part_groups(self) -> tuple[PartGroup, ...]:
         """Every group in which the model has parameters or work, with its parts."""
-        sections = []
+        groups = []
         for group, cost in self.count.by_group().items():
             if cost.params or cost.paper or cost.executed:
                 costs = tuple(member for member in self.count.costs if group_of(member) == group)
                 count = ModelCount(src_len=self.count.src_len, tgt_len=self.count.tgt_len, costs=costs)
                 parts = tuple(count.by_part().values())
                 named_alike = [part.part for part in parts] == [group]
-                sections.append(Section(group=group, cost=cost, parts=() if named_alike else parts))
-        return tuple(sections)
+                groups.append(PartGroup(group=group, cost=cost, parts=() if named_alike else parts))
+        return tuple(groups)
 
     def over_lengths(self, convention: Convention, vary: Varied) -> tuple[LengthRow, ...]:
-        """Mult-Adds at lengths 1 to 1000; the length that does not vary is the one asked for."""
+        """Mult-Adds at lengths 1 to 1000; a length that is not varied stays as requested."""
         fixed = self.count.tgt_len if vary == "source" else self.count.src_len
         return length_table(self.model, convention=convention, vary=vary, fixed=fixed, beam=self.count.beam)
 
     def growth(self, convention: Convention, vary: Varied) -> dict[Group, Growth]:
-        """How the Mult-Adds of every group grow with the lengths."""
+        """Order of growth of the Mult-Adds of every group with the lengths."""
         return growth(self.model, convention=convention, vary=vary)
 
     def longest_within(self) -> int:
@@ -149,28 +199,15 @@ class BudgetReport:
         return fits
 
     def to_json(self) -> dict[str, Any]:
-        """The object that scripts rely on, as ``docs/budget-schema.md`` describes it; figures are exact integers."""
+        """The JSON object specified in ``docs/budget-schema.md``; figures are exact integers."""
         count = self.count
-        parts, groups = count.by_part(), count.by_group()
         content: dict[str, Any] = {
             "target": self.target,
             "family": self.family,
-            "lengths": {"src": count.src_len, "tgt": count.tgt_len},
+            "lengths": self.lengths,
             "beam": count.beam,
-            "params": {
-                "total": count.params_total,
-                "embeddings": count.params_embeddings,
-                "paper": self.params_paper,
-                "paper_counts": self.paper_counts,
-                "parts": {part: cost.params for part, cost in parts.items()},
-                "groups": {group: cost.params for group, cost in groups.items()},
-            },
-            "macs": {
-                "paper": count.macs_paper,
-                "executed": count.macs_executed,
-                "parts": {part: _both(cost) for part, cost in parts.items()},
-                "groups": {group: _both(cost) for group, cost in groups.items()},
-            },
+            "params": self.params,
+            "macs": self.macs,
             "state": {"numbers": sum(self.state.values()), "parts": self.state},
             "over_lengths": {
                 vary: [
@@ -192,7 +229,6 @@ class BudgetReport:
             },
         }
         if self.graphs is not None:
-            content["macs"]["graphs"] = self.graphs.totals(**self.sizes)
             overheads = [{"name": item.name, "part": item.part, "macs": item.macs} for item in self.overheads]
             content["graphs"] = {**self.graphs.to_json(**self.sizes), "overheads": overheads}
         if self.size_bytes is not None:
@@ -201,16 +237,7 @@ class BudgetReport:
             **content,
             "limits": asdict(self.limits),
             "within_budget": self.within_budget,
-            "checks": [
-                {
-                    "quantity": verdict.quantity,
-                    "found": verdict.found,
-                    "limit": verdict.limit,
-                    "within": verdict.within,
-                    "largest": [{"part": part, "amount": amount} for part, amount in verdict.contributors],
-                }
-                for verdict in self.verdicts
-            ],
+            "checks": [verdict.to_json() for verdict in self.verdicts],
             "advice": [item.to_json() for item in self.advice],
             "published": [cell.to_json() for cell in self.published],
         }

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Cost
-from lite_nlp.budget.gate.limits import name_quantity
 from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
 from lite_nlp.budget.reporting.papers import Cell, Quantity, read_published
+from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import BudgetReport
 
-__all__ = ["budget_tables", "figure_name", "graph_row_name", "papers_tables", "table_name"]
+__all__ = ["budget_tables", "figure_name", "graph_row_name", "model_tables", "papers_tables", "table_name"]
 
 _FIGURES: Final[dict[Quantity, str]] = {
     "params": "parameters",
@@ -30,7 +30,7 @@ _CONVENTIONS: Final = ("Mult-Adds\n(paper)", "Mult-Adds\n(executed)")
 
 
 def budget_tables(report: BudgetReport) -> RenderableType:
-    """Costs per group and part, the totals over sentence lengths, and every figure beside its limit."""
+    """Render the costs per group and part, the totals over sentence lengths, and the limits."""
     count = report.count
     beam = f", beam {count.beam}" if count.beam > 1 else ""
     # As a text it is shown as it is, whatever markup its words look like.
@@ -43,12 +43,65 @@ def budget_tables(report: BudgetReport) -> RenderableType:
     )
 
 
+def model_tables(report: BudgetReport, record: ModelRecord) -> RenderableType:
+    """Render the budget of a finished model and its scores, stages of compression, training and files."""
+    tables = (_scores_table(record), _stages_table(record), _training_table(record), _files_table(report, record))
+    return Group(budget_tables(report), *(part for table in tables if table is not None for part in ("", table)))
+
+
+def _scores_table(record: ModelRecord) -> Table | None:
+    rows = record.score_rows()
+    if not rows:
+        return None
+    table = _numbers_table("test set", "score", "value", "interval")
+    before = ""
+    for score in rows:
+        interval = "" if score.interval is None else "{:.2f} to {:.2f}".format(*score.interval)
+        name = "" if score.test_set == before else score.test_set
+        table.add_row(Text(name), Text(score.metric), score.shown, interval)
+        before = score.test_set
+    return table
+
+
+def _stages_table(record: ModelRecord) -> Table | None:
+    if not record.stages:
+        return None
+    metrics = record.stage_metrics()
+    table = _numbers_table("stage", "bytes", "ratio", "sparsity", "bits per weight", *metrics.values())
+    for row in record.stage_rows():
+        table.add_row(Text(row[0]), *row[1:])
+    return table
+
+
+def _training_table(record: ModelRecord) -> Table | None:
+    if not record.training:
+        return None
+    table = _numbers_table("training", "")
+    for name, value in record.training.items():
+        table.add_row(Text(name), Text(value))
+    return table
+
+
+def _files_table(report: BudgetReport, record: ModelRecord) -> Table | None:
+    if not record.files:
+        return None
+    table = _numbers_table("file", "bytes")
+    for name, size in record.files.items():
+        table.add_row(Text(name), f"{size:,}")
+    table.add_section()
+    if report.size_bytes is None:
+        table.add_row("together", f"{sum(record.files.values()):,}")
+    else:
+        table.add_row("the file", f"{report.size_bytes:,}")
+    return table
+
+
 def papers_tables(cells: Sequence[Cell]) -> RenderableType:
-    """One table for each paper, the reasons under it, and how many cells have which verdict."""
+    """Render one table for each paper with the reasons below it, and the number of cells of each verdict."""
     tables: list[RenderableType] = []
     for paper, content in read_published()["papers"].items():
         tables.extend(_paper_tables(content["title"], [cell for cell in cells if cell.paper == paper]))
-    verdicts = Counter(cell.verdict for cell in cells)
+    verdicts = Counter(cell.agreement for cell in cells)
     summary = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
     return Group(*tables, Text(f"{len(cells)} printed figures: {summary}"))
 
@@ -75,7 +128,7 @@ def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]
             if remark not in remarks:
                 remarks.append(remark)
             mark = f" ({remarks.index(remark) + 1})"
-        words = (f"    {figure_name(cell)}", cell.printed, cell.shown, cell.verdict + mark)
+        words = (f"    {figure_name(cell)}", cell.printed, cell.shown, cell.agreement + mark)
         table.add_row(*(Text(word) for word in words))
         before = cell
     yield table
@@ -86,12 +139,12 @@ def _paper_tables(title: str, cells: Sequence[Cell]) -> Iterator[RenderableType]
 
 
 def table_name(cell: Cell) -> str:
-    """Where in the paper a figure is printed."""
+    """Name the table or section of the paper that prints a figure."""
     return f"Table {cell.table}" if cell.table[0].isdecimal() else cell.table
 
 
 def figure_name(cell: Cell) -> str:
-    """What a printed figure is, with its lengths."""
+    """Name a printed figure, with its lengths."""
     name = _FIGURES[cell.quantity]
     if cell.src_len and cell.tgt_len:
         return f"{name}, {cell.src_len} -> {cell.tgt_len}"
@@ -117,10 +170,10 @@ def _parts_table(report: BudgetReport) -> Table:
     count = report.count
     table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows")
     growth = report.growth("executed", "both")
-    for section in report.sections():
-        grows = growth[section.group] if section.cost.executed else ""
-        table.add_row(GROUPS[section.group], *_figures(section.cost), grows, style="bold")
-        for part in section.parts:
+    for group in report.part_groups():
+        grows = growth[group.group] if group.cost.executed else ""
+        table.add_row(GROUPS[group.group], *_figures(group.cost), grows, style="bold")
+        for part in group.parts:
             table.add_row(f"  {part.part}", *_figures(part))
     table.add_section()
     table.add_row("total", f"{count.params_total:,}", f"{count.macs_paper:,}", f"{count.macs_executed:,}")
@@ -156,11 +209,11 @@ def _graphs_table(report: BudgetReport, graphs: GraphColumns) -> RenderableType:
         bridge.add_row(f"{item.name} ({item.part})", f"{item.macs:+,}")
     bridge.add_row("together", f"{report.count.macs_executed + sum(item.macs for item in report.overheads):,}")
     differences = (Text(str(difference)) for difference in graphs.reconciliation.differences)
-    return Group(table, "", *differences, f"{graphs.verdict.capitalize()}.", "", bridge)
+    return Group(table, "", *differences, f"{graphs.conclusion.capitalize()}.", "", bridge)
 
 
 def graph_row_name(row: GraphRow, report: BudgetReport) -> str:
-    """Which graph does which kind of work, how often."""
+    """Name the graph, the number of its runs and the kind of work."""
     steps = report.count.tgt_len * report.count.beam
     graph = "encoder" if row.graph == "encode" else f"decoder step, {steps} times"
     return f"{graph}: {row.kind.replace('_', ' ')}"
@@ -170,5 +223,5 @@ def _limits_table(report: BudgetReport) -> Table:
     table = _numbers_table("limit", "found", "allowed", "")
     for verdict in report.verdicts:
         mark = "ok" if verdict.within else "over"
-        table.add_row(name_quantity(verdict, report.limits), f"{verdict.found:,}", f"{verdict.limit:,}", mark)
+        table.add_row(verdict.name, f"{verdict.found:,}", f"{verdict.limit:,}", mark)
     return table

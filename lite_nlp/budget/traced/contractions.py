@@ -1,4 +1,4 @@
-"""Mult-Adds in disguise: elementwise products whose elements are then summed.
+"""Contractions written by hand: elementwise products whose elements are then summed.
 
 The rule. A product of two floating-point tensors is remembered, and stays so through views, permutations, padding,
 casts, masking, dropout, and scaling by a number. When ``sum``, ``mean``, ``cumsum`` or an indexed addition consumes
@@ -43,7 +43,7 @@ class _Product:
 
 
 class ProductTracker:
-    """Follows products from the multiplication to the sum; see the module's docstring for the rule."""
+    """A tracker of products from the multiplication to the sum; the module's docstring states the rule."""
 
     def __init__(self) -> None:
         self._products: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -51,11 +51,11 @@ class ProductTracker:
 
     @staticmethod
     def knows(operator: str) -> bool:
-        """Whether the cost of ``operator`` (a base name) is this rule's to say."""
+        """Whether this rule decides the cost of ``operator`` (a base name)."""
         return operator in _SUMS or operator in _ADDITIONS or operator in ("aten.mul", "aten.addcmul")
 
     def observe(self, operator: str, arguments: Mapping[str, Any], result: Any, *, is_view: bool) -> int:
-        """Take note of one call, in the order of execution.
+        """Record one call, in the order of execution.
 
         Args:
             operator: Base name of the operator.

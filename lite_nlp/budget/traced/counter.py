@@ -1,4 +1,4 @@
-"""Counts the Mult-Adds of anything that runs: a module or a function of tensors, operator by operator.
+"""Count the Mult-Adds of a module or a function of tensors, operator by operator, while it runs.
 
 Nothing is computed: the code runs on fake tensors, which have a shape but no numbers and take no memory, while every
 operator that reaches torch's dispatcher is looked up in :mod:`lite_nlp.budget.traced.operators`. What counts is
@@ -63,22 +63,26 @@ def count_work(function: Callable[..., Any], *args: Any, **kwargs: Any) -> WorkC
 
 def count_parameters(module: nn.Module) -> ParameterCount:
     """Count the parameters of ``module``, buffers excluded, each shared tensor once."""
+    embeddings = {layer.weight for layer in module.modules() if isinstance(layer, nn.Embedding | nn.EmbeddingBag)}
     by_module: dict[str, int] = {}
+    tables: dict[str, int] = {}
     for name, parameter in module.named_parameters():
         owner = name.rpartition(".")[0]
         by_module[owner] = by_module.get(owner, 0) + parameter.numel()
-    return ParameterCount(total=sum(by_module.values()), by_module=by_module)
+        if parameter in embeddings:
+            tables[owner] = tables.get(owner, 0) + parameter.numel()
+    return ParameterCount(total=sum(by_module.values()), by_module=by_module, tables=tables)
 
 
 def count_stepped_model(model: nn.Module, *, src_len: int, tgt_len: int, beam: int = 1) -> WorkCount:
-    """Count what it takes to translate one sentence step by step with caches.
+    """Count the work of translating one sentence step by step with caches.
 
     That is one pass of the encoder, one preparation of the caches, and a decoder step for each target token and each
     hypothesis. The caches have room for ``tgt_len`` tokens, and every step attends over all of that room, so that all
     steps cost the same.
 
     Args:
-        model: Has ``encode``, ``init_state`` and ``decode_step`` (``lite_nlp.models.step_model.SteppedModule``).
+        model: Has ``encode``, ``init_state`` and ``decode_step`` (``lite_nlp.decoding.torch_model.SteppedModel``).
         src_len: Source tokens.
         tgt_len: Steps.
         beam: Hypotheses that are kept at each step.
@@ -137,7 +141,7 @@ def _separate_operators() -> Iterator[None]:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks up each operator on its way to the fake tensors below.
+    """A dispatch mode that looks up each operator on its way to the fake tensors below.
 
     All tensors live on a fake CPU, wherever the real ones are, so that weights without storage and inputs that were
     made elsewhere meet.
@@ -224,6 +228,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _refusal(self, operator: str) -> str:
         return (
             f"operator {operator}{self._whereabouts()}: expected one whose Mult-Adds are known, found no formula for it"
+            " (lite_nlp.budget.traced.register_operator gives it one)"
         )
 
     def _call(self, func: OpOverload, operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -265,7 +270,7 @@ class _NormFunctions(TorchFunctionMode):
 
 
 class _ModuleNames:
-    """Finds out which module's code is running, also in methods other than ``forward``, from the stack of calls.
+    """Names of the running modules, taken from the stack of calls, also in methods other than ``forward``.
 
     Args:
         root: The module whose paths are wanted; None to take the outermost one that is running.

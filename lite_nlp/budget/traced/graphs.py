@@ -180,7 +180,7 @@ class GraphWork:
     decode_step: Mapping[WorkKind, Polynomial]
 
     def macs(self, src_len: int, tgt_len: int, beam: int = 1) -> dict[WorkKind, int]:
-        """What a translation takes, per kind of work.
+        """The Mult-Adds of one translation, per kind of work.
 
         Args:
             src_len: Source tokens, end mark included.

@@ -1,9 +1,10 @@
-"""What each ATen operator costs: a formula on shapes if it multiplies and accumulates, a reason if it does not.
+"""Cost of each ATen operator: a formula on shapes if it multiplies and accumulates, a reason if it does not.
 
 An operator is looked up in three places. :data:`FORMULAS` says how many Mult-Adds it takes. Multiplications, additions
 and sums are left to :mod:`lite_nlp.budget.traced.contractions`, since only together do they become Mult-Adds.
 :func:`is_free` knows those that take none, by group, each group with its reason. What is in none of them has no known
-cost, and the counter refuses it by name: nothing is zero because it was overlooked.
+cost, and the counter refuses it by name: nothing is zero because it was overlooked. Formulas for further operators come
+from :func:`~lite_nlp.budget.traced.registration.register_operator`.
 
 A product counts in full, whatever its numbers are: attention under a mask as the whole rectangle, the taps of a
 convolution also where they fall on padding. Biases, residual sums, softmax and activations count nothing.
@@ -20,8 +21,9 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from lite_nlp.budget.traced.work import WorkKind
+from lite_nlp.core.errors import CountError
 
-__all__ = ["FORMULAS", "FREE", "Call", "Formula", "base_name", "bind_arguments", "is_free"]
+__all__ = ["FORMULAS", "FREE", "Call", "Formula", "base_name", "bind_arguments", "is_free", "is_free_name"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +39,16 @@ class Call:
     result: Any
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of the tensor that was given as argument ``name``."""
-        return tuple(self.arguments[name].shape)
+        """Shape of the tensor that was given as argument ``name``.
+
+        Raises:
+            CountError: If the operator has no argument of that name, or it was given no tensor.
+        """
+        argument = self.arguments.get(name)
+        if not isinstance(argument, Tensor):
+            tensors = ", ".join(key for key, value in self.arguments.items() if isinstance(value, Tensor)) or "none"
+            raise CountError(f"argument of an operator: expected the name of a tensor ({tensors}), found {name!r}")
+        return tuple(argument.shape)
 
     def result_size(self) -> int:
         """Number of elements of the result, of the first one if there are several."""
@@ -276,6 +286,13 @@ def is_free(operator: OpOverload) -> bool:
     if not name.startswith(("aten.", "prim.")):
         return False
     return any(variant.is_view or not _FREE_TAGS.isdisjoint(variant.tags) for variant in _variants(operator, name))
+
+
+def is_free_name(name: str) -> bool:
+    """Whether the operator with the base name ``name``, in any overload, is known to take no Mult-Adds."""
+    library, _, operator = name.partition(".")
+    packet = getattr(getattr(torch.ops, library), operator, None)
+    return packet is not None and any(is_free(getattr(packet, overload)) for overload in packet.overloads())
 
 
 def _variants(operator: OpOverload, name: str) -> Iterator[OpOverload]:

@@ -1,4 +1,4 @@
-"""Whether a bundle's graphs do the work of the model that they were exported from. Imports no torch.
+"""Comparison of the work of a bundle's graphs with that of the model they were exported from. Imports no torch.
 
 What may differ, and nothing else: an exporter that finds the same computation twice in a graph may do it once. A
 decoder whose layers share parameters projects the encoded source with the same weights for every layer; ONNX's exporter
@@ -14,10 +14,10 @@ from typing import Final, Literal
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
-__all__ = ["COLUMNS", "MERGED", "Difference", "Reconciliation", "reconcile"]
+__all__ = ["MERGED", "MODEL", "Difference", "Reconciliation", "reconcile"]
 
-#: The columns of a bundle: the model, against which the others are held, and the graphs of each runtime.
-COLUMNS: Final = ("torch", "onnx", "executorch")
+#: The column of the model, against which those of the runtimes' graphs are held.
+MODEL: Final = "torch"
 
 #: Name under which a manifest records the model's work with equal computations done once.
 MERGED: Final = "merged"
@@ -52,7 +52,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Reconciliation:
-    """The columns of a bundle held against each other.
+    """The comparison of the columns of a bundle.
 
     Attributes:
         columns: Names of the columns, the one that the others are held against first.
@@ -69,20 +69,20 @@ class Reconciliation:
 
     @property
     def unexplained(self) -> tuple[Difference, ...]:
-        """The differences that should not be."""
+        """The differences without an explanation."""
         return tuple(difference for difference in self.differences if difference.explanation is None)
 
 
 def reconcile(columns: Mapping[str, GraphWork], *, merged: GraphWork | None = None) -> Reconciliation:
-    """Hold the columns against the model's, or against the first one if the model's is not there.
+    """Compare the columns with the model's, or with the first one if there is none of the model.
 
     Args:
-        columns: Work by column: ``torch`` (the model), ``onnx``, ``executorch``.
+        columns: Work by column: ``torch`` (the model), and one for each runtime.
         merged: The model's work with equal computations done once; None if not known.
     """
     if not columns:
         return Reconciliation((), ())
-    reference = COLUMNS[0] if COLUMNS[0] in columns else next(iter(columns))
+    reference = MODEL if MODEL in columns else next(iter(columns))
     others = [name for name in columns if name != reference]
     differences = [
         difference for name in others for difference in _differences(name, columns[name], columns[reference], merged)

@@ -1,4 +1,4 @@
-"""What a counter found: Mult-Adds by operator, by module and by kind of work. Imports no torch.
+"""Counted work: Mult-Adds by operator, by module and by kind. Imports no torch.
 
 A :class:`WorkCount` is the common result of everything that counts by looking (a running module, an exported graph), as
 against the closed forms of :mod:`lite_nlp.budget.closed_form.formulas`, which count by knowing the architecture. All
@@ -142,7 +142,14 @@ class ParameterCount:
     Attributes:
         total: All of them.
         by_module: Those of each module's own tensors, by its dotted path; a shared tensor is where it first occurs.
+        tables: Those of look-up tables (``nn.Embedding``, ``nn.EmbeddingBag``) among them, wherever else they are used.
     """
 
     total: int
     by_module: Mapping[str, int]
+    tables: Mapping[str, int]
+
+    @property
+    def embeddings(self) -> int:
+        """Parameters of all look-up tables."""
+        return sum(self.tables.values())

@@ -80,11 +80,9 @@ def check_fit(loaded: LoadedModel, directory: LabelledDirectory) -> Sequence[str
         DataError: If something of that does not fit, or the model does not say its labels.
     """
     labels = loaded.metrics.get("labels")
-    if not isinstance(labels, list) or len(labels) != loaded.config.model.num_classes:
-        raise DataError(
-            f"{loaded.name}: expected the names of {loaded.config.model.num_classes} labels in metrics.json, "
-            f"found {labels!r}"
-        )
+    classes = as_classifier(loaded.model, source=loaded.name).config.num_classes
+    if not isinstance(labels, list) or len(labels) != classes:
+        raise DataError(f"{loaded.name}: expected the names of {classes} labels in metrics.json, found {labels!r}")
     unknown = [label for label in directory.info.labels if label not in labels]
     if unknown:
         raise DataError(

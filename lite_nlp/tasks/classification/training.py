@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.config.blocks import ClassifierConfig
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit
@@ -86,9 +87,10 @@ class ClassificationObjective:
         vectors_sha256: str | None = None,
     ) -> None:
         expected = 2 if config.model.architecture == "pair-classifier" else 1
+        classes = config.model.num_classes if isinstance(config.model, ClassifierConfig) else 0
         for name, found, wanted in (
             ("sentences in each example", train.sentences, expected),
-            ("classes", len(labels), config.model.num_classes),
+            ("classes", len(labels), classes),
         ):
             if found != wanted:
                 raise TrainingError(

@@ -49,7 +49,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
     data = open_running_text(path)
     check_vocabulary(loaded, data)
     train, valid, counts = data.stream("train"), data.stream("valid"), data.counts("valid")
-    scanned, batch, block = _extents(loaded.config)
+    scanned, batch, block = _extents(loaded.config, loaded.tokenizer.vocab_size)
     if len(train) < 2:
         raise DataError(f"{path}: expected at least two tokens to train on, found {len(train)}")
     block = min(block, len(train) // 2)
@@ -80,9 +80,9 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
     )
 
 
-def _extents(config: Config) -> tuple[int, int, int]:
+def _extents(config: Config, types: int) -> tuple[int, int, int]:
     """Tokens to scan, of a batch, and of a block, such that the predictions of a large vocabulary still fit."""
-    most = max(_FEWEST_TOKENS, _MOST_NUMBERS // config.model.tgt_vocab_size)
+    most = max(_FEWEST_TOKENS, _MOST_NUMBERS // types)
     scanned, batch = min(_SCAN_TOKENS, most), min(_BATCH_TOKENS, most)
     return scanned, batch, min(config.training.block_tokens, config.model.max_positions, batch)
 

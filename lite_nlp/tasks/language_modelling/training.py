@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.special_tokens import PAD_ID
@@ -78,7 +79,7 @@ class LanguageModellingObjective:
     def __init__(self, *, config: Config, train: TokenStream, valid: TokenStream) -> None:
         self._config = config
         self._streams: dict[SplitChoice, TokenStream] = {"train": train, "valid": valid}
-        self._adaptive = config.model.embedding == "adaptive"
+        self._adaptive = isinstance(config.model, LanguageModelConfig) and config.model.embedding == "adaptive"
         positions, training = config.model.max_positions, config.training
         if training.block_tokens > positions:
             raise TrainingError(

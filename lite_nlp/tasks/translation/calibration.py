@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import Final, Protocol, cast
@@ -21,6 +20,7 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 from lite_nlp.data.pairs.directory import open_sentence_pairs
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
@@ -81,10 +81,7 @@ class Calibration:
 
 def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
     """The everyday English-German pairs that come with the package: half to judge on, half to scan and tune on."""
-    text = files("lite_nlp").joinpath("assets", "everyday.en-de.tsv").read_text(encoding="utf-8")
-    pairs = [line.split("\t") for line in text.splitlines() if line.strip()]
-    if not all(len(pair) == 2 for pair in pairs):
-        raise DataError("everyday.en-de.tsv: expected two columns in every line")
+    pairs = read_everyday_pairs()
     judged, guiding = pairs[0::2], pairs[1::2]
     rows = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
     every = max(2, len(guiding) // _SCAN_PAIRS)

@@ -11,7 +11,8 @@ from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.advice import Advice, Compression, advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.budget.gate.resizing import Resize
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.configs import list_presets
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE
@@ -22,7 +23,7 @@ ENOUGH = 10**12
 def _model(**changes: Any) -> ModelConfig:
     sizes = {"src_vocab_size": 400, "tgt_vocab_size": 400, "embed_dim": 16, "ffn_dim": 16, "num_heads": 2}
     sizes |= {"cross_num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
-    return ModelConfig(**{"family": "transformer", **sizes, **changes})
+    return parse_model({"family": "transformer", **sizes, **changes})
 
 
 def _advise(model: ModelConfig, limits: Limits, size_bytes: int | None = None, **how: Any) -> tuple[Advice, ...]:
@@ -229,7 +230,7 @@ def test_dimensions_that_only_some_families_have(options: dict[str, Any], key: s
         assert isinstance(change.after, int)
         # The next value below that the heads divide, if they have to.
         assert change.before > change.after >= change.before - 4
-    after = count_config(ModelConfig.model_validate(model.model_dump() | _values(found)))
+    after = count_config(parse_model(model.model_dump() | _values(found)))
     assert (after.macs_paper, after.params_total) == (found.macs, found.params)
     assert after.macs_paper < before.macs_paper
     assert after.params_total < before.params_total
@@ -255,7 +256,7 @@ def _described(preset: str, limits: Limits) -> tuple[list[str], tuple[Verdict, .
     count = count_config(model)
     verdicts = check_limits(count, limits)
     advice = advise(model, limits, verdicts, src_len=30, tgt_len=30)
-    return describe_excess(preset, count, limits, verdicts, advice).splitlines(), verdicts
+    return describe_excess(preset, count.lengths, verdicts, advice).splitlines(), verdicts
 
 
 def test_the_message_names_figures_parts_and_changes() -> None:
@@ -294,7 +295,7 @@ def test_the_message_about_a_size_alone_advises_no_dimension() -> None:
     count = count_config(model)
     verdicts = check_limits(count, limits, size_bytes=5_000_000)
     advice = advise(model, limits, verdicts, src_len=30, tgt_len=30)
-    assert describe_excess("small", count, limits, verdicts, advice).splitlines() == [
+    assert describe_excess("small", count.lengths, verdicts, advice).splitlines() == [
         "over budget: small, 30 -> 30 tokens",
         "  file size in bytes: 5,000,000 found, at most 4,000,000 allowed",
         "the file size needs:",

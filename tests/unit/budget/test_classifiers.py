@@ -9,7 +9,8 @@ from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig, PairClassifierConfig, SequenceClassifierConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
 
@@ -35,12 +36,12 @@ def _single(variant: str) -> ModelConfig:
         "architecture": "sequence-classifier", "embed_dim": 16, "ffn_dim": 24, "num_heads": 2, "conv_num_heads": 2,
         "num_encoder_layers": 2, "src_vocab_size": 37, "num_classes": 3,
     }  # fmt: skip
-    return ModelConfig(**{**values, **SINGLE[variant]})
+    return parse_model({**values, **SINGLE[variant]})
 
 
 def _pair(gates: str) -> ModelConfig:
-    return ModelConfig(
-        architecture="pair-classifier", family="lstm", src_vocab_size=37, embedding_dim=12, embed_dim=8, ffn_dim=10,
+    return PairClassifierConfig(
+        family="lstm", src_vocab_size=37, embedding_dim=12, embed_dim=8, ffn_dim=10,
         num_classes=3, **GATES[gates],
     )  # fmt: skip
 
@@ -129,8 +130,8 @@ def test_growth_of_a_classifier() -> None:
 
 
 def test_nothing_is_kept_between_steps_that_there_are_not() -> None:
-    safe = ModelConfig(
-        architecture="sequence-classifier", family="subformer", embedding="safe", embedding_dim=8, embed_dim=16,
+    safe = SequenceClassifierConfig(
+        family="subformer", embedding="safe", embedding_dim=8, embed_dim=16,
         ffn_dim=8, num_heads=2, num_classes=2,
     )  # fmt: skip
     assert count_state(safe) == count_state(_pair("dense")) == {}

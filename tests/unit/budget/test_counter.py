@@ -10,7 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.traced.counter import count_parameters, count_stepped_model, count_work
 from lite_nlp.budget.traced.work import Entry, WorkCount
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import EncoderDecoderConfig, ModelConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
@@ -36,7 +37,7 @@ def _small(family: str, **changes: Any) -> ModelConfig:
     kernels = {} if family == "transformer" else {"kernel_sizes": (3, 5), "decoder_kernel_sizes": (3, 4)}
     sizes = {"src_vocab_size": 50, "tgt_vocab_size": 50, "embed_dim": 16, "ffn_dim": 24}
     layers = {"num_encoder_layers": 2, "num_decoder_layers": 2}
-    return ModelConfig.model_validate({"family": family, **sizes, **layers, **kernels, **changes})
+    return parse_model({"family": family, **sizes, **layers, **kernels, **changes})
 
 
 TRANSLATORS = [preset for preset in list_presets() if load_config(preset).model.architecture == "encoder-decoder"]
@@ -77,7 +78,7 @@ def test_linear_attention_counts_step_by_step_as_its_closed_form(preset: str) ->
 
 def test_a_big_transformer_counts_without_its_memory() -> None:
     """209,911,808 parameters and 5.32G Mult-Adds, 6.33G with the output, are published for this model."""
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         family="transformer", src_vocab_size=32_768, tgt_vocab_size=32_768, embed_dim=1024, ffn_dim=4096, num_heads=16
     )
     model = _meta_model(config)

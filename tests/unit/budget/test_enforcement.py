@@ -6,10 +6,11 @@ import pytest
 
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.budget.gate.limits import Limits
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ConfigError, OverBudgetError
 
-MODEL = ModelConfig(
+MODEL = EncoderDecoderConfig(
     family="transformer",
     src_vocab_size=400,
     tgt_vocab_size=400,
@@ -61,7 +62,7 @@ def test_a_warning_is_logged_by_default(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_lengths_are_30_or_what_the_model_takes() -> None:
     assert BudgetGate().lengths(MODEL) == (20, 20)
-    longer = ModelConfig.model_validate(MODEL.model_dump() | {"max_positions": 64})
+    longer = parse_model(MODEL.model_dump() | {"max_positions": 64})
     assert BudgetGate().lengths(longer) == (30, 30)
     assert BudgetGate(src_len=7).lengths(longer) == (7, 30)
 

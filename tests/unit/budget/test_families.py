@@ -2,12 +2,14 @@
 
 import pytest
 
-from lite_nlp.budget.closed_form.blocks import AttentionBlock, Rows, linear
+from lite_nlp.budget.closed_form.attention import AttentionBlock
+from lite_nlp.budget.closed_form.blocks import Rows, linear
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.kinds import LinearSpec
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config
 
 ONCE = Rows(paper=1, executed=1)
 

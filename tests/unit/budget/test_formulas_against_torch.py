@@ -8,7 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.layers import LayerSpec, decoder_specs, encoder_specs
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
 
@@ -92,13 +93,13 @@ OPTIONS: dict[str, dict[str, object]] = {
 
 def _config(family: str, **changes: object) -> ModelConfig:
     convolution = CONVOLUTION if family != "transformer" else {}
-    return ModelConfig.model_validate({"family": family, **SMALL, **convolution, **changes})
+    return parse_model({"family": family, **SMALL, **convolution, **changes})
 
 
 def _option(name: str) -> ModelConfig:
     options = OPTIONS[name]
     convolution = CONVOLUTION if options["family"] == "lite-transformer" else {}
-    return ModelConfig.model_validate({**SMALL, **convolution, "tgt_vocab_size": 21, **options})
+    return parse_model({**SMALL, **convolution, "tgt_vocab_size": 21, **options})
 
 
 def _linear_self_attention(config: ModelConfig) -> list[LayerSpec]:

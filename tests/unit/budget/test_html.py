@@ -10,7 +10,8 @@ from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.reporting.html import render_page
 from lite_nlp.budget.reporting.papers import conformance
 from lite_nlp.budget.reporting.report import BudgetReport
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import LanguageModelConfig, ModelConfig
+from lite_nlp.config.preset import load_config
 
 HOSTILE = "\"><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}</title></style>'&"
 
@@ -82,8 +83,8 @@ def test_nothing_is_loaded_from_anywhere_and_nothing_runs(model: ModelConfig) ->
 
 
 def test_a_hostile_name_is_text_wherever_it_stands(model: ModelConfig) -> None:
-    plain = _Page(render_page(_report(model, target="a model", command="lite-nlp budget a")))
-    content = render_page(_report(model, target=HOSTILE, command=f"lite-nlp budget {HOSTILE}"))
+    plain = _Page(render_page(_report(model, target="a model"), command="lite-nlp budget a"))
+    content = render_page(_report(model, target=HOSTILE), command=f"lite-nlp budget {HOSTILE}")
     page = _Page(content)
     assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
     assert page.text.count(HOSTILE) == 3
@@ -122,7 +123,7 @@ def test_a_model_of_few_positions_has_curves_as_far_as_it_goes(model: ModelConfi
 
 
 def test_a_language_model_has_one_length() -> None:
-    model = ModelConfig(architecture="language-model", family="transformer", embed_dim=8, ffn_dim=8)
+    model = LanguageModelConfig(family="transformer", embed_dim=8, ffn_dim=8)
     report = _report(model)
     text = _Page(render_page(report)).text
     assert "One sequence, 1 to 1000 tokens." in text

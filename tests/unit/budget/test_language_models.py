@@ -13,7 +13,8 @@ from lite_nlp.budget.gate.advice import advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.gate.resizing import Resize
 from lite_nlp.budget.traced.counter import count_parameters, count_work
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import as_language_model, build_model
 from lite_nlp.models.language_model import LanguageModel
@@ -53,7 +54,7 @@ def _config(**changes: Any) -> ModelConfig:
         "num_decoder_layers": 4,
         "tgt_vocab_size": 100,
     }
-    return ModelConfig(**{**values, **changes})
+    return parse_model({**values, **changes})
 
 
 def _meta_model(config: ModelConfig) -> LanguageModel:
@@ -180,7 +181,7 @@ def test_advice_names_dimensions_that_there_are() -> None:
     keys = {change.key for item in advice if isinstance(item, Resize) for change in item.changes if not change.follows}
     assert {"model.embed_dim", "model.num_decoder_layers"} <= keys
     assert not keys & {"model.num_encoder_layers", "model.src_vocab_size"}
-    text = describe_excess("lm", count, limits, verdicts, advice)
+    text = describe_excess("lm", count.lengths, verdicts, advice)
     assert text.startswith("over budget: lm, 30 tokens\n")
 
 

@@ -9,7 +9,8 @@ from lite_nlp.budget.closed_form.counts import GROUPS
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import LENGTHS, growth, length_polynomials, length_table
 from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.core.errors import ConfigError
 
 #: One layer a side, width 4, feed-forward 6, 10 source and 7 target words.
@@ -28,7 +29,7 @@ TINY = {
 
 
 def _tiny(**changes: object) -> ModelConfig:
-    return ModelConfig.model_validate({**TINY, **changes})
+    return parse_model({**TINY, **changes})
 
 
 def test_polynomials_of_a_hand_counted_model() -> None:

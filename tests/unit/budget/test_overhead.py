@@ -6,7 +6,8 @@ import torch
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.overhead import count_overhead
 from lite_nlp.budget.traced.counter import count_stepped_model
-from lite_nlp.config.preset import ModelConfig, load_config
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.models.build import build_model
 
 BASE: dict[str, Any] = {
@@ -71,7 +72,7 @@ def _stated(config: ModelConfig, src_len: int, tgt_len: int, beam: int) -> int:
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("lengths", [(7, 5, 1), (33, 12, 3)])
 def test_closed_form_and_overhead_are_what_the_model_does(name: str, lengths: tuple[int, int, int]) -> None:
-    config = ModelConfig(**{**BASE, **CONFIGS[name]})
+    config = parse_model({**BASE, **CONFIGS[name]})
     assert _stated(config, *lengths) == _counted(config, *lengths)
 
 
@@ -81,7 +82,7 @@ def test_the_same_for_the_shipped_model() -> None:
 
 
 def test_each_difference_by_hand() -> None:
-    config = ModelConfig(**{**BASE, **CONFIGS["dynamic"]})
+    config = parse_model({**BASE, **CONFIGS["dynamic"]})
     found = {item.name: (item.part, item.macs) for item in count_overhead(config, src_len=7, tgt_len=5, beam=2)}
     assert found == {
         # 3 layers of 8 channels, scores and sums: 2 hypotheses attend to 5 slots in 5 steps instead of 1 + ... + 5.
@@ -92,5 +93,5 @@ def test_each_difference_by_hand() -> None:
 
 
 def test_linear_attention_has_no_empty_slots() -> None:
-    config = ModelConfig(**{**BASE, **CONFIGS["t2r"]})
+    config = parse_model({**BASE, **CONFIGS["t2r"]})
     assert count_overhead(config, src_len=7, tgt_len=5) == ()

@@ -142,18 +142,18 @@ def test_only_the_known_cells_do_not_round(cells: list[Cell]) -> None:
     for cell in (cell for cell in cells if cell.computed is not None):
         key = (cell.paper, cell.printed, cell.expected)
         off = key in OFF or (cell.row, cell.printed) in OFF_CHANGES
-        assert cell.verdict == ("truncates" if key in TRUNCATED else "off" if off else "rounds"), cell
+        assert cell.agreement == ("truncates" if key in TRUNCATED else "off" if off else "rounds"), cell
 
 
 def test_what_does_not_round_says_why(cells: list[Cell]) -> None:
     for cell in cells:
-        assert bool(cell.reason) == (cell.verdict != "rounds"), cell
+        assert bool(cell.reason) == (cell.agreement != "rounds"), cell
 
 
 def test_lite_transformer_mult_adds_round_but_for_two(cells: list[Cell]) -> None:
     """The notes on the papers: of the tables' Mult-Adds only 209M and 338M are truncated."""
     macs = {
-        (cell.row, cell.printed, cell.src_len): cell.verdict
+        (cell.row, cell.printed, cell.src_len): cell.agreement
         for cell in cells
         if cell.paper == "lite-transformer" and cell.quantity == "macs" and cell.table in ("1", "2", "4")
     }
@@ -182,7 +182,7 @@ def test_evolved_transformers_are_not_attempted(cells: list[Cell]) -> None:
     evolved = [cell for cell in cells if cell.row == "Evolved Transformer"]
     assert len(evolved) == 7
     for cell in evolved:
-        assert (cell.verdict, cell.computed) == ("not reproducible", None)
+        assert (cell.agreement, cell.computed) == ("not reproducible", None)
         assert "dims" in cell.reason
 
 
@@ -203,9 +203,9 @@ def test_cells_as_json(cells: list[Cell]) -> None:
         "reason": "The computed value is 209.95M: the paper cuts it off instead of rounding.",
     }
     assert found.shown == "209,952,000"
-    unknown = next(cell for cell in cells if cell.verdict == "not reproducible").to_json()
+    unknown = next(cell for cell in cells if cell.agreement == "not reproducible").to_json()
     assert (unknown["computed"], unknown["deviation"], unknown["model"]) == (None, None, None)
 
 
 def test_no_row_waits_for_a_model(cells: list[Cell]) -> None:
-    assert not [cell for cell in cells if cell.verdict == "pending"]
+    assert not [cell for cell in cells if cell.agreement == "pending"]

@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.models.build import build_model
-from lite_nlp.models.step_model import TorchStepModel
 
 VOCAB = 40
 COMMON = {
@@ -17,7 +17,7 @@ KERNELS = {"kernel_sizes": (3, 5), "decoder_kernel_sizes": (3, 4)}
 
 def make_model(family):
     torch.manual_seed(0)
-    config = ModelConfig(family=family, **COMMON, **({} if family == "transformer" else KERNELS))
+    config = EncoderDecoderConfig(family=family, **COMMON, **({} if family == "transformer" else KERNELS))
     model = build_model(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():

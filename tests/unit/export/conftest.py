@@ -9,29 +9,25 @@ import numpy as np
 import pytest
 import torch
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.decoding.torch_model import TorchStepModel
+from lite_nlp.export import executorch_program as executorch_part
+from lite_nlp.export import onnx_graphs as onnx_part
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
-from lite_nlp.export.onnx_graphs import NEW_PREFIX, OnnxFiles, export_onnx
+from lite_nlp.export.onnx_graphs import OnnxFiles, export_onnx
 from lite_nlp.export.runtime.engine import Engine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
+from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
-    EXECUTORCH_FILE,
-    ONNX_DECODE_STEP_FILE,
-    ONNX_ENCODE_FILE,
-    ONNX_WEIGHTS_FILE,
     TOKENIZER_FILE,
-    Bounds,
-    ExecuTorchEntry,
     FileEntry,
     Manifest,
-    OnnxEntry,
     Vocabulary,
 )
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.build import build_model
-from lite_nlp.models.step_model import TorchStepModel
 from lite_nlp.models.transformer import EncoderDecoder
 
 VOCAB_SIZE = 40
@@ -62,7 +58,7 @@ def build_small(name: str) -> EncoderDecoder:
     kernels = {} if name == "transformer" else {"kernel_sizes": (5,), "decoder_kernel_sizes": (9,)}
     torch.manual_seed(3)
     model = build_model(
-        ModelConfig(
+        EncoderDecoderConfig(
             src_vocab_size=VOCAB_SIZE,
             tgt_vocab_size=VOCAB_SIZE,
             embed_dim=16,
@@ -85,14 +81,8 @@ def build_small(name: str) -> EncoderDecoder:
 
 def describe(traced: TracedModel) -> Manifest:
     nothing = FileEntry(sha256="0" * 64, size_bytes=0)
-    names = (
-        TOKENIZER_FILE,
-        CONFIG_FILE,
-        ONNX_ENCODE_FILE,
-        ONNX_DECODE_STEP_FILE,
-        ONNX_WEIGHTS_FILE,
-        EXECUTORCH_FILE,
-    )
+    entries = {"onnx": onnx_part.ENTRY, "executorch": executorch_part.ENTRY}
+    names = [TOKENIZER_FILE, CONFIG_FILE, *(name for entry in entries.values() for name in entry.members)]
     return Manifest(
         name="small",
         versions={},
@@ -100,13 +90,7 @@ def describe(traced: TracedModel) -> Manifest:
         vocabulary=Vocabulary(src_size=VOCAB_SIZE, tgt_size=VOCAB_SIZE),
         bounds=traced.bounds,
         state=traced.state,
-        onnx=OnnxEntry(
-            encode=ONNX_ENCODE_FILE,
-            decode_step=ONNX_DECODE_STEP_FILE,
-            weights=ONNX_WEIGHTS_FILE,
-            new_prefix=NEW_PREFIX,
-        ),
-        executorch=ExecuTorchEntry(program=EXECUTORCH_FILE),
+        runtimes=entries,
         files=dict.fromkeys(names, nothing),
     )
 
@@ -126,10 +110,9 @@ def onnx_files(name: str) -> OnnxFiles:
 @cache
 def onnx_engine(name: str) -> Engine:
     made = exported(name)
-    assert made.manifest.onnx is not None
     files = onnx_files(name)
     runner = OnnxRunner(
-        made.manifest.onnx, encode=files.encode, decode_step=files.decode_step, weights=files.weights, threads=1
+        onnx_part.ENTRY, encode=files.encode, decode_step=files.decode_step, weights=files.weights, threads=1
     )
     return Engine(made.manifest, runner)
 
@@ -142,7 +125,7 @@ def executorch_program(name: str) -> ExecuTorchProgram:
 @cache
 def executorch_engine(name: str) -> Engine:
     made = exported(name)
-    return Engine(made.manifest, ExecuTorchRunner(made.manifest, executorch_program(name).content, threads=1))
+    return Engine(made.manifest, ExecuTorchRunner(made.manifest.layout, executorch_program(name).content, threads=1))
 
 
 @pytest.fixture(scope="session")

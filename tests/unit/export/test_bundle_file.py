@@ -12,13 +12,12 @@ from lite_nlp.core.errors import BundleError, OutputError, RuntimeUnavailableErr
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     MANIFEST_FILE,
     TOKENIZER_FILE,
-    Bounds,
     Manifest,
-    StateTensor,
     Vocabulary,
 )
 
@@ -69,8 +68,8 @@ def _edit_manifest(path: Path, **changes: Any) -> None:
 def test_what_is_written_is_read(bundle_path: Path) -> None:
     bundle = open_bundle(bundle_path)
     assert bundle.manifest == _manifest()
-    assert bundle.manifest.encoded == ["key"]
-    assert bundle.manifest.changing == ["position"]
+    assert bundle.manifest.layout.encoded == ["key"]
+    assert bundle.manifest.layout.changing == ["position"]
     assert bundle.tokenizer_json == TOKENIZER
     assert {name: bundle.read(name) for name in FILES} == FILES
 

@@ -15,10 +15,6 @@ from lite_nlp.export.counting.bundle import check_agreement, read_graphs
 from lite_nlp.export.runtime.bundle import open_bundle
 from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
-    EXECUTORCH_FILE,
-    ONNX_DECODE_STEP_FILE,
-    ONNX_ENCODE_FILE,
-    ONNX_WEIGHTS_FILE,
     TOKENIZER_FILE,
 )
 
@@ -40,10 +36,10 @@ def bundle_path(small, small_onnx, tmp_path: Path):
         files = {
             TOKENIZER_FILE: TOKENIZER,
             CONFIG_FILE: b"",
-            ONNX_ENCODE_FILE: onnx_files.encode,
-            ONNX_DECODE_STEP_FILE: onnx_files.decode_step,
-            ONNX_WEIGHTS_FILE: onnx_files.weights,
-            EXECUTORCH_FILE: b"program",
+            "encode.onnx": onnx_files.encode,
+            "decode_step.onnx": onnx_files.decode_step,
+            "weights.bin": onnx_files.weights,
+            "model.pte": b"program",
         }
         changes = {"files": describe_files(files), "graphs": graphs}
         write_bundle(tmp_path / "small.zip", manifest=made.manifest.model_copy(update=changes), files=files, force=True)

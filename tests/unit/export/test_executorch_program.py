@@ -42,4 +42,4 @@ def test_a_tied_table_is_stored_once(small, small_executorch) -> None:
 
 def test_a_program_that_is_none(small) -> None:
     with pytest.raises(BundleError, match="ExecuTorch does not accept the bundle's program"):
-        ExecuTorchRunner(small("lightconv").manifest, b"no program" * 100, threads=1)
+        ExecuTorchRunner(small("lightconv").manifest.layout, b"no program" * 100, threads=1)

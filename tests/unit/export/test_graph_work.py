@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.budget.traced.reconciliation import reconcile
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.core.errors import UnknownOperatorError
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import (
@@ -18,7 +18,7 @@ from lite_nlp.export.counting.torch_programs import (
 )
 from lite_nlp.export.executorch_program import prepare_program
 from lite_nlp.export.onnx_graphs import export_onnx
-from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import trace_model
 from lite_nlp.models.build import build_model
@@ -71,7 +71,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 def _build(**options: Any) -> nn.Module:
     sizes = {"self_feature_size": 6, "cross_feature_size": 4} if "self_attention" in options else {}
     layers = 3 if "sharing" in options else 1
-    config = ModelConfig(
+    config = EncoderDecoderConfig(
         src_vocab_size=40,
         tgt_vocab_size=40,
         embed_dim=16,

@@ -69,7 +69,7 @@ def test_the_same_model_gives_the_same_bytes(small, small_onnx) -> None:
 
 
 def test_a_graph_that_is_none(small) -> None:
-    entry = small("lightconv").manifest.onnx
+    entry = small("lightconv").manifest.runtimes["onnx"]
     with pytest.raises(BundleError, match="ONNX Runtime does not accept a graph of the bundle"):
         OnnxRunner(entry, encode=b"no graph", decode_step=b"", weights=b"", threads=1)
 

@@ -17,7 +17,8 @@ from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.packing import Packing, find_parts, pack_members
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
-from lite_nlp.export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Bounds, Manifest, Vocabulary
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.recipes import Packed, SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
 
 Tensors = Mapping[str, NDArray[Any]]

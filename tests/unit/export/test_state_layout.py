@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.core.errors import ModelError
-from lite_nlp.export.runtime.manifest import Bounds
+from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.tracing import describe_state, trace_model
 
 

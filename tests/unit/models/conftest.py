@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
 
@@ -97,7 +98,7 @@ def small_config(**changes: Any) -> ModelConfig:
         "tgt_vocab_size": 37,
         "dropout": 0.0,
     }
-    return ModelConfig(**{**values, **changes})
+    return parse_model({**values, **changes})
 
 
 def randomized(config: ModelConfig) -> EncoderDecoder:

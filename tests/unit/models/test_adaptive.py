@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.models.adaptive import AdaptiveVocabulary
 
 CUTOFFS = (6, 14)
@@ -21,7 +22,7 @@ def _config(**changes: object) -> ModelConfig:
         "ffn_dim": 8,
         "tgt_vocab_size": 25,
     }
-    return ModelConfig.model_validate({**values, **changes})
+    return parse_model({**values, **changes})
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from lite_nlp.config.preset import Config, ModelConfig, Reproduces
+from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig, ModelConfig
+from lite_nlp.config.preset import Config, Reproduces
 from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.models.build import build_model
 from lite_nlp.models.conversion import (
@@ -147,7 +148,7 @@ def test_the_papers_translation_model() -> None:
         "num_encoder_layers": 6,
         "num_decoder_layers": 6,
     }
-    config = Config(name="big", model=ModelConfig(family="transformer", **big))
+    config = Config(name="big", model=EncoderDecoderConfig(family="transformer", **big))
     linear = convert_config(config, Conversion(causal=4, cross=32), name="big")
     with torch.device("meta"):
         before, after = (sum(p.numel() for p in build_model(c.model).parameters()) for c in (config, linear))
@@ -156,9 +157,8 @@ def test_the_papers_translation_model() -> None:
 
 def test_the_papers_language_model() -> None:
     """448,473,088 parameters; 32 features in 32 layers add 1,056,768: 0.236 %, where the paper says less than 0.2 %."""
-    model = ModelConfig(
+    model = LanguageModelConfig(
         family="transformer",
-        architecture="language-model",
         tgt_vocab_size=267_744,
         embedding="adaptive",
         adaptive_cutoffs=(20_000, 60_000),

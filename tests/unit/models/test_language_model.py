@@ -10,7 +10,8 @@ from torch import Tensor
 
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state, save_model_directory
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.preset import Config, ModelConfig
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, parse_model
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.models.build import as_encoder_decoder, as_language_model
 from lite_nlp.models.conversion import Conversion, constant_state_bytes, convert_config, convert_model
@@ -54,7 +55,7 @@ def _config(**changes: Any) -> ModelConfig:
         "tgt_vocab_size": TYPES,
         "dropout": 0.0,
     }
-    return ModelConfig(**{**values, **changes})
+    return parse_model({**values, **changes})
 
 
 def _model(**changes: Any) -> LanguageModel:
@@ -210,8 +211,8 @@ def test_an_untied_output_has_its_own_table() -> None:
 
 
 def test_long_texts_need_no_quadratic_mask() -> None:
-    assert not _model(**LM_VARIANTS["t2r"]).needs_causal_mask
-    assert _model(**LM_VARIANTS["t2r-every-second"]).needs_causal_mask
+    assert not _model(**LM_VARIANTS["t2r"]).layers.needs_causal_mask
+    assert _model(**LM_VARIANTS["t2r-every-second"]).layers.needs_causal_mask
 
 
 def test_texts_beyond_the_positions_are_refused() -> None:

@@ -8,8 +8,11 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.budget.closed_form.blocks import LINEAR_FORMULAS
+from lite_nlp.config.kinds import LINEAR_KINDS, LinearSpec
+from lite_nlp.core.errors import ModelError
 from lite_nlp.models.linear import (
+    LINEAR_BUILDERS,
     LowRankLinear,
     QuaternionLinear,
     R2D2Linear,
@@ -47,7 +50,7 @@ def member(request: pytest.FixtureRequest) -> dict[str, Any]:
 def _random(in_features: int, out_features: int, **options: Any) -> nn.Module:
     """A layer whose bias is not zero."""
     torch.manual_seed(3)
-    layer = build_linear(in_features, out_features, **options)
+    layer = build_linear(in_features, out_features, LinearSpec(**options))
     for parameter in layer.parameters():
         nn.init.normal_(parameter)
     return layer
@@ -81,7 +84,7 @@ def test_both_orders_of_evaluation_agree(d: int, k: int, n: int) -> None:
 
 @pytest.mark.parametrize("rows", [0, 1, 100])
 def test_any_number_of_rows(rows: int, member: dict[str, Any]) -> None:
-    layer = build_linear(12, 8, **member)
+    layer = build_linear(12, 8, LinearSpec(**member))
     assert layer(torch.randn(rows, 12)).shape == (rows, 8)
 
 
@@ -164,18 +167,19 @@ def test_low_rank_is_a_product_of_two() -> None:
     ],
 )
 def test_parameters_of_figure_1(options: dict[str, Any], expected: int) -> None:
-    layer = build_linear(8, 6, bias=False, **options)
+    layer = build_linear(8, 6, LinearSpec(**options), bias=False)
     assert sum(parameter.numel() for parameter in layer.parameters()) == expected
 
 
 def test_a_quaternion_layer_has_a_quarter_of_the_weights() -> None:
-    layer = build_linear(512, 2048, kind="quaternion")
+    layer = build_linear(512, 2048, LinearSpec(kind="quaternion"))
     assert sum(parameter.numel() for parameter in layer.parameters()) == 512 * 2048 // 4 + 2048
 
 
 def test_initial_weights_have_the_variance_of_xavier(member: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    layer = build_linear(240, 400, **{**member, "rank": 60} if member["kind"] == "low-rank" else member, gain=0.5)
+    spec = LinearSpec(**{**member, "rank": 60} if member["kind"] == "low-rank" else member)
+    layer = build_linear(240, 400, spec, gain=0.5)
     response = layer(torch.randn(4000, 240))
     # 240 inputs of variance 1, each through a weight of variance 0.25 * 2 / 640.
     assert float(response.detach().var()) == pytest.approx(240 * 0.25 * 2 / 640, rel=0.1)
@@ -253,7 +257,7 @@ def test_a_frozen_weight_never_goes_stale(change: Any, member: dict[str, Any]) -
     assert not layer.training
     with torch.no_grad():
         found = layer(x)
-        fresh = build_linear(12, 8, **member)
+        fresh = build_linear(12, 8, LinearSpec(**member))
         fresh.load_state_dict(layer.state_dict())
         # Values of a hundred and more, summed in another order on some processors.
         torch.testing.assert_close(found, fresh(x), rtol=1e-4, atol=1e-3)
@@ -326,10 +330,19 @@ def test_a_weight_kept_within_autocast_serves_outside_it(member: dict[str, Any])
 )
 def test_sizes_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        build_linear(12, 10, **options)
+        build_linear(12, 10, LinearSpec(**options))
 
 
 def test_the_low_rank_layers_bias_is_the_outputs() -> None:
     layer = LowRankLinear(4, 6, rank=2)
     assert layer.bias is layer.up_proj.bias
     assert LowRankLinear(4, 6, rank=2, bias=False).bias is None
+
+
+def test_every_kind_has_all_of_its_parts() -> None:
+    assert set(LINEAR_KINDS) == set(LINEAR_BUILDERS) == set(LINEAR_FORMULAS)
+
+
+def test_a_kind_without_a_constructor_is_refused() -> None:
+    with pytest.raises(ModelError, match="linear kind 'circulant': expected one of dense, r2d2, quaternion, low-rank"):
+        build_linear(4, 4, LinearSpec(kind="circulant"))

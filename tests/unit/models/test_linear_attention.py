@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.models.feature_maps import LearnedFeatures, RandomFeatures, build_feature_map
-from lite_nlp.models.linear import DENSE
-from lite_nlp.models.linear_attention import CHUNK, LinearCrossAttention, LinearSelfAttention, causal_linear_attention
+from lite_nlp.config.kinds import DENSE, LinearSpec
+from lite_nlp.models.attention.feature_maps import FEATURE_MAPS, FeatureMap, LearnedFeatures, RandomFeatures
+from lite_nlp.models.attention.linear_attention import (
+    CHUNK,
+    LinearCrossAttention,
+    LinearSelfAttention,
+    causal_linear_attention,
+)
+from lite_nlp.models.attention.registry import AttentionSpec
 
 Array = NDArray[np.float64]
 
@@ -28,8 +33,12 @@ LINEARS = {
 }
 
 
-def _features(kind: str) -> torch.nn.Module:
-    return build_feature_map(kind, num_heads=HEADS, head_dim=WIDTH // HEADS, feature_size=SIZES[kind])
+def _spec(kind: str, linear: LinearSpec = DENSE) -> AttentionSpec:
+    return AttentionSpec(embed_dim=WIDTH, num_heads=HEADS, feature_size=SIZES[kind], linear=linear)
+
+
+def _features(kind: str) -> FeatureMap:
+    return FEATURE_MAPS[kind](_spec(kind))
 
 
 def _randomized(module: torch.nn.Module) -> Any:
@@ -43,16 +52,12 @@ def _randomized(module: torch.nn.Module) -> Any:
 
 def _self_attention(kind: str, linear: LinearSpec = DENSE) -> LinearSelfAttention:
     torch.manual_seed(1)
-    return _randomized(
-        LinearSelfAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind), linear=linear)
-    )
+    return _randomized(LinearSelfAttention(_spec(kind, linear), _features(kind)))
 
 
 def _cross_attention(kind: str, linear: LinearSpec = DENSE) -> LinearCrossAttention:
     torch.manual_seed(1)
-    return _randomized(
-        LinearCrossAttention(embed_dim=WIDTH, num_heads=HEADS, feature_map=_features(kind), linear=linear)
-    )
+    return _randomized(LinearCrossAttention(_spec(kind, linear), _features(kind)))
 
 
 def _inputs(rows: int, length: int) -> Tensor:
@@ -165,9 +170,8 @@ def test_long_sums_in_low_precision_stay_exact() -> None:
     ones = torch.ones(1, 1, 4096, 1, dtype=torch.bfloat16)
     out = causal_linear_attention(ones, ones, ones)
     assert (out.dtype, out.min().item(), out.max().item()) == (torch.bfloat16, 1.0, 1.0)
-    attention = LinearSelfAttention(
-        embed_dim=4, num_heads=2, feature_map=build_feature_map("elu", num_heads=2, head_dim=2, feature_size=2)
-    ).bfloat16()
+    spec = AttentionSpec(embed_dim=4, num_heads=2)
+    attention = LinearSelfAttention(spec, FEATURE_MAPS["elu"](spec)).bfloat16()
     x = torch.ones(1, 1, 4, dtype=torch.bfloat16)
     out, state = attention.step(x, attention.init_state(x, 1), torch.zeros(1))
     assert {value.dtype for value in state.values()} == {torch.float32}

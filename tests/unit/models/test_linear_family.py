@@ -8,10 +8,12 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lite_nlp.config.layers import encoder_specs
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.preset import parse_model
+from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
+from lite_nlp.models.built_linear import BuiltLinear
 from lite_nlp.models.layers import EncoderLayer
-from lite_nlp.models.linear import BuiltLinear, LowRankLinear
+from lite_nlp.models.linear import LowRankLinear
 from tests.unit.models.conftest import VARIANTS, randomized, small_config
 
 NMT: dict[str, Any] = {"embed_dim": 512, "ffn_dim": 2048, "num_heads": 8, "cross_num_heads": 8}
@@ -53,7 +55,7 @@ def _weights_in_linears(model: nn.Module) -> int:
 )
 def test_weights_of_the_translation_models(changes: dict[str, Any], expected: int) -> None:
     with torch.device("meta"):
-        model = build_model(ModelConfig(**{"family": "r2d2", **NMT, **changes}))
+        model = build_model(parse_model({"family": "r2d2", **NMT, **changes}))
     assert _weights_in_linears(model) == expected
 
 
@@ -69,7 +71,7 @@ def test_weights_of_the_translation_models(changes: dict[str, Any], expected: in
     ],
 )
 def test_parameters_of_the_agreement_encoders(changes: dict[str, Any], expected: int) -> None:
-    config = ModelConfig(**{"family": "r2d2", **SVA, **changes})
+    config = parse_model({"family": "r2d2", **SVA, **changes})
     with torch.device("meta"):
         layers = nn.ModuleList(EncoderLayer(config=config, spec=spec) for spec in encoder_specs(config))
     attention_biases = 2 * (3 * 128 + 128)
@@ -121,5 +123,5 @@ def test_translating_costs_what_the_dense_model_does() -> None:
 
 
 def test_a_rank_beyond_a_width_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"linear_rank: expected at most the widths of ffn_linear \(16\), found 17"):
+    with pytest.raises(ConfigError, match=r"linear_rank: expected at most the widths of ffn_linear \(16\), found 17"):
         small_config(family="r2d2", ffn_linear="low-rank", linear_rank=17)

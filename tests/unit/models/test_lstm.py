@@ -7,11 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.kinds import LinearSpec
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ModelError
-from lite_nlp.models.classifier import PairClassifier, pool_max_mean
+from lite_nlp.models.build import build_model
 from lite_nlp.models.lstm import LSTM
+from lite_nlp.models.pair_classifier import PairClassifier, pool_max_mean
 from lite_nlp.models.pretrained import fix_embeddings
 
 KINDS = {
@@ -41,11 +43,11 @@ def _config(linear: LinearSpec, **changes: Any) -> ModelConfig:
         "embed_dim": 8, "ffn_dim": 10, "num_classes": 3, "lstm_linear": linear.kind, "linear_n": linear.n,
         "linear_rank": linear.rank, "dropout": 0.0,
     }  # fmt: skip
-    return ModelConfig.model_validate({**options, **changes})
+    return parse_model({**options, **changes})
 
 
 def _classifier(linear: LinearSpec, **changes: Any) -> PairClassifier:
-    return _random(PairClassifier(config=_config(linear, **changes)))
+    return _random(build_model(_config(linear, **changes)))
 
 
 def _pairs() -> tuple[torch.Tensor, ...]:
@@ -181,7 +183,7 @@ def test_a_bf16_step_stays_finite(linear: LinearSpec) -> None:
 def test_loaded_equals_saved_and_frozen_equals_unfrozen(linear: LinearSpec) -> None:
     model = _classifier(linear)
     expected = model(*_pairs()).detach()
-    loaded = PairClassifier(config=_config(linear))
+    loaded = build_model(_config(linear))
     loaded.load_state_dict(model.state_dict())
     loaded.eval()
     torch.testing.assert_close(loaded(*_pairs()), expected)
@@ -191,7 +193,7 @@ def test_loaded_equals_saved_and_frozen_equals_unfrozen(linear: LinearSpec) -> N
 
 def test_pretrained_vectors_stay_fixed() -> None:
     vectors = torch.randn(19, 12)
-    model = PairClassifier(config=_config(LinearSpec()))
+    model = build_model(_config(LinearSpec()))
     fix_embeddings(model.embedding, vectors)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, weight_decay=0.1)
     before = model.output.weight.detach().clone()

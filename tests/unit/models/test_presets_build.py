@@ -1,15 +1,20 @@
 """Every preset is what its name says, explains every key, and builds."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
 
 from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.config.inheritance import read_resolved
 from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
+
+CONFIGS = preset_path("any").parent
 
 PUBLISHED = {
     *(f"lite-transformer-iwslt-{width}" for width in (160, 240, 320)),
@@ -64,12 +69,48 @@ def test_preset_is_named_after_its_family_and_width(preset: str) -> None:
         assert (config.model.conv_type == "dynamic") == config.model.conv_glu == (corpus != "iwslt")
 
 
-@pytest.mark.parametrize("preset", list_presets())
-def test_every_key_of_a_preset_is_explained(preset: str) -> None:
-    lines = preset_path(preset).read_text(encoding="utf-8").splitlines()
+FILES = sorted(path.relative_to(CONFIGS) for path in CONFIGS.rglob("*.toml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_every_key_of_a_preset_is_explained(file: Path) -> None:
+    lines = (CONFIGS / file).read_text(encoding="utf-8").splitlines()
     for before, line in zip(["", *lines], lines, strict=False):
         if re.match(r"\w+ = ", line):
-            assert before.startswith("# "), f"{preset}: {line}"
+            assert before.startswith("# "), f"{file}: {line}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_a_row_states_its_differences_alone(file: Path) -> None:
+    content = tomllib.loads((CONFIGS / file).read_text(encoding="utf-8"))
+    if "extends" not in content:
+        return
+    base = content["extends"]
+    path = CONFIGS / base if base.endswith(".toml") else preset_path(base)
+    inherited = read_resolved(path, name=base)
+    sections = {key: value for key, value in content.items() if isinstance(value, dict)}
+    repeated = [
+        f"{section}.{key}"
+        for section, values in sections.items()
+        for key, value in values.items()
+        if inherited.get(section, {}).get(key) == value
+    ]
+    assert repeated == []
+
+
+def test_a_preset_is_read_from_three_files_at_most() -> None:
+    bases = {}
+    for file in FILES:
+        base = tomllib.loads((CONFIGS / file).read_text(encoding="utf-8")).get("extends")
+        bases[file.as_posix()] = base if base is None or base.endswith(".toml") else f"{base}.toml"
+    for file in bases:
+        second = bases[file]
+        third = bases[second] if second else None
+        assert third is None or bases[third] is None, f"{file} -> {second} -> {third} -> {bases[third]}"
+
+
+def test_presets_are_named_after_their_files() -> None:
+    assert [load_config(name).name for name in list_presets()] == list_presets()
 
 
 @pytest.mark.parametrize("family", ["lite-transformer", "subformer", "r2d2", "t2r"])

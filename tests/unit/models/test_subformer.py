@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.models.build import build_model
 from lite_nlp.models.subformer import SafeInput
 from tests.unit.models.conftest import randomized, small_config
@@ -69,7 +69,7 @@ ROWS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize(("changes", "total"), ROWS.values(), ids=ROWS)
 def test_parameters_of_the_papers_rows(changes: dict[str, Any], total: int) -> None:
     with torch.device("meta"):
-        model = build_model(ModelConfig(family="transformer", **changes))
+        model = build_model(EncoderDecoderConfig(family="transformer", **changes))
     assert sum(parameter.numel() for parameter in model.parameters()) == total
     assert sum(tensor.numel() for tensor in model.state_dict().values()) == total
 

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from lite_nlp import prepare_data
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.pairs.directory import PairDirectory, open_sentence_pairs
 from lite_nlp.tasks.translation.calibration import data_calibration
@@ -28,7 +29,7 @@ def config(data: PairDirectory, *, max_positions: int = 512, **training: object)
     size = data.tokenizer.vocab_size
     widths = {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
     vocabulary = {"src_vocab_size": size, "tgt_vocab_size": size}
-    model = ModelConfig(family="transformer", max_positions=max_positions, **vocabulary, **widths)
+    model = EncoderDecoderConfig(family="transformer", max_positions=max_positions, **vocabulary, **widths)
     return Config(name="tiny", model=model, training=TrainingConfig.model_validate(training))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from lite_nlp import prepare_data
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.preset import Config, TrainingConfig, parse_model
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.labelled.directory import LabelledBatch, open_labelled
 from lite_nlp.data.text.directory import TextBlocks, open_running_text
@@ -70,7 +70,7 @@ def _loaded(tokenizer: Tokenizer, metrics: dict[str, object], **model: object) -
     sizes = {"embed_dim": 16, "ffn_dim": 16, "num_heads": 2, "max_positions": 24, "family": "transformer"}
     config = Config(
         name="tiny",
-        model=ModelConfig.model_validate({**sizes, **model}),
+        model=parse_model({**sizes, **model}),
         training=TrainingConfig(block_tokens=BLOCK, max_tokens=5),
     )
     torch.manual_seed(1)

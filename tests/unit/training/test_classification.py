@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from rich.console import Console
 
 from lite_nlp.artifacts.directory import load_model_directory
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.preset import Config, TrainingConfig, parse_model
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.labelled.directory import LabelledSplit
 from lite_nlp.models.build import build_model
@@ -47,7 +47,7 @@ def make_config(*, pair: bool = False, **training: Any) -> Config:
         "validate_metric": "accuracy",
     }  # fmt: skip
     return Config(
-        name="tiny", model=ModelConfig(**model), training=TrainingConfig.model_validate({**defaults, **training})
+        name="tiny", model=parse_model(model), training=TrainingConfig.model_validate({**defaults, **training})
     )
 
 

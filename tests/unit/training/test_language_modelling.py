@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from rich.console import Console
 from safetensors.torch import load
 
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.preset import Config, TrainingConfig, parse_model
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.text.directory import TokenStream, cut_blocks
 from lite_nlp.models.build import build_model
@@ -46,7 +46,7 @@ def make_config(*, model: dict[str, Any] | None = None, **training: Any) -> Conf
     }  # fmt: skip
     return Config(
         name="tiny",
-        model=ModelConfig.model_validate({**sizes, **(model or {})}),
+        model=parse_model({**sizes, **(model or {})}),
         training=TrainingConfig.model_validate({**defaults, **training}),
     )
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import torch
 from rich.console import Console
 
-from lite_nlp.config.preset import Config, ModelConfig, TrainingConfig
+from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
@@ -49,7 +50,7 @@ def make_split(pairs: int, *, seed: int, vocab_size: int = 12) -> MemorySplit:
 
 
 def make_config(**training: object) -> Config:
-    model = ModelConfig(
+    model = EncoderDecoderConfig(
         family="transformer",
         src_vocab_size=12,
         tgt_vocab_size=12,

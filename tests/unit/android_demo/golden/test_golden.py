@@ -12,7 +12,7 @@ from lite_nlp.artifacts.models import load_model
 from lite_nlp.compress.lnlp.container import parse_container
 from lite_nlp.core.errors import ContainerError, DataError
 from lite_nlp.decoding.search import SearchOptions, search
-from lite_nlp.models.step_model import TorchStepModel
+from lite_nlp.decoding.torch_model import TorchStepModel
 
 pytest.importorskip("tools", reason="the Android demo is not here")
 

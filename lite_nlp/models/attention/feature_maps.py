@@ -1,25 +1,28 @@
-"""Feature maps of linear attention: how queries and keys become vectors whose dot product stands for their similarity.
+"""Feature maps of linear attention: the similarity of a query and a key is the dot product of their features.
 
-Shape letters as in ``attention``, and k features per head.
+Shape letters as in ``heads``, and k features per head.
 """
 
 import math
-from typing import Final, Literal
+from collections.abc import Callable
+from typing import Final, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["EluFeatures", "FeatureKind", "FeatureMap", "LearnedFeatures", "RandomFeatures", "build_feature_map"]
+from lite_nlp.models.attention.registry import AttentionSpec
 
-#: Least sum of squares that a vector is divided by the root of: an all-zero one, and its gradient, stay finite.
+__all__ = ["FEATURE_MAPS", "EluFeatures", "FeatureMap", "FeatureMapBuilder", "LearnedFeatures", "RandomFeatures"]
+
+#: Smallest squared length by which a vector is normalized, so that a zero vector and its gradient stay finite.
 _LEAST_SQUARES: Final = 1e-6
 
 
 class LearnedFeatures(nn.Module):
-    """relu(W x + b), with a W and b per head, shared by queries and keys (T2R, equation 3b).
+    """relu(W x + b), with one W and b per head, shared by queries and keys (T2R, equation 3b).
 
-    Initialised as a Linear of ``head_dim`` inputs is by default, like the authors' code.
+    Initialised like a ``torch.nn.Linear`` of ``head_dim`` inputs, as in the authors' code.
 
     Args:
         num_heads: Heads H.
@@ -40,7 +43,7 @@ class LearnedFeatures(nn.Module):
 
 
 class EluFeatures(nn.Module):
-    """elu(x) + 1 (Katharopoulos et al. 2020, equation 7): as many features as channels, nothing to learn.
+    """elu(x) + 1 (Katharopoulos et al. 2020, equation 7): as many features as channels, no parameters.
 
     Args:
         head_dim: Channels d of a head.
@@ -59,7 +62,7 @@ class RandomFeatures(nn.Module):
     """Sines and cosines of random projections (Peng et al. 2021): features of the Gaussian kernel.
 
     Vectors are scaled to length 1, since the features' error grows with length; the exponential of the dot product
-    then is the Gaussian kernel times a constant, which the normaliser takes out. A temperature per head and channel
+    is then the Gaussian kernel times a constant, which the normalizer cancels. A temperature per head and channel
     is learned, as in their reparametrisation; the projections stay as drawn and are saved with the model.
 
     Args:
@@ -86,22 +89,26 @@ class RandomFeatures(nn.Module):
         return torch.cat([angles.sin(), angles.cos()], dim=-1) * self.scale
 
 
-FeatureKind = Literal["t2r", "elu", "random-features"]
-#: What linear attention takes.
-FeatureMap = LearnedFeatures | EluFeatures | RandomFeatures
+class FeatureMap(Protocol):
+    """What linear attention requires of a feature map, a ``torch.nn.Module``."""
+
+    #: Features k of a head.
+    feature_size: int
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(B, H, T, d) -> (B, H, T, k)."""
+        ...
 
 
-def build_feature_map(kind: FeatureKind, *, num_heads: int, head_dim: int, feature_size: int) -> FeatureMap:
-    """The feature map that a configuration names.
+FeatureMapBuilder = Callable[[AttentionSpec], FeatureMap]
 
-    Args:
-        kind: ``t2r``, ``elu`` or ``random-features``.
-        num_heads: Heads H.
-        head_dim: Channels d of a head.
-        feature_size: Features k of a head; not used by ``elu``, which has d.
-    """
-    if kind == "elu":
-        return EluFeatures(head_dim=head_dim)
-    if kind == "random-features":
-        return RandomFeatures(num_heads=num_heads, head_dim=head_dim, feature_size=feature_size)
-    return LearnedFeatures(num_heads=num_heads, head_dim=head_dim, feature_size=feature_size)
+#: Feature maps by the attention kind that uses them; ``elu`` has as many features as a head has channels.
+FEATURE_MAPS: Final[dict[str, FeatureMapBuilder]] = {
+    "t2r": lambda spec: LearnedFeatures(
+        num_heads=spec.num_heads, head_dim=spec.head_dim, feature_size=spec.feature_size
+    ),
+    "elu": lambda spec: EluFeatures(head_dim=spec.head_dim),
+    "random-features": lambda spec: RandomFeatures(
+        num_heads=spec.num_heads, head_dim=spec.head_dim, feature_size=spec.feature_size
+    ),
+}

@@ -7,11 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import lstm_linear
-from lite_nlp.config.preset import ModelConfig
+from lite_nlp.config.model import PairClassifierConfig
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.embeddings import token_embedding
-from lite_nlp.models.linear import xavier_linear
 from lite_nlp.models.lstm import LSTM
 
 __all__ = ["PairClassifier", "pool_max_mean"]
@@ -29,29 +26,41 @@ def pool_max_mean(states: Tensor, mask: Tensor) -> Tensor:
 
 
 class PairClassifier(nn.Module):
-    """Says how the second of two sentences relates to the first.
+    """Classifies how the second of two sentences relates to the first.
 
-    One encoder reads both, without attention between them. Their pooled states side by side (the paper does not say
-    how the two are joined) go through an MLP of two hidden layers and an output Linear.
+    One encoder reads both, without attention between them. Their pooled states side by side (the paper does not state
+    how the two are joined) go through an MLP of two hidden layers and an output Linear. ``build_model`` assembles it.
 
     Args:
-        config: The model's configuration: ``table_dim`` channels of the embeddings D, ``embed_dim`` of the encoder's
-            states H, ``ffn_dim`` of the MLP's hidden layers.
+        config: The model's configuration.
+        embedding: Table (V, D).
+        encoder: LSTM with states of H channels.
+        first_proj: From 4 H channels to the first hidden layer.
+        second_proj: From the first to the second hidden layer.
+        output: From the second hidden layer to C.
     """
 
-    def __init__(self, *, config: ModelConfig) -> None:
+    def __init__(
+        self,
+        *,
+        config: PairClassifierConfig,
+        embedding: nn.Embedding,
+        encoder: LSTM,
+        first_proj: nn.Linear,
+        second_proj: nn.Linear,
+        output: nn.Linear,
+    ) -> None:
         super().__init__()
         self.config = config
         self.dropout = config.dropout
-        width, hidden_dim, mlp_dim = config.table_dim, config.embed_dim, config.ffn_dim
-        self.embedding = token_embedding(config.src_vocab_size, width, embed_dim=width)
-        self.encoder = LSTM(input_dim=width, hidden_dim=hidden_dim, linear=lstm_linear(config))
-        self.first_proj = xavier_linear(4 * hidden_dim, mlp_dim)
-        self.second_proj = xavier_linear(mlp_dim, mlp_dim)
-        self.output = xavier_linear(mlp_dim, config.num_classes)
+        self.embedding = embedding
+        self.encoder = encoder
+        self.first_proj = first_proj
+        self.second_proj = second_proj
+        self.output = output
 
     def encode(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """One sentence per row as a vector.
+        """Encode one sentence per row as a vector.
 
         Args:
             tokens: (B, T) int64.

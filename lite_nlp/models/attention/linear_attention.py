@@ -1,69 +1,67 @@
 """Linear attention (T2R, Kasai et al. 2021, section 2.2): in parallel for training, as a recurrence for decoding.
 
-A feature map phi replaces the exponential: the similarity of a query and a key is phi(q / sqrt(d)) . phi(k). What was
-attended to is then summed up in a state S (k, d) and a normalizer z (k) per head, whose size does not depend on the
-length. Queries are divided by sqrt(d) and normalizers are at least 0.01, as in the authors' code; the paper is silent.
-Attention weights are never made, so there is no dropout of them (nor is there in the authors' fast path). In evaluation
-mode a learned map is merged into the projections.
+A feature map phi replaces the exponential: the similarity of a query and a key is phi(q / sqrt(d)) . phi(k). Keys and
+values are then accumulated in a state S (k, d) and a normalizer z (k) per head, whose size does not depend on the
+length. Queries are divided by sqrt(d) and normalizers are at least 0.01, as in the authors' code; the paper states
+neither. Attention weights are never computed, so there is no dropout of them (nor is there in the authors' fast path).
+In evaluation mode a learned map is merged into the projections.
 
-Shape letters as in ``attention``, and k features per head, N chunks of c tokens.
+Shape letters as in ``heads``, and k features per head, N chunks of c tokens.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from typing import Final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
-from lite_nlp.models.attention import merge_heads, split_heads
-from lite_nlp.models.feature_maps import FeatureMap
-from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
-from lite_nlp.models.merging import merge_projection
+from lite_nlp.models.attention.feature_maps import FEATURE_MAPS, FeatureMap, FeatureMapBuilder
+from lite_nlp.models.attention.heads import merge_heads, split_heads, split_parts
+from lite_nlp.models.attention.merging import merge_projection
+from lite_nlp.models.attention.registry import AttentionModules, AttentionSpec, register_attention
 
 __all__ = ["LinearCrossAttention", "LinearSelfAttention", "causal_linear_attention"]
 
-#: Tokens whose similarities are computed directly; what came before them is in the state.
+#: Tokens whose similarities are computed directly; earlier tokens are in the state.
 CHUNK: Final = 64
 
-#: Smallest normalizer (the authors' code): a query that is similar to nothing gets an output near zero.
+#: Smallest normalizer (the authors' code): a query that is similar to no key gets an output near zero.
 _FLOOR: Final = 0.01
 
 
 def _normalize(weighted: Tensor, similarity: Tensor) -> Tensor:
     """Divide sums of values (..., d) by the sums (..., 1) of their similarities.
 
-    Random features can make a sum negative; its size counts then, as in the authors' cross-attention.
+    Random features can make a sum negative; its absolute value is used, as in the authors' cross-attention.
     """
     return weighted / similarity.abs().clamp(min=_FLOOR)
 
 
 def _exact(*tensors: Tensor) -> list[Tensor]:
-    """The tensors in fp32 (or fp64), in which long sums lose nothing that matters."""
+    """The tensors in fp32 (or fp64), which are precise enough for long sums."""
     return [tensor.to(torch.promote_types(tensor.dtype, torch.float32)) for tensor in tensors]
 
 
 def _no_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Keeps products in the type of their operands; nothing where autocast is off, so that exporters see no context."""
+    """A context without autocast; an empty one where autocast is off already, so that exporters see no context."""
     if torch.amp.is_autocast_available(device.type) and torch.is_autocast_enabled(device.type):
         return torch.autocast(device.type, enabled=False)
     return nullcontext()
 
 
-def _sum_up(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def _accumulate(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """State (..., k, d) and normalizer (..., k) of features ``key`` (..., S, k) and ``value`` (..., S, d)."""
     return torch.matmul(key.transpose(-2, -1), value), key.sum(dim=-2)
 
 
 def _read(query: Tensor, state: Tensor, normalizer: Tensor) -> Tensor:
-    """What features ``query`` (B, H, T, k) find in ``state`` (B, H, k, d); (B, H, T, d)."""
+    """Normalized values (B, H, T, d) for features ``query`` (B, H, T, k) from ``state`` (B, H, k, d)."""
     return _normalize(torch.matmul(query, state), torch.matmul(query, normalizer[..., None]))
 
 
 def causal_linear_attention(query: Tensor, key: Tensor, value: Tensor, *, chunk: int = CHUNK) -> Tensor:
-    """Attention of every token to itself and what came before (equations 4 and 5), without a (T, T) matrix.
+    """Attention of every token to itself and to earlier tokens (equations 4 and 5), without a (T, T) matrix.
 
     Within a chunk similarities are computed directly; the state before each chunk comes from a running sum over
     chunks. Time and memory grow linearly with T; all sums are in fp32.
@@ -89,7 +87,7 @@ def causal_linear_attention(query: Tensor, key: Tensor, value: Tensor, *, chunk:
         weighted = torch.matmul(local, values)
         similarity = local.sum(dim=-1, keepdim=True)
         if length > size:
-            state, normalizer = _sum_up(keys[:, :, :-1], values[:, :, :-1])
+            state, normalizer = _accumulate(keys[:, :, :-1], values[:, :, :-1])
             # The first chunk has nothing before it.
             before = F.pad(state.cumsum(dim=2), (0, 0, 0, 0, 1, 0))
             normalizer_before = F.pad(normalizer.cumsum(dim=2), (0, 0, 1, 0))
@@ -102,38 +100,24 @@ class LinearSelfAttention(nn.Module):
     """Causal self-attention with a feature map; parameters as in ``SelfAttention``, and those of the map.
 
     Args:
-        embed_dim: Channels D of input and output.
-        num_heads: Heads H, a divisor of the inner width.
+        spec: Sizes and options.
         feature_map: Turns queries and keys (B, H, T, d) into features (B, H, T, k).
-        linear: The kind of the projections.
-        expansion: Inner width, H d, as a multiple of D.
     """
 
-    def __init__(
-        self,
-        *,
-        embed_dim: int,
-        num_heads: int,
-        feature_map: FeatureMap,
-        linear: LinearSpec = DENSE,
-        expansion: int = 1,
-    ) -> None:
+    def __init__(self, spec: AttentionSpec, feature_map: FeatureMap) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.inner_dim = expansion * embed_dim
-        self.head_dim = self.inner_dim // num_heads
-        self.feature_size = feature_map.feature_size
-        self.in_proj = build_fused_linear(embed_dim, 3, linear, expansion=expansion)
+        self.num_heads, self.inner_dim, self.head_dim = spec.num_heads, spec.inner_dim, spec.head_dim
+        self.in_proj = spec.fused_projection(3)
         self.feature_map = feature_map
-        self.out_proj = build_linear(self.inner_dim, embed_dim, **asdict(linear))
+        self.out_proj = spec.output_projection()
         self.merged = merge_projection(self.in_proj, feature_map, (self.head_dim**-0.5, 1.0, None))
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Features of queries and keys (B, H, T, k), and values (B, H, T, d), of ``x`` (B, T, D)."""
         if self.merged is not None and self.merged.kept(x):
-            query, key, value = _split_parts(self.merged(x), self.merged.widths, self.num_heads)
+            query, key, value = split_parts(self.merged(x), self.merged.widths, self.num_heads)
             return F.relu(query), F.relu(key), value
-        query, key, value = _split_parts(self.in_proj(x), [self.inner_dim] * 3, self.num_heads)
+        query, key, value = split_parts(self.in_proj(x), [self.inner_dim] * 3, self.num_heads)
         return self.feature_map(query * self.head_dim**-0.5), self.feature_map(key), value
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -145,8 +129,10 @@ class LinearSelfAttention(nn.Module):
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:
         """State (B, H, k, d) and normalizer (B, H, k) before the first token; the same for any ``capacity``."""
         dtype = torch.promote_types(like.dtype, torch.float32)
-        state = like.new_zeros((like.shape[0], self.num_heads, self.feature_size, self.head_dim), dtype=dtype)
-        normalizer = like.new_zeros((like.shape[0], self.num_heads, self.feature_size), dtype=dtype)
+        state = like.new_zeros(
+            (like.shape[0], self.num_heads, self.feature_map.feature_size, self.head_dim), dtype=dtype
+        )
+        normalizer = like.new_zeros((like.shape[0], self.num_heads, self.feature_map.feature_size), dtype=dtype)
         return {"self_state": state, "self_normalizer": normalizer}
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -160,54 +146,40 @@ class LinearSelfAttention(nn.Module):
 
 
 class LinearCrossAttention(nn.Module):
-    """Attention with a feature map to the encoded source, which is summed up once per sentence.
+    """Attention with a feature map to the encoded source, whose state is computed once per sentence.
 
     Parameters as in ``CrossAttention``, and those of the map.
 
     Args:
-        embed_dim: Channels D of target, source and output.
-        num_heads: Heads H, a divisor of the inner width.
+        spec: Sizes and options.
         feature_map: Turns queries and keys (B, H, T, d) into features (B, H, T, k).
-        linear: The kind of the projections.
-        expansion: Inner width, H d, as a multiple of D.
     """
 
-    def __init__(
-        self,
-        *,
-        embed_dim: int,
-        num_heads: int,
-        feature_map: FeatureMap,
-        linear: LinearSpec = DENSE,
-        expansion: int = 1,
-    ) -> None:
+    def __init__(self, spec: AttentionSpec, feature_map: FeatureMap) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.inner_dim = expansion * embed_dim
-        self.head_dim = self.inner_dim // num_heads
-        self.feature_size = feature_map.feature_size
-        self.query_proj = build_linear(embed_dim, self.inner_dim, gain=2**-0.5, **asdict(linear))
-        self.memory_proj = build_fused_linear(embed_dim, 2, linear, expansion=expansion)
+        self.num_heads, self.inner_dim, self.head_dim = spec.num_heads, spec.inner_dim, spec.head_dim
+        self.query_proj = spec.query_projection()
+        self.memory_proj = spec.fused_projection(2)
         self.feature_map = feature_map
-        self.out_proj = build_linear(self.inner_dim, embed_dim, **asdict(linear))
+        self.out_proj = spec.output_projection()
         self.merged_query = merge_projection(self.query_proj, feature_map, (self.head_dim**-0.5,))
         self.merged_memory = merge_projection(self.memory_proj, feature_map, (1.0, None))
 
     def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
-        """Sum up the encoded source ``memory`` (B, S, D), where ``src_mask`` (B, S) is True.
+        """Accumulate the encoded source ``memory`` (B, S, D) over the tokens where ``src_mask`` (B, S) is True.
 
         Returns:
             ``cross_state`` (B, H, k, d) and ``cross_normalizer`` (B, H, k).
         """
         if self.merged_memory is not None and self.merged_memory.kept(memory):
-            key, value = _split_parts(self.merged_memory(memory), self.merged_memory.widths, self.num_heads)
+            key, value = split_parts(self.merged_memory(memory), self.merged_memory.widths, self.num_heads)
             key = F.relu(key)
         else:
-            key, value = _split_parts(self.memory_proj(memory), [self.inner_dim] * 2, self.num_heads)
+            key, value = split_parts(self.memory_proj(memory), [self.inner_dim] * 2, self.num_heads)
             key = self.feature_map(key)
         with _no_autocast(memory.device):
             key, value = _exact(key.masked_fill(~src_mask[:, None, :, None], 0.0), value)
-            state, normalizer = _sum_up(key, value)
+            state, normalizer = _accumulate(key, value)
         return {"cross_state": state, "cross_normalizer": normalizer}
 
     def _query(self, x: Tensor) -> Tensor:
@@ -218,7 +190,7 @@ class LinearCrossAttention(nn.Module):
         return features
 
     def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor | None = None) -> Tensor:
-        """Attend from ``x`` (B, T, D) to what ``project_memory`` returned; ``src_mask`` is in there already."""
+        """Attend from ``x`` (B, T, D) to the result of ``project_memory``, which has applied ``src_mask`` already."""
         query = self._query(x)
         with _no_autocast(x.device):
             (query,) = _exact(query)
@@ -227,6 +199,14 @@ class LinearCrossAttention(nn.Module):
         return projected
 
 
-def _split_parts(projected: Tensor, widths: list[int], num_heads: int) -> list[Tensor]:
-    """Parts of the channels (B, T, ...), each with its heads apart (B, H, T, ...)."""
-    return [split_heads(part, num_heads) for part in torch.split(projected, widths, dim=-1)]
+def _linear_attention(build_map: FeatureMapBuilder) -> AttentionModules:
+    """Linear attention with the maps that ``build_map`` builds."""
+    # Weights are drawn map first.
+    return AttentionModules(
+        self_attention=lambda spec: LinearSelfAttention(spec, build_map(spec)),
+        cross_attention=lambda spec: LinearCrossAttention(spec, build_map(spec)),
+    )
+
+
+for _kind, _build_map in FEATURE_MAPS.items():
+    register_attention(_kind, _linear_attention(_build_map))

@@ -7,30 +7,31 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.models.feature_maps import FeatureMap, LearnedFeatures
-from lite_nlp.models.linear import BuiltLinear, LowRankLinear
+from lite_nlp.models.attention.feature_maps import FeatureMap, LearnedFeatures
+from lite_nlp.models.built_linear import BuiltLinear
+from lite_nlp.models.linear import FactorizedLinear
 
 __all__ = ["MergedProjection", "merge_projection"]
 
 
 class MergedProjection(BuiltLinear):
-    """What a projection and then the linear part of a learned feature map come to, as one Linear.
+    """A projection and the linear part of the learned feature map that follows it, as one Linear.
 
-    Queries and keys themselves are never made. The weight and bias are built in evaluation mode and kept like those of
-    every ``BuiltLinear``; training uses the projection and the map, and so does the state dict, which has nothing of
-    this module.
+    Queries and keys themselves are never computed. The weight and bias are built in evaluation mode and kept like those
+    of every ``BuiltLinear``; training uses the projection and the map, and the state dict holds their parameters, none
+    of this module.
 
     Args:
         projection: Linear from D channels to ``len(scales)`` parts of H heads of d channels each, side by side.
         features: The map that follows, per head.
-        scales: Per part, the factor between projection and map, or None for a part that the map does not see.
+        scales: Per part, the factor between projection and map, or None for a part that is not mapped.
     """
 
     frozen_bias: Tensor | None
 
     def __init__(self, projection: nn.Module, features: LearnedFeatures, scales: Sequence[float | None]) -> None:
         num_heads, feature_size, head_dim = features.weight.shape
-        #: Channels of each part that comes out.
+        #: Channels of each output part.
         self.widths = [num_heads * (head_dim if scale is None else feature_size) for scale in scales]
         super().__init__(cast(nn.Linear, projection).in_features, sum(self.widths), bias=False)
         self.register_buffer("frozen_bias", None, persistent=False)
@@ -64,11 +65,11 @@ class MergedProjection(BuiltLinear):
                 self.frozen_weight, self.frozen_bias = joined[:, :-1].contiguous(), joined[:, -1].contiguous()
 
     def kept(self, x: Tensor) -> bool:
-        """Whether there are a weight and bias that may be used on ``x``."""
+        """Whether a weight and bias are kept that may be applied to ``x``."""
         return self._kept_weight(x) is not None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map ``x`` (..., D) to the parts side by side; those for the map still lack its nonlinearity."""
+        """Map ``x`` (..., D) to the parts side by side, before the map's nonlinearity."""
         weight = self._kept_weight(x)
         if weight is None:
             joined = self.build_weight()
@@ -79,9 +80,9 @@ class MergedProjection(BuiltLinear):
 def merge_projection(
     projection: nn.Module, features: FeatureMap, scales: Sequence[float | None]
 ) -> MergedProjection | None:
-    """The merged form of a projection, if there is one and it takes fewer Mult-Adds.
+    """The merged form of a projection, or None where it takes more Mult-Adds or the map is not learned.
 
-    There is one for a learned map only. It takes more where features are many and heads are narrow.
+    It takes more where features are many and heads are narrow.
     """
     if not isinstance(features, LearnedFeatures):
         return None
@@ -93,25 +94,22 @@ def merge_projection(
 
 
 def _map_part(part: Tensor, features: LearnedFeatures, scale: float) -> Tensor:
-    """Rows (H k, D + 1) for the map of ``scale`` times what the rows ``part`` (H d, D + 1) give."""
+    """Rows (H k, D + 1) that compute the map of ``scale`` times the output of rows ``part`` (H d, D + 1)."""
     num_heads, _, head_dim = features.weight.shape
     mapped = torch.matmul(features.weight * scale, part.view(num_heads, head_dim, -1)).flatten(0, 1)
     return torch.cat([mapped[:, :-1], mapped[:, -1:] + features.bias.flatten()[:, None]], dim=1)
 
 
 def _weight_and_bias(projection: nn.Module) -> tuple[Tensor, Tensor]:
-    """The dense weight and the bias of a member of the linear family."""
-    if isinstance(projection, BuiltLinear):
-        return projection.build_weight(), cast(Tensor, projection.bias)
-    if isinstance(projection, LowRankLinear):
-        return projection.up_proj.weight @ projection.down_proj.weight, projection.up_proj.bias
-    linear = cast(nn.Linear, projection)
-    return linear.weight, linear.bias
+    """The dense weight and the bias of a Linear of any kind."""
+    if isinstance(projection, nn.Linear):
+        return projection.weight, projection.bias
+    factorized = cast(FactorizedLinear, projection)
+    return factorized.build_weight(), cast(Tensor, factorized.bias)
 
 
 def _macs(projection: nn.Module) -> int:
     """Mult-Adds of a projection per token, in inference."""
-    if isinstance(projection, LowRankLinear):
-        return projection.down_proj.weight.numel() + projection.up_proj.weight.numel()
-    linear = cast(nn.Linear, projection)
-    return linear.in_features * linear.out_features
+    if isinstance(projection, nn.Linear):
+        return projection.in_features * projection.out_features
+    return cast(FactorizedLinear, projection).macs

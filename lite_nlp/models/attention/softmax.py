@@ -1,42 +1,23 @@
 """Multi-head softmax attention with a fixed-capacity cache for incremental decoding.
 
-Shape letters of the model code: B batch, T target tokens, S source tokens, C cache capacity, D channels of the module,
-H heads, d channels of a head, K kernel size. Masks are boolean, True means "may attend".
+Shape letters as in ``heads``.
 """
-
-from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.config.layers import LinearSpec
+from lite_nlp.models.attention.heads import merge_heads, split_heads
+from lite_nlp.models.attention.registry import AttentionModules, AttentionSpec, register_attention
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import DENSE, build_fused_linear, build_linear
 
-__all__ = ["CrossAttention", "SelfAttention", "causal_mask", "merge_heads", "split_heads"]
-
-
-def causal_mask(length: int, device: torch.device) -> Tensor:
-    """The mask (1, 1, T, T) with which a token attends to itself and what came before."""
-    positions = torch.arange(length, device=device)
-    return (positions[None, :] <= positions[:, None])[None, None]
-
-
-def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """(B, T, H d) -> (B, H, T, d)."""
-    return x.view(x.shape[0], x.shape[1], num_heads, x.shape[2] // num_heads).transpose(1, 2)
-
-
-def merge_heads(x: Tensor) -> Tensor:
-    """(B, H, T, d) -> (B, T, H d)."""
-    return x.transpose(1, 2).flatten(2)
+__all__ = ["CrossAttention", "SelfAttention"]
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout: float, training: bool) -> Tensor:
     """Scaled dot-product attention (Vaswani et al. 2017, equation 1) of (B, H, T, d) queries over (B, H, S, d) keys.
 
     Two plain products instead of the fused operator: at a sentence's length its backward pass in bf16 takes half of a
-    CPU training step, and every exporter takes these as they are.
+    CPU training step, and every exporter supports plain products.
     """
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1))
     weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
@@ -44,29 +25,28 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout:
 
 
 class SelfAttention(nn.Module):
-    """Self-attention (Vaswani et al. 2017, section 3.2) whose query, key and value come from one fused Linear.
+    """Self-attention (Vaswani et al. 2017, section 3.2) with one fused Linear for query, key and value.
 
     Args:
-        embed_dim: Channels D of input and output.
-        num_heads: Heads H, a divisor of the inner width.
-        dropout: Drop rate of the attention weights while training.
-        linear: The kind of the projections.
-        expansion: Inner width, H d, as a multiple of D.
+        spec: Sizes and options.
     """
 
-    def __init__(
-        self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE, expansion: int = 1
-    ) -> None:
+    def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.head_dim = expansion * embed_dim // num_heads
-        self.dropout = dropout
-        self.in_proj = build_fused_linear(embed_dim, 3, linear, expansion=expansion)
-        self.out_proj = build_linear(expansion * embed_dim, embed_dim, **asdict(linear))
+        self.num_heads = spec.num_heads
+        self.head_dim = spec.head_dim
+        self.dropout = spec.dropout
+        self.in_proj = spec.fused_projection(3)
+        self.out_proj = spec.output_projection()
+
+    def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value, each (B, H, T, d), of ``x`` (B, T, D)."""
+        query, key, value = (split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        return query, key, value
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Attend within ``x`` (B, T, D) under ``mask`` (broadcastable to (B, 1, T, T)); returns (B, T, D)."""
-        query, key, value = (split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        query, key, value = self._project(x)
         out = _attend(query, key, value, mask=mask, dropout=self.dropout, training=self.training)
         projected: Tensor = self.out_proj(merge_heads(out))
         return projected
@@ -78,7 +58,7 @@ class SelfAttention(nn.Module):
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output (B, 1, D) and the new caches."""
-        query, key, value = (split_heads(part, self.num_heads) for part in self.in_proj(x).chunk(3, dim=-1))
+        query, key, value = self._project(x)
         slots = torch.arange(state["self_key"].shape[2], device=x.device)
         # A select instead of an indexed write keeps the step free of side effects, as the exported graphs need it.
         here = (slots[None, :] == position[:, None])[:, None, :, None]
@@ -90,28 +70,22 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention from the target to the encoded source; keys and values are projected once per sentence.
+    """Attention from the target to the encoded source, whose keys and values are projected once per sentence.
 
     Args:
-        embed_dim: Channels D of target, source and output.
-        num_heads: Heads H, a divisor of the inner width.
-        dropout: Drop rate of the attention weights while training.
-        linear: The kind of the projections.
-        expansion: Inner width, H d, as a multiple of D.
+        spec: Sizes and options; the source has as many channels as the target.
     """
 
-    def __init__(
-        self, *, embed_dim: int, num_heads: int, dropout: float, linear: LinearSpec = DENSE, expansion: int = 1
-    ) -> None:
+    def __init__(self, spec: AttentionSpec) -> None:
         super().__init__()
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.query_proj = build_linear(embed_dim, expansion * embed_dim, gain=2**-0.5, **asdict(linear))
-        self.memory_proj = build_fused_linear(embed_dim, 2, linear, expansion=expansion)
-        self.out_proj = build_linear(expansion * embed_dim, embed_dim, **asdict(linear))
+        self.num_heads = spec.num_heads
+        self.dropout = spec.dropout
+        self.query_proj = spec.query_projection()
+        self.memory_proj = spec.fused_projection(2)
+        self.out_proj = spec.output_projection()
 
     def project_memory(self, memory: Tensor, src_mask: Tensor) -> dict[str, Tensor]:
-        """What ``forward`` takes as state: keys and values, each (B, H, S, d), of the encoded source ``memory``.
+        """Keys and values ``cross_key`` and ``cross_value``, each (B, H, S, d), of the encoded source.
 
         Args:
             memory: (B, S, D).
@@ -121,10 +95,13 @@ class CrossAttention(nn.Module):
         return {"cross_key": split_heads(key, self.num_heads), "cross_value": split_heads(value, self.num_heads)}
 
     def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor) -> Tensor:
-        """Attend from ``x`` (B, T, D) to what ``project_memory`` returned, under ``src_mask`` (B, S)."""
+        """Attend from ``x`` (B, T, D) to the result of ``project_memory`` under ``src_mask`` (B, S)."""
         query = split_heads(self.query_proj(x), self.num_heads)
         mask = src_mask[:, None, None, :]
         key, value = state["cross_key"], state["cross_value"]
         out = _attend(query, key, value, mask=mask, dropout=self.dropout, training=self.training)
         projected: Tensor = self.out_proj(merge_heads(out))
         return projected
+
+
+register_attention("softmax", AttentionModules(self_attention=SelfAttention, cross_attention=CrossAttention))

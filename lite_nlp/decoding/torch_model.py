@@ -7,34 +7,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["SteppedModule", "TorchStepModel"]
+__all__ = ["SteppedModel", "TorchStepModel"]
 
 
-class SteppedModule(Protocol):
-    """An encoder-decoder module that decodes step by step; ``EncoderDecoder`` is one."""
+class SteppedModel(Protocol):
+    """An encoder-decoder module that decodes step by step. B: rows, S: source tokens, D: channels, V: target types."""
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
-        """Encode sources (B, S)."""
+        """Encode sources, both (B, S), mask True where there is a token, into (B, S, D)."""
         ...
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
-        """The state before the first token; every tensor has the batch first."""
+        """The state before the first target token, for at most ``capacity`` steps; every tensor has the batch first."""
         ...
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Consume tokens (B,); return logits (B, V) and the new state."""
+        """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
         ...
 
 
 class TorchStepModel:
-    """Runs a module for the search, without gradients, on the device where it lies.
+    """Runs a module for the search, without gradients, on the module's device.
 
     Args:
         model: In evaluation mode.
-        device: Where its weights are.
+        device: Device of its weights.
     """
 
-    def __init__(self, model: SteppedModule, device: torch.device | str = "cpu") -> None:
+    def __init__(self, model: SteppedModel, device: torch.device | str = "cpu") -> None:
         self._model = model
         self._device = torch.device(device)
 

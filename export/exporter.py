@@ -1,0 +1,42 @@
+"""The exporting half of a runtime: from a traced model to graphs and their Mult-Adds."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.export.runtime.interface import RuntimeEntry
+from lite_nlp.export.tracing import TracedModel
+
+__all__ = ["Exporter", "RuntimeGraphs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeGraphs:
+    """A model's graphs for one runtime.
+
+    Attributes:
+        entry: What the manifest says of them.
+        files: The members of the bundle that the entry names.
+        work: Mult-Adds of the graphs.
+    """
+
+    entry: RuntimeEntry
+    files: Mapping[str, bytes]
+    work: GraphWork
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exporter:
+    """A row of ``export.exporters.EXPORTERS``.
+
+    Attributes:
+        task: What it does, as progress is reported.
+        export: Makes the graphs; raises ``ModelError`` where the runtime cannot run them, ``CountError`` where their
+            work cannot be told.
+        versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
+            runtime can read the files.
+    """
+
+    task: str
+    export: Callable[[TracedModel], RuntimeGraphs]
+    versions: Callable[[], dict[str, str]]

@@ -1,0 +1,68 @@
+"""The interface of a runtime: its row in the registry, its entry in the manifest, its runner of the graphs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.export.runtime.layout import Layout, ManifestSection
+
+__all__ = ["Array", "GraphRunner", "Runtime", "RuntimeEntry", "State"]
+
+Array = NDArray[Any]
+State = dict[str, Array]
+
+
+class GraphRunner(Protocol):
+    """Calls the two graphs of a bundle in one runtime. B rows, S source tokens, V types."""
+
+    def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> State:
+        """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
+        ...
+
+    def decode_step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
+        """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
+        ...
+
+
+class RuntimeEntry(ManifestSection, ABC):
+    """Entry of one runtime in ``manifest.json``, under the runtime's name."""
+
+    @property
+    @abstractmethod
+    def members(self) -> tuple[str, ...]:
+        """Names of the bundle's members that the runtime needs."""
+
+    @abstractmethod
+    def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> GraphRunner:
+        """Load the graphs.
+
+        Args:
+            read: Gives the content of a member by its name.
+            layout: Of the graphs.
+            threads: Threads of one operator.
+
+        Raises:
+            RuntimeUnavailableError: If the runtime is not installed.
+            BundleError: If it does not accept the graphs.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """A row of the registry.
+
+    Attributes:
+        name: What ``--runtime`` and the manifest call it.
+        package: The distribution that runs the graphs; its version is told beside measurements.
+        graphs: What a bundle holds for it, as messages call that.
+        entry: Type of its entry in the manifest.
+    """
+
+    name: str
+    package: str
+    graphs: str
+    entry: type[RuntimeEntry]

@@ -1,0 +1,164 @@
+"""The process that ``bench_model`` starts for each row: ``python -m lite_nlp.api.bench_worker``.
+
+A fresh process makes the cold opening cold, and keeps one runtime's memory apart from another's. The order comes on
+standard input as one JSON object; results go to standard output, an event and its content a line: ``progress`` after
+each sentence, then one ``row`` or ``error``.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+from lite_nlp.artifacts.bundles import open_any_bundle
+from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core import errors
+from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.export.runtime import create_engine
+from lite_nlp.export.runtime.latency import LatencyPlan, measure_latency
+from lite_nlp.export.runtime.registry import find_runtime
+
+__all__ = ["Order", "main", "measure_in_process"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What one process measures: a bundle in one runtime, with one number of threads.
+
+    Attributes:
+        bundle: Path of the bundle.
+        runtime: Name of the runtime.
+        threads: Threads of the runtime.
+        beam: Hypotheses kept per sentence.
+        sources: Token ids of the sentences, without special ids.
+        warmup: Times that every sentence is translated before it counts.
+        repeats: Times that it is measured.
+    """
+
+    bundle: str
+    runtime: str
+    threads: int
+    beam: int
+    sources: list[list[int]]
+    warmup: int
+    repeats: int
+
+
+def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, Any]:
+    """Have a fresh process measure one row.
+
+    Args:
+        order: What to measure.
+        advance: Called after each translated sentence.
+
+    Returns:
+        ``tgt_tokens`` of one repeat, and the ``row`` for the report.
+
+    Raises:
+        LiteNlpError: Whatever the process reports.
+        BundleError: If the process dies.
+    """
+    # -P: the directory that the user is in holds no modules of ours, and may hold ones of the same names.
+    command = [sys.executable, "-P", "-m", "lite_nlp.api.bench_worker"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    ) as process:
+        try:
+            for event, content in _events(process, order):
+                if event == "progress":
+                    advance()
+                elif event == "error":
+                    raise _rebuild_error(*content)
+                else:
+                    row: dict[str, Any] = content
+                    return row
+            code = process.wait()
+        finally:
+            if process.poll() is None:
+                process.kill()
+    raise errors.BundleError(
+        f"{order.bundle}: {order.runtime}, threads {order.threads}: expected the measuring process to finish, found "
+        f"that it ended with code {code}"
+    )
+
+
+def _events(process: "subprocess.Popen[str]", order: Order) -> Iterator[tuple[str, Any]]:
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("process: expected pipes to it and from it, found none")
+    # One that dies at once does not read its order; how it ended says more than that.
+    with suppress(BrokenPipeError), process.stdin as stream:
+        json.dump(asdict(order), stream)
+    for line in process.stdout:
+        event, content = json.loads(line)
+        yield event, content
+
+
+def _rebuild_error(name: str, message: str) -> errors.LiteNlpError:
+    """The error that the process reported."""
+    kind: type[errors.LiteNlpError] = getattr(errors, name)
+    return kind(message)
+
+
+def main() -> None:
+    """Carry out the order on standard input."""
+    # Whoever stops the command stops the process that started this one, which ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = _claim_stdout()
+
+    def tell(event: str, content: Any) -> None:
+        json.dump([event, content], channel)
+        channel.write("\n")
+        channel.flush()
+
+    try:
+        row = _measure(Order(**json.load(sys.stdin)), lambda: tell("progress", None))
+    except errors.LiteNlpError as error:
+        tell("error", [type(error).__name__, str(error)])
+    else:
+        tell("row", row)
+
+
+def _claim_stdout() -> TextIO:
+    """Standard output for this module alone: what native code prints there goes to stderr from now on."""
+    sys.stdout.flush()
+    channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return channel
+
+
+def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
+    bundle = open_any_bundle(Path(order.bundle))
+    manifest = bundle.manifest
+    recorded = manifest.graphs.get(order.runtime)
+    plan = LatencyPlan(
+        sources=order.sources,
+        options=SearchOptions(beam_size=order.beam, max_steps=manifest.bounds.capacity),
+        warmup=order.warmup,
+        repeats=order.repeats,
+    )
+    row = measure_latency(
+        lambda: create_engine(bundle, runtime=order.runtime, threads=order.threads),
+        plan,
+        work=None if recorded is None else GraphWork.from_json(recorded),
+        progress=progress,
+    )
+    return {
+        "tgt_tokens": row.tgt_tokens,
+        "row": {
+            "runtime": order.runtime,
+            "version": version(find_runtime(order.runtime).package),
+            "threads": order.threads,
+            **row.to_json(),
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

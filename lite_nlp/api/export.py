@@ -1,0 +1,122 @@
+"""Export of a MODEL to a bundle: what ``lite-nlp export`` calls."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lite_nlp.artifacts.bundle_export import write_model_bundle
+from lite_nlp.artifacts.models import LoadedModel, load_model, resolve_source
+from lite_nlp.core.errors import RuntimeUnavailableError, UsageError
+from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.files import check_output
+from lite_nlp.core.progress import Progress
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
+
+if TYPE_CHECKING:
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.export.runtime.manifest import Manifest
+
+__all__ = ["ExportedModel", "export_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedModel:
+    """A bundle that was written.
+
+    Attributes:
+        path: The ``.zip`` file.
+        size_bytes: Its size.
+        manifest: Its table of contents.
+    """
+
+    path: Path
+    size_bytes: int
+    manifest: "Manifest"
+
+    @property
+    def made_bytes(self) -> dict[str, int]:
+        """Sizes of the members that a compact bundle describes, by name; empty for a plain one."""
+        packed = self.manifest.packed
+        return {} if packed is None else {name: member.size_bytes for name, member in packed.members.items()}
+
+    def as_dict(self) -> dict[str, Any]:
+        """The bundle's files and proof, as JSON takes them."""
+        manifest = self.manifest
+        return {
+            "file": str(self.path),
+            "size_bytes": self.size_bytes,
+            "precision": manifest.precision,
+            "files": [{"name": name, "size_bytes": entry.size_bytes} for name, entry in manifest.files.items()],
+            "made": [{"name": name, "size_bytes": size} for name, size in self.made_bytes.items()],
+            "bounds": manifest.bounds.model_dump(),
+            "parity": manifest.parity,
+        }
+
+
+def export_model(
+    model: str | Path | LoadedModel | None = None,
+    *,
+    out: str | Path,
+    precision: Literal["fp32", "int8"] = "fp32",
+    compact: bool = False,
+    max_src_tokens: int = DEFAULT_BOUNDS.source,
+    max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
+    gate: "BudgetGate | None" = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> ExportedModel:
+    """Export an encoder-decoder to a bundle: graphs for every runtime, tokenizer, config and manifest in one file.
+
+    The bundle appears only after each runtime has translated sentences to the very tokens that the model gives.
+
+    Args:
+        model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
+        out: The ``.zip`` file to write.
+        precision: Of the weights of the Linear layers; ``int8`` is not written so far.
+        compact: Whether to hold the weights once, as compressed as in the model's file, for all runtimes.
+        max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
+        max_tgt_tokens: Longest output, end mark included; likewise.
+        gate: The limits to hold the model and the bundle against; None holds them against none.
+        force: Whether an existing file may be overwritten.
+        progress: Receives each stage as it begins.
+
+    Raises:
+        UsageError: If ``out`` does not end in ``.zip``.
+        RuntimeUnavailableError: If the precision is not written, or a package that exporting needs is not installed.
+        ModelError: If the model is missing, damaged, no encoder-decoder, or cannot be exported.
+        BundleError: If a runtime's graphs do other work than the model, or give other tokens.
+        OverBudgetError: If the model or the bundle is over a limit of the gate; no file is left behind.
+        OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
+    """
+    path = Path(out)
+    if path.suffix != ".zip":
+        raise UsageError(f"--out: expected a name that ends in .zip, found {path}")
+    if precision != "fp32":
+        raise RuntimeUnavailableError(
+            f"--precision {precision}: expected fp32, the only precision that export writes so far"
+        )
+    check_output(path, force=force)
+    source = None if isinstance(model, LoadedModel) else resolve_source(model)
+    with needs_extra("export", "export"):
+        loaded = load_model(model if isinstance(model, LoadedModel) else source)
+    named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
+    if gate is not None:
+        gate.check_model(loaded.config.model, target=named)
+
+    def accept(bundle: Path) -> None:
+        if gate is not None:
+            size_bytes = bundle.stat().st_size
+            gate.check_size(loaded.config.model, target=named, size_bytes=size_bytes, bundle=True)
+
+    manifest = write_model_bundle(
+        path,
+        loaded,
+        source=source,
+        max_src_tokens=max_src_tokens,
+        max_tgt_tokens=max_tgt_tokens,
+        compact=compact,
+        force=force,
+        progress=progress,
+        accept=accept,
+    )
+    return ExportedModel(path=path, size_bytes=path.stat().st_size, manifest=manifest)

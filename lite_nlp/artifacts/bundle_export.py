@@ -1,0 +1,163 @@
+"""Export of this project's models by ``lite_nlp.export``, which knows none of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lite_nlp.artifacts.input_length import longest_input
+from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
+from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.progress import Progress
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
+
+if TYPE_CHECKING:
+    from lite_nlp.config.preset import Config
+    from lite_nlp.export.pipeline import ModelCard
+    from lite_nlp.export.runtime.manifest import DecodingDefaults, Languages, Manifest
+
+__all__ = ["write_model_bundle"]
+
+#: Everyday sentences to prove an export with, spread over the file.
+_PROOF_SENTENCES: Final = 48
+
+#: What a manifest holds of the budget's object; the rest follows from the config.
+_BUDGET_KEYS: Final = ("target", "family", "lengths", "params", "macs", "limits", "within_budget")
+
+
+def write_model_bundle(
+    path: Path,
+    loaded: LoadedModel,
+    *,
+    source: Source | None = None,
+    max_src_tokens: int = DEFAULT_BOUNDS.source,
+    max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
+    compact: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+    accept: Callable[[Path], None] = lambda bundle: None,
+) -> "Manifest":
+    """Export a model, proven on everyday sentences.
+
+    Args:
+        path: The ``.zip`` file to write.
+        loaded: An encoder-decoder.
+        source: What it was loaded from: a shipped model's card has its scores, and a compact bundle keeps the encodings
+            of its file. None if it was not loaded from a file.
+        max_src_tokens: Longest source, end mark included; lowered to the model's positions.
+        max_tgt_tokens: Most decoder steps; lowered likewise.
+        compact: Whether to hold the weights once, for all runtimes.
+        force: Whether an existing file may be overwritten.
+        progress: Receives each stage as it begins.
+        accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
+
+    Returns:
+        The manifest of the bundle.
+
+    Raises:
+        RuntimeUnavailableError: If a package that exporting needs is not installed.
+        ModelError: If the model is no encoder-decoder, or cannot be exported.
+        BundleError: If a runtime's graphs do other work than the model, or give other tokens.
+        OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
+    """
+    with needs_extra("export", "export"):
+        from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
+    from lite_nlp.artifacts.bundles import packing_of
+    from lite_nlp.decoding.search import SearchOptions
+    from lite_nlp.decoding.torch_model import TorchStepModel
+
+    model = loaded.encoder_decoder
+    positions = loaded.config.model.max_positions
+    bounds = Bounds(
+        source=min(max_src_tokens, positions),
+        capacity=min(max_tgt_tokens, positions),
+        executorch_batch=DEFAULT_BOUNDS.executorch_batch,
+    )
+    proof = Proof(
+        reference=TorchStepModel(model),
+        src_rows=_proof_rows(loaded, bounds.source),
+        options=SearchOptions(max_steps=min(PROOF_STEPS, bounds.capacity)),
+    )
+    return export_bundle(
+        path,
+        model=model,
+        card=_describe(loaded, source),
+        bounds=bounds,
+        proof=proof,
+        packing=packing_of(source, loaded) if compact else None,
+        force=force,
+        progress=progress,
+        accept=accept,
+    )
+
+
+def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
+    """Everyday sentences, a source of one token, and one of the greatest length."""
+    pairs = read_everyday_pairs()
+    chosen = pairs[:: max(1, len(pairs) // _PROOF_SENTENCES)][:_PROOF_SENTENCES]
+    # The end mark takes a place too.
+    rows = [loaded.tokenizer.encode(english)[: max_source - 1] for english, _ in chosen]
+    joined = [token for row in rows for token in row]
+    longest = (joined * (max_source // len(joined) + 1))[: max_source - 1]
+    return [*rows, rows[0][:1], longest]
+
+
+def _describe(loaded: LoadedModel, source: Source | None) -> "ModelCard":
+    from lite_nlp.config.preset import dump_config
+    from lite_nlp.export.pipeline import ModelCard
+    from lite_nlp.export.runtime.manifest import Vocabulary
+
+    sizes = loaded.config.model.vocab_sizes
+    return ModelCard(
+        name=loaded.name,
+        tokenizer_json=loaded.tokenizer.to_json(),
+        vocabulary=Vocabulary(src_size=sizes["src_vocab_size"], tgt_size=sizes["tgt_vocab_size"]),
+        config_toml=dump_config(loaded.config).encode("utf-8"),
+        languages=_languages(loaded.metrics),
+        decoding=_decoding(loaded.config),
+        metrics=loaded.metrics,
+        budget=_budget(loaded),
+        scores=_scores(loaded, source),
+    )
+
+
+def _decoding(config: "Config") -> "DecodingDefaults | None":
+    from lite_nlp.export.runtime.manifest import DecodingDefaults
+
+    if config.decoding is None:
+        return None
+    longest = longest_input(config, config.decoding.long_input)
+    return DecodingDefaults(**config.decoding.model_dump(), max_source_tokens=longest)
+
+
+def _languages(metrics: dict[str, Any]) -> "Languages | None":
+    from lite_nlp.export.runtime.manifest import Languages
+
+    found = metrics.get("languages")
+    if not isinstance(found, dict) or not {"src", "tgt"} <= set(found):
+        return None
+    return Languages(src=str(found["src"]), tgt=str(found["tgt"]))
+
+
+def _scores(loaded: LoadedModel, source: Source | None) -> dict[str, dict[str, Any]]:
+    """Scores by test set from a shipped model's card, else from ``metrics.json``; empty if neither has any."""
+    cards = [shipped.card for shipped in list_shipped() if source is not None and shipped.path == source.path]
+    found = (cards[0] if cards else loaded.metrics).get("scores")
+    if not isinstance(found, dict) or not all(isinstance(scores, dict) for scores in found.values()):
+        return {}
+    return found
+
+
+def _budget(loaded: LoadedModel) -> dict[str, Any]:
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.budget.gate.limits import Limits, check_limits
+    from lite_nlp.budget.reporting.report import BudgetReport
+
+    config = loaded.config.model
+    src_len, tgt_len = BudgetGate().lengths(config)
+    count = count_config(config, src_len=src_len, tgt_len=tgt_len)
+    verdicts = check_limits(count, Limits())
+    report = BudgetReport(target=loaded.name, model=config, count=count, limits=Limits(), verdicts=verdicts)
+    content = report.to_json()
+    return {key: content[key] for key in _BUDGET_KEYS}

@@ -1,0 +1,100 @@
+"""Cache of bundles exported from other kinds of MODEL, such as those that ``--runtime onnx`` of a ``.lnlp`` file runs.
+
+The folder is ``$LITE_NLP_CACHE``, else ``lite-nlp`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A bundle's name is a hash
+of whatever decides its content, so that nothing in the folder is ever out of date; it may be deleted at any time.
+"""
+
+import hashlib
+import json
+import os
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from lite_nlp.artifacts.bundle_export import write_model_bundle
+from lite_nlp.artifacts.bundles import open_any_bundle
+from lite_nlp.artifacts.models import Source, load_model
+from lite_nlp.core.errors import BundleError, ModelError
+from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.files import sha256_file
+from lite_nlp.core.progress import Progress
+from lite_nlp.core.version import __version__
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
+from lite_nlp.export.runtime.registry import RUNTIMES
+
+__all__ = ["cache_folder", "cached_bundle"]
+
+#: Files of a model directory that a bundle is made of.
+_DIRECTORY_FILES: Final = ("config.toml", "metrics.json", "model.safetensors", "tokenizer.json")
+
+#: Raised when the exporter makes other files of the same model within one version of the package.
+_EXPORT_VERSION: Final = 1
+
+
+def cache_folder() -> Path:
+    """The folder of this user's caches; it need not exist."""
+    if own := os.environ.get("LITE_NLP_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lite-nlp"
+
+
+def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
+    """A bundle of a model that is none, exported unless it has been before.
+
+    Processes that want the same bundle at once export it each; the file is complete at every moment.
+
+    Args:
+        source: A model directory or a ``.lnlp`` file.
+        progress: Receives the stages of an export.
+
+    Returns:
+        The bundle's path in the cache.
+
+    Raises:
+        RuntimeUnavailableError: If torch, or what else exporting needs, is not installed.
+        ModelError: If the model is damaged, or no encoder-decoder.
+        BundleError: If it cannot be exported without a change to its output.
+        OutputError: If the system refuses the write.
+    """
+    path = cache_folder() / "bundles" / f"{_bundle_key(source)}.zip"
+    if _is_whole(path):
+        return path
+    with needs_extra(f"{source.name}: export of a model {source.kind} to a bundle", "export"):
+        loaded = load_model(source)
+    write_model_bundle(path, loaded, source=source, force=True, progress=progress)
+    return path
+
+
+def _bundle_key(source: Source) -> str:
+    """Hash of the model's files, the versions that export it, and the options."""
+    names = _DIRECTORY_FILES if source.kind == "directory" else ("",)
+    try:
+        files = {name: sha256_file(source.path / name) for name in names}
+    except OSError as error:
+        raise ModelError(f"{source.path}: expected a readable model, found: {error}") from error
+    content = {
+        "name": source.name,
+        "files": files,
+        "versions": [__version__, _EXPORT_VERSION, *(_installed(row.package) for row in RUNTIMES.values())],
+        "runtimes": list(RUNTIMES),
+        "bounds": DEFAULT_BOUNDS.model_dump(),
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a bundle is there that opens; one that a failing disk damaged is made again."""
+    if not path.is_file():
+        return False
+    try:
+        open_any_bundle(path)
+    except BundleError:
+        return False
+    return True

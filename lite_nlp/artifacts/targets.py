@@ -1,0 +1,172 @@
+"""What can be counted by its config: a preset, a config, a config file or any MODEL. Imports no torch by itself."""
+
+import difflib
+import importlib.util
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, read_config, resolve_source
+from lite_nlp.config.model import ModelConfig
+from lite_nlp.config.preset import Config, load_config
+from lite_nlp.configs import list_presets
+from lite_nlp.core.errors import ConfigError, UsageError
+
+if TYPE_CHECKING:
+    from lite_nlp.budget.reporting.columns import GraphColumns
+
+__all__ = ["CountTarget", "Countable", "displayable", "read_graph_columns", "read_target"]
+
+#: What :func:`read_target` takes.
+Countable: TypeAlias = str | Path | Source | Config | ModelConfig | LoadedModel | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountTarget:
+    """A model to count, by its config.
+
+    Attributes:
+        name: How reports call it.
+        words: Its name on a command line.
+        model: Its architecture.
+        config: Its whole config; None if the architecture is all that is known.
+        source: Its file or directory, if it is a finished model.
+        preset: Its name, if it is an unchanged preset.
+    """
+
+    name: str
+    words: str
+    model: ModelConfig
+    config: Config | None = None
+    source: Source | None = None
+    preset: str | None = None
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Its size, if it is one file that ships."""
+        if self.source is None or self.source.kind == "directory":
+            return None
+        return self.source.path.stat().st_size
+
+    @property
+    def bundle(self) -> Path | None:
+        """Its path, if it is a bundle."""
+        return self.source.path if self.source is not None and self.source.kind == "bundle" else None
+
+
+def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget:
+    """The config of whatever ``target`` names or is: presets first, then config files, then models.
+
+    Args:
+        target: A preset's name, the path of a config file, a MODEL, its source, a config, or a loaded model; None for
+            the default shipped model.
+        overrides: ``section.key=value`` strings that change a preset or a config file.
+
+    Raises:
+        ConfigError: If it names nothing, or an override is wrong.
+        UsageError: If overrides are given for anything but a preset or a config file.
+        LiteNlpError: If the model it names is damaged.
+    """
+    if isinstance(target, str | Path) and (str(target) in list_presets() or Path(target).suffix == ".toml"):
+        preset = str(target) if str(target) in list_presets() and not overrides else None
+        config = load_config(target, overrides)
+        return CountTarget(
+            name=displayable(str(target)), words=str(target), model=config.model, config=config, preset=preset
+        )
+    found = _read_finished(target)
+    if overrides:
+        raise UsageError(f"--set changes a preset or config file, found the finished model {found.name}")
+    return found
+
+
+def _read_finished(target: Countable) -> CountTarget:
+    if isinstance(target, ModelConfig):
+        return CountTarget(name=target.family, words=target.family, model=target)
+    if isinstance(target, Config):
+        return CountTarget(name=displayable(target.name), words=target.name, model=target.model, config=target)
+    if isinstance(target, LoadedModel):
+        config = target.config
+        return CountTarget(name=displayable(target.name), words=target.name, model=config.model, config=config)
+    if isinstance(target, Source):
+        source = target
+        words = source.name if any(source.path == shipped.path for shipped in list_shipped()) else str(source.path)
+    else:
+        shipped_names = [model.name for model in list_shipped()]
+        if target is not None and str(target) not in shipped_names and not Path(target).exists():
+            raise ConfigError(_unknown_target(str(target), shipped_names))
+        source = resolve_source(target)
+        words = source.name if target is None else str(target)
+    config = read_config(source)
+    return CountTarget(
+        name=displayable(source.name),
+        words=words,
+        model=config.model,
+        config=config,
+        source=source,
+    )
+
+
+def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns | None":
+    """The work of a bundle's graphs; None if ``target`` is no bundle or nothing is known.
+
+    Args:
+        target: What is counted.
+        recount: Whether to count graphs and model again, as far as the installed packages allow; otherwise all figures
+            are those that the manifest records.
+
+    Raises:
+        BundleError: If the bundle is damaged.
+    """
+    if target.bundle is None:
+        return None
+    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.budget.reporting.columns import GraphColumns
+
+    bundle = open_any_bundle(target.bundle)
+    if not recount:
+        return _recorded_columns(bundle.manifest.graphs)
+    from lite_nlp.export.counting.bundle import read_graphs
+
+    model = None
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        from lite_nlp.models.build import build_model
+
+        with torch.device("meta"):
+            model = build_model(target.model).eval()
+    graphs = read_graphs(bundle, model=model)
+    if not graphs.columns:
+        return None
+    return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)
+
+
+def _recorded_columns(graphs: Mapping[str, Any]) -> "GraphColumns | None":
+    from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.budget.traced.graphs import GraphWork
+    from lite_nlp.budget.traced.reconciliation import MERGED, reconcile
+
+    recorded = {name: GraphWork.from_json(work) for name, work in graphs.items()}
+    merged = recorded.pop(MERGED, None)
+    if not recorded:
+        return None
+    return GraphColumns(
+        work=recorded, origins=dict.fromkeys(recorded, "recorded"), reconciliation=reconcile(recorded, merged=merged)
+    )
+
+
+def displayable(name: str) -> str:
+    """``name`` with backslash escapes for what is no printable character, such as a file name's stray bytes."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
+
+
+def _unknown_target(target: str, shipped: Sequence[str]) -> str:
+    presets = list_presets()
+    close = difflib.get_close_matches(target, [*presets, *shipped], n=1, cutoff=0.5)
+    hint = f"; did you mean {close[0]}?" if close else ""
+    return (
+        f"{displayable(target)}: expected a preset, a config file, a model directory, a .lnlp file, a bundle or a "
+        f"shipped model, found nothing of that name{hint}\npresets: {', '.join(presets)}\n"
+        f"shipped models: {', '.join(shipped) or 'none'}"
+    )

@@ -1,0 +1,26 @@
+"""Pages that commands write, with the command line that made them at their foot."""
+
+import shlex
+import sys
+from pathlib import Path
+
+from lite_nlp.artifacts.targets import displayable
+from lite_nlp.cli.console import err
+from lite_nlp.core.files import write_text
+
+__all__ = ["command_line", "write_page"]
+
+
+def command_line() -> str:
+    """The words that this program was started with, as a shell takes them."""
+    return displayable(shlex.join(["lite-nlp", *sys.argv[1:]]))
+
+
+def write_page(path: Path, content: str) -> None:
+    """Write a page and say so on stderr.
+
+    Raises:
+        OutputError: If the system refuses the write.
+    """
+    write_text(path, content)
+    err.print(f"wrote {path}", markup=False, soft_wrap=True)
