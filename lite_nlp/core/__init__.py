@@ -1,1 +1,1 @@
-"""What every other package stands on: errors, output files, special tokens."""
+"""The base of all other packages: errors, output files, progress, special tokens."""

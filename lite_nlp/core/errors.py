@@ -1,4 +1,4 @@
-"""The one tree of exceptions. Every message names the thing, what was expected and what was found."""
+"""The exception hierarchy. Every message names the thing, what was expected and what was found."""
 
 __all__ = [
     "BundleError",
@@ -54,16 +54,16 @@ class OutputError(LiteNlpError):
 
 
 class CountError(LiteNlpError):
-    """The work of a model cannot be counted from shapes alone."""
+    """The Mult-Adds of a model cannot be counted from shapes alone."""
 
 
 class UnknownOperatorError(CountError):
-    """An operator does arithmetic on tensors, but no formula says how many Mult-Adds it takes."""
+    """An operator does arithmetic on tensors, but has no formula for its Mult-Adds."""
 
 
 class OverBudgetError(LiteNlpError):
-    """A model or a file exceeds the limits it is held against; the command line exits with code 3."""
+    """A model or file exceeds its limits; the command line exits with code 3."""
 
 
 class UsageError(LiteNlpError):
-    """Arguments that exclude each other, or do not go with the model; the command line exits with code 2."""
+    """Arguments exclude each other or do not fit the model; the command line exits with code 2."""

@@ -1,4 +1,4 @@
-"""Packages that only some work needs: one error for all that are not installed."""
+"""Optional dependencies: one error for every missing package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ __all__ = ["needs_extra"]
 
 @contextmanager
 def needs_extra(work: str, extra: str) -> Iterator[None]:
-    """Turn a package that is missing inside the context into an error that says how to install it.
+    """Context that turns a missing package into an error that says how to install it.
 
     Args:
         work: What needs the packages, such as the name of a command.

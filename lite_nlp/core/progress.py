@@ -18,7 +18,7 @@ class Progress(Protocol):
         """
 
     def advance(self, steps: int = 1) -> None:
-        """Report that so many steps of the work under way are done."""
+        """Report completed steps of the current piece of work."""
 
 
 class SilentProgress:
@@ -32,7 +32,7 @@ class SilentProgress:
 
 
 def advance_to(progress: Progress) -> Callable[[int], None]:
-    """A function that is told how many steps of the work under way are done in all, and reports the new ones."""
+    """A function that takes the total of completed steps and reports those that are new."""
     told = 0
 
     def report(done: int) -> None:

@@ -1,4 +1,4 @@
-"""Hypotheses of a search: how they are scored, which tokens may extend them, and which of them go on."""
+"""Hypotheses of a search: scores, permitted extensions and selection."""
 
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The ways one step can extend the ``W`` live hypotheses of each of ``S`` sentences; scores are log-probabilities.
+    """Extensions of the ``W`` live hypotheses of each of ``S`` sentences by one token; scores are log-probabilities.
 
     ``end_scores`` (S, W): ending each hypothesis here. ``ends`` (S, W): whether that end is among the ``beam_size``
     best candidates of its sentence. ``scores``, ``parents``, ``tokens`` (S, W'): the best extensions by a token, best
@@ -39,7 +39,7 @@ class Candidates:
 
 
 def length_penalty(length: int | NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
-    """What a log-probability is divided by: ``((5 + length) / 6) ** alpha`` (GNMT, Wu et al. 2016, equation 14).
+    """Divisor of a log-probability: ``((5 + length) / 6) ** alpha`` (GNMT, Wu et al. 2016, equation 14).
 
     Args:
         length: Tokens of the hypothesis, the end mark included.
@@ -49,7 +49,7 @@ def length_penalty(length: int | NDArray[np.int64], alpha: float) -> NDArray[np.
 
 
 def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Tokens that would complete an n-gram that the hypothesis contains already.
+    """Tokens that would repeat an n-gram of the hypothesis.
 
     Args:
         history: (R, T) tokens produced so far.

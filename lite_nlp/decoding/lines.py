@@ -1,4 +1,4 @@
-"""Lines of text in: as soon as they arrive, one item per line, whatever the line holds."""
+"""Input lines: one item per line, as soon as it arrives, whatever it contains."""
 
 import gzip
 import sys
@@ -42,7 +42,7 @@ def open_lines(path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def read_chunks(stream: BinaryIO, name: str) -> Iterator[list[str]]:
-    r"""Lines as they become available: each list holds the complete lines that one read gave, at least one.
+    r"""Lines as they arrive: each list holds the complete lines of one read, at least one.
 
     Only ``\n`` ends a line; a ``\r`` before it, and a byte order mark before the first line, are dropped. A last line
     without ``\n`` counts.

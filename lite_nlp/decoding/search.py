@@ -40,7 +40,7 @@ class StepModel(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """How to search.
+    """Options of a search.
 
     A sentence of n source tokens gets ``int(max_length_ratio * n) + max_length_extra`` steps, but at most
     ``max_steps``; the end mark takes one, and is forced in the last. An output of fewer than ``min_length`` tokens
@@ -83,7 +83,7 @@ class SearchOptions:
             raise ConfigError(f"max_steps: expected at least 1, found {self.max_steps}")
 
     def steps(self, src_length: int) -> int:
-        """Steps for a sentence of ``src_length`` tokens, the end mark not counted."""
+        """Most steps for a sentence of ``src_length`` tokens, without the end mark."""
         steps = int(self.max_length_ratio * src_length) + self.max_length_extra
         return steps if self.max_steps is None else min(steps, self.max_steps)
 
@@ -99,7 +99,7 @@ def search(model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchO
     Args:
         model: The engine.
         src_rows: Token ids of the sources, without special ids; the end mark is added here.
-        options: How to search.
+        options: Options of the search.
 
     Returns:
         One hypothesis per source, in the order of ``src_rows``.
@@ -116,12 +116,12 @@ def search(model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchO
 
 
 def stream_search(model: StepModel, src_row: Sequence[int], options: SearchOptions) -> Iterator[list[int]]:
-    """The same search for one source, step by step; whoever stops iterating ends it.
+    """Search for one source step by step; stop iterating to cancel.
 
     Args:
         model: The engine.
         src_row: Token ids of the source, without special ids.
-        options: How to search.
+        options: Options of the search.
 
     Yields:
         The tokens of the best live hypothesis after each step, which a later step may replace where there are several;
@@ -146,7 +146,7 @@ def _pad_sources(src_rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], 
 
 
 class _Run:
-    """The search's own state: S sentences still in the batch, W live hypotheses each, N sentences in all."""
+    """The state of a search: S sentences still in the batch, W live hypotheses each, N sentences in all."""
 
     def __init__(self, options: SearchOptions, limits: NDArray[np.int64]) -> None:
         sentences = len(limits)
@@ -162,7 +162,7 @@ class _Run:
 
     @classmethod
     def begin(cls, src_rows: Sequence[Sequence[int]], options: SearchOptions) -> Self:
-        """Before the first step."""
+        """The state before the first step."""
         return cls(options, np.array([options.steps(len(row)) for row in src_rows], np.int64))
 
     def steps(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> Iterator[None]:

@@ -27,7 +27,7 @@ class SteppedModel(Protocol):
 
 
 class TorchStepModel:
-    """Runs a module for the search, without gradients, on the module's device.
+    """A module as a step model of the search, without gradients, on the module's device.
 
     Args:
         model: In evaluation mode.

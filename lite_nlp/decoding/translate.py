@@ -1,4 +1,4 @@
-"""From lines of text to lines of text: tokenize, batch, search, put back in order."""
+"""Translation of lines: tokenize, batch, search, restore the order."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ _SPACE: Final = re.compile(r"\s+")
 
 
 class TextCodec(Protocol):
-    """What a translator needs of a tokenizer."""
+    """The tokenizer interface of a translator."""
 
     def encode(self, text: str) -> list[int]:
         """Token ids without special ids."""
@@ -40,17 +40,17 @@ class TextCodec(Protocol):
 
 
 class Translator:
-    """Translates lines with any engine; every line has a translation, whatever it holds.
+    """Translator of lines with any engine: every line gets a translation, whatever it contains.
 
     An empty or blank line gives an empty line. A line of more than ``max_source_tokens`` tokens is cut into pieces
-    (see ``split_text``), whose translations are joined by spaces, or loses what is beyond them: a summary of a text is
-    not the summaries of its sentences. A line in letters unknown to the vocabulary is translated from its bytes. All
-    three are reported to ``warn``.
+    (see ``split_text``), whose translations are joined by spaces, or cut off there: the summary of a text is not the
+    summaries of its sentences. Letters unknown to the vocabulary are translated from their bytes. All three cases are
+    reported to ``warn``.
 
     Args:
         tokenizer: Of the model.
         model: The engine.
-        options: How to search.
+        options: Search options.
         max_source_tokens: Longest source handed to the model, special ids not counted; at least 4, the bytes of one
             character.
         long_input: What to do with a longer source.
@@ -93,13 +93,13 @@ class Translator:
                 number += len(lines)
 
     def translate_lines(self, lines: Sequence[str], *, batch_size: int) -> Iterator[str]:
-        """Translate lines that are all there, in order."""
+        """Translate a complete list of lines, in order."""
         return self.translate_chunks([lines], batch_size=batch_size)
 
     def stream(self, line: str) -> Iterator[str]:
         """Translate one line and yield the text as it grows; the last is the whole translation.
 
-        Whoever stops iterating ends the search. With several hypotheses a later text may differ from an earlier one
+        Stop iterating to cancel the search. With several hypotheses a later text may differ from an earlier one
         in more than its end.
         """
         finished: list[str] = []
@@ -153,12 +153,12 @@ class Translator:
 
 
 def _one_line(parts: Iterable[str]) -> str:
-    """The parts as one line: whatever a reader may take for the end of a line becomes a space."""
+    """The parts as one line: every kind of line break becomes a space."""
     return " ".join(" ".join(parts).splitlines())
 
 
 def split_text(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:
-    """Cut a text into pieces of at most ``max_tokens`` tokens; only white space at a cut is lost.
+    """Cut a text into pieces of at most ``max_tokens`` tokens; only white space at the cuts is lost.
 
     It is cut at every sentence end: models trained on sentences translate a sentence best. What is still too long is
     halved at the space nearest to its middle, else in its middle.

@@ -1,1 +1,1 @@
-"""Tasks: what a model is trained for, and how it is trained, scored and compressed for that."""
+"""Tasks: data, training objective, scores and compression guidance of each, behind one registry."""

@@ -1,4 +1,4 @@
-"""What guides, fine-tunes and judges a compression, whatever the model predicts. Needs torch."""
+"""Guidance of a compression: the data, losses and scores for the scan, finetuning and the ledger. Needs torch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from lite_nlp.core.progress import Progress
 
 __all__ = ["Guidance", "Predict", "distillation_loss", "divergence_from", "mean_loss", "spaced"]
 
-#: Log-probabilities (N, C) of all that could be predicted, and labels (N,), of a model on a batch, padding left out.
+#: Log-probabilities (N, C) over all classes and labels (N,) of a model's predictions on a batch, without padding.
 Predict = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guidance:
-    """All that compression has to know about a task. What judges neither guides nor is learned from.
+    """Everything that compression needs from a task. The scored data is neither scanned nor finetuned on.
 
     Attributes:
-        name: What the model is judged on, for people.
-        metric: What it is judged by.
-        predict: What the model says about a batch.
-        scan: Batches that guide pruning; never fine-tuned on.
-        tuning: Makes an endless iterator of batches to fine-tune on.
-        label_weight: Weight of the labels, against the uncompressed model's own predictions, in fine-tuning: 0 where
-            there are too few to learn from.
-        tuning_steps: Fine-tuning steps that suit the amount of data.
-        score: The scores of a model, that of ``metric`` among them.
+        name: Display name of the scored data.
+        metric: The metric that compression reports and compares by.
+        predict: Computes a model's predictions for a batch.
+        scan: Batches of the sensitivity scan; never finetuned on.
+        tuning: Makes an endless iterator of batches to finetune on.
+        label_weight: Weight of the labels, against the uncompressed model's own predictions, in finetuning; 0 if there
+            are too few labels to learn from.
+        tuning_steps: Finetuning steps that suit the amount of data.
+        score: Computes the scores of a model, that of ``metric`` among them.
     """
 
     name: str
@@ -57,15 +57,15 @@ def mean_loss(predict: Predict, model: nn.Module, batches: Sequence[Any]) -> flo
 
 
 def divergence_from(predict: Predict, original: nn.Module, batches: Sequence[Any]) -> Callable[[nn.Module], float]:
-    """How far a model's predictions are from the original's: what pruning is guided by.
+    """Divergence of a model's predictions from the original's, which guides pruning.
 
-    The mean Kullback-Leibler divergence, in nats per prediction. Unlike the loss on a few examples, which some damage
-    lowers by luck, it is zero for the original only and grows with the square of a small change of the weights.
+    The mean Kullback-Leibler divergence, in nats per prediction. Unlike the loss on a few examples, which damage may
+    lower by chance, it is zero only for the original and grows with the square of a small change of the weights.
 
     Args:
-        predict: What a model says about a batch.
-        original: The uncompressed model, in evaluation mode; only its predictions now are kept.
-        batches: What both models are fed.
+        predict: Computes a model's predictions for a batch.
+        original: The uncompressed model, in evaluation mode; only its present predictions are kept.
+        batches: The input of both models.
     """
     with torch.inference_mode():
         wanted = [predict(original, batch)[0] for batch in batches]
@@ -83,12 +83,12 @@ def divergence_from(predict: Predict, original: nn.Module, batches: Sequence[Any
 
 
 def distillation_loss(predict: Predict, teacher: nn.Module, label_weight: float) -> Callable[[nn.Module, Any], Tensor]:
-    """Cross entropy against what the uncompressed model predicts, in part against the labels (nats per label).
+    """Cross entropy against the uncompressed model's predictions, in part against the labels (nats per label).
 
     Args:
-        predict: What a model says about a batch.
+        predict: Computes a model's predictions for a batch.
         teacher: The uncompressed model, in evaluation mode; it is not changed.
-        label_weight: Part of the labels, 0 to 1.
+        label_weight: Weight of the labels, 0 to 1.
     """
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
@@ -104,5 +104,5 @@ def distillation_loss(predict: Predict, teacher: nn.Module, label_weight: float)
 
 
 def spaced(numbers: npt.NDArray[np.int64], most: int) -> npt.NDArray[np.int64]:
-    """At most so many of the numbers, evenly spaced."""
+    """At most ``most`` of the numbers, evenly spaced."""
     return numbers[np.linspace(0, len(numbers) - 1, min(most, len(numbers))).astype(np.int64)]

@@ -1,4 +1,4 @@
-"""The tasks, one row each: which data and architectures a task is for, and the room that defines it.
+"""The registry of tasks: data, architectures and room of each.
 
 A new task is a folder with a room (:class:`lite_nlp.tasks.room.Room`) and a row here, or in a user's program a call of
 :func:`register_task`. Imports no torch: a room is imported when it is first used.
@@ -22,12 +22,12 @@ class Task:
     """A row of the registry.
 
     Attributes:
-        name: The task's name; ``data.json`` says it of sentence pairs, of other data its kind does.
-        data: What its data directories hold and how they are made, for messages.
-        data_kind: The ``kind`` that ``data.json`` says.
-        architectures: The values of ``model.architecture`` that do it.
+        name: The task's name, which ``data.json`` holds for sentence pairs; for other data the kind identifies it.
+        data: Content of its data directories and the command that makes them, for messages.
+        data_kind: The ``kind`` in ``data.json``.
+        architectures: The values of ``model.architecture`` that can be trained on it.
         metric: Name of its scores in the option ``--metric``.
-        options: Options of an evaluation that have a meaning for it, beside the data and the threads.
+        options: Options of an evaluation that apply to it, beside the data and the threads.
         room: Imports the room.
         takes_vectors: Whether training takes pretrained word vectors.
     """
@@ -42,7 +42,7 @@ class Task:
     takes_vectors: bool = False
 
     def check_architecture(self, architecture: str, path: Path) -> None:
-        """Refuse to learn from data that the architecture is not for.
+        """Refuse data that the architecture cannot be trained on.
 
         Raises:
             DataError: If none of the tasks of the architecture has data like this task's.
@@ -117,10 +117,10 @@ def register_task(task: Task) -> None:
 
 
 def task_of_data(path: Path) -> Task:
-    """The task that a data directory is for.
+    """The task of a data directory.
 
     Raises:
-        DataError: If it is no data directory, or of a kind that no task is for.
+        DataError: If it is no data directory, or of a kind without a task.
     """
     # Imported here: it brings the reader of data directories, which translation on a device does without.
     from lite_nlp.data.directory import data_task
@@ -139,10 +139,10 @@ def task_of_architecture(architecture: str) -> Task:
 
 
 def task_of_metric(metric: str) -> Task:
-    """The task that is scored by a metric of that name.
+    """The task with the given metric.
 
     Raises:
-        ConfigError: If no task is.
+        ConfigError: If no task has it.
     """
     for task in TASKS.values():
         if task.metric == metric:

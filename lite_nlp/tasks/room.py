@@ -1,4 +1,4 @@
-"""The contract of a task: what its room offers to training, evaluation and compression. Imports no torch."""
+"""The interface of a task to training, evaluation and compression. Imports no torch."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,8 +26,8 @@ class TrainingData:
         path: The directory.
         tokenizer: Its tokenizer.
         objective: Makes the training objective of a config's model on the directory.
-        overrides: Keys of the config that the data decides beside the vocabulary, as ``section.key=value``.
-        notes: Facts worth telling before training starts.
+        overrides: Config keys beside the vocabulary that the data determines, as ``section.key=value``.
+        notes: Messages to print before training starts.
     """
 
     path: Path
@@ -39,12 +39,12 @@ class TrainingData:
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationRequest:
-    """A model, a test set and the options of an evaluation; an option that is None has the task's default.
+    """A model, a test set and the options of an evaluation; None stands for the task's default.
 
     Attributes:
         model: A MODEL argument or a loaded model.
         data: Data directory of the test set.
-        split: Split of it.
+        split: Split of the data directory.
         source: Text file of sources, in place of a data directory.
         reference: Text file of references to ``source``, line by line.
         runtime: Runtime of the model.
@@ -76,7 +76,7 @@ class EvaluationRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table for people: all cells are text."""
+    """A table for display; all cells are text."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -90,7 +90,7 @@ class Evaluation:
     Attributes:
         facts: The JSON object that ``lite-nlp evaluate --json`` prints; ``scores`` among its keys.
         predictions: The model's outputs as lines of text, one for each example; empty where it has none.
-        tables: The scores for people.
+        tables: The scores for display.
         notes: Lines below the tables, such as signatures.
     """
 
@@ -107,14 +107,14 @@ class Evaluation:
 
 
 class Room(Protocol):
-    """What a task defines; a module with these three functions is one."""
+    """The functions that define a task; a module with these three functions is a room."""
 
     def open_training_data(self, path: Path, *, vectors: Path | None = None) -> TrainingData:
         """Open a data directory of the task's kind.
 
         Args:
             path: The directory.
-            vectors: File of pretrained word vectors that the embeddings are fixed to; only for tasks that take some.
+            vectors: File of pretrained word vectors at which the embeddings are frozen; only if the task takes them.
 
         Raises:
             DataError: If the directory is damaged.
@@ -137,5 +137,5 @@ class Room(Protocol):
 
         Raises:
             DataError: If the directory is damaged or does not fit the model.
-            UsageError: If there is no directory and the task cannot do without.
+            UsageError: If no directory is given and the task requires one.
         """

@@ -1,4 +1,4 @@
-"""Structured pruning of a model's feed-forward blocks, and the config of what is left. Needs torch."""
+"""Structured pruning of a model's feed-forward blocks, and the config of the smaller model. Needs torch."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ __all__ = ["check_shrinkable", "shrink_feed_forward"]
 _TOKENS: Final = torch.full((1, 4), 3)
 _MASK: Final = torch.ones_like(_TOKENS, dtype=torch.bool)
 
-#: Arguments of one forward call, to trace which layer feeds which.
+#: Arguments of one forward call, to trace the dependencies between layers.
 _EXAMPLES: Final = {
     "encoder-decoder": (_TOKENS, _MASK, _TOKENS),
     "language-model": (_TOKENS,),
@@ -26,10 +26,10 @@ _EXAMPLES: Final = {
 
 
 def check_shrinkable(loaded: LoadedModel) -> None:
-    """Refuse a model that has no feed-forward blocks whose channels could be removed.
+    """Refuse a model without feed-forward blocks whose channels can be removed.
 
     Raises:
-        ModelError: If it has none, or they are of factors that every channel shares.
+        ModelError: If it has none, or they are factorized, so that all channels share the factors.
     """
     layers = [name for names in _wide_layers(loaded.model).values() for name in names]
     if not layers:
@@ -49,9 +49,9 @@ def shrink_feed_forward(loaded: LoadedModel, model: nn.Module, fraction: float) 
     """The model without its least important feed-forward channels, rebuilt from the smaller config.
 
     Args:
-        loaded: What was loaded; ``check_shrinkable`` has let it pass.
-        model: Its model, which is changed.
-        fraction: Part of the channels to remove, above 0 and below 1.
+        loaded: The loaded model, accepted by ``check_shrinkable``.
+        model: Its module, which is changed.
+        fraction: Fraction of the channels to remove, above 0 and below 1.
     """
     before = loaded.config.model
     example = _EXAMPLES[before.architecture]

@@ -1,4 +1,4 @@
-"""What each process reads at each step: whole epochs of batches, cut into steps and dealt to processes."""
+"""Batches by process and step: whole epochs of batches, cut into steps and distributed over the processes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -50,7 +50,7 @@ class Work:
 
 
 def short_rows(split: SplitRows, *, max_tokens: int) -> Rows:
-    """Numbers of the rows of which neither side has more than ``max_tokens`` tokens."""
+    """Numbers of the rows with at most ``max_tokens`` tokens on either side."""
     short = (split.src_lengths <= max_tokens) & (split.tgt_lengths <= max_tokens)
     return np.flatnonzero(short).astype(np.int64)
 
@@ -65,8 +65,8 @@ class EpochBatches:
     """The batches of any epoch, a pure function of the seed and the epoch.
 
     Attributes:
-        split: Where the rows are.
-        rows: The rows to use.
+        split: The split with the rows.
+        rows: Numbers of the rows to use.
         batch_tokens: Bound of one batch, padding included.
         seed: Seed of the order.
         batches_per_step: Batches in an optimizer step over all processes.
@@ -104,12 +104,12 @@ class EpochBatches:
 
 
 def deal(step: list[Work], *, process: int, processes: int) -> list[Work]:
-    """The part of a step that falls to one process, perhaps none; the parts of all processes make up the step."""
+    """One process's share of a step, possibly empty; the shares of all processes make up the step."""
     return step[process::processes]
 
 
 def load_ahead(load: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """``load(item)`` of all items in order, each made in a thread while the one before it is in use."""
+    """``load(item)`` of all items in order, each loaded in a thread while the previous one is in use."""
     with ThreadPoolExecutor(max_workers=1) as pool:
         pending: Future[T] | None = None
         for item in items:

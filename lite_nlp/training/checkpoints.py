@@ -1,4 +1,4 @@
-"""Checkpoints: directories that appear complete or not at all, hold no pickles, and know their own damage."""
+"""Checkpoints: directories that appear complete or not at all, without pickles, with a checksum for each file."""
 
 import json
 import shutil
@@ -26,13 +26,13 @@ _MODEL, _OPTIMIZER, _TRAINER = "model.safetensors", "optimizer.safetensors", "tr
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Everything to go on from.
+    """Everything needed to resume a run.
 
     Attributes:
         model: The model's state dict.
         optimizer: Tensors from ``optimizer_state``.
         state: Progress of the run.
-        identity: Which run it is.
+        identity: The identity of the run.
     """
 
     model: Mapping[str, Tensor]
@@ -57,7 +57,7 @@ class CheckpointStore:
         return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
 
     def directory(self, step: int) -> Path:
-        """Where the checkpoint of a step is."""
+        """The directory of a step's checkpoint."""
         return self.path / f"step-{step:08d}"
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -100,10 +100,10 @@ class CheckpointStore:
         )
 
     def load_latest(self, warn: Callable[[str], None]) -> Checkpoint | None:
-        """The newest checkpoint that is whole, or None if there are none at all.
+        """The newest undamaged checkpoint, or None if there are no checkpoints.
 
         Args:
-            warn: Is told about each damaged checkpoint that was passed over.
+            warn: Receives a message about each damaged checkpoint that is skipped.
 
         Raises:
             TrainingError: If there are checkpoints and all of them are damaged.
@@ -115,7 +115,7 @@ class CheckpointStore:
                 return self.load(step)
             except TrainingError as error:
                 problems.append(str(error))
-                warn(f"passing over a damaged checkpoint: {error}")
+                warn(f"skipping a damaged checkpoint: {error}")
         if problems:
             raise TrainingError(
                 f"{self.path}: expected a whole checkpoint, found only damaged ones: {'; '.join(problems)}"

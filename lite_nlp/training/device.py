@@ -1,4 +1,4 @@
-"""What a step needs of the device: batches as tensors, a precision, and random numbers of its own."""
+"""Device side of a step: batches as tensors, precision, and a seed for each batch."""
 
 import hashlib
 from typing import Literal, NamedTuple

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM during training: finish the step, then stop in good order."""
+"""Ctrl-C and SIGTERM during training: finish the step, write a checkpoint, stop."""
 
 import signal
 from types import FrameType, TracebackType

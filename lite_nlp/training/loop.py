@@ -35,16 +35,16 @@ B = TypeVar("B")
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingJob(Generic[B]):
-    """What to train, on what, and where to.
+    """Model, data and destination of a training run.
 
     Attributes:
         config: Model and training settings; ``config.model`` fits the tokenizer.
         model: Trained in place.
-        objective: The data, the loss, and what validation measures.
+        objective: The data, the loss and the validation scores.
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
         out: The run's directory.
         console: For progress and warnings; the processes other than the first are silent.
-        resume: Go on with the run in ``out``; where it has no checkpoint yet, begin.
+        resume: Resume the run in ``out``; without a checkpoint, begin at the first step.
         force: Overwrite the run in ``out``.
     """
 
@@ -59,17 +59,17 @@ class TrainingJob(Generic[B]):
 
 
 def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
-    """Train until the config's end, and leave a model directory in ``job.out``.
+    """Train until the end that the config sets, and leave a model directory in ``job.out``.
 
-    Every process calls this with an equal job. Killed at any moment and called again with ``resume``, it gives the
-    weights that it would have given undisturbed: bit for bit on a CPU with the same number of threads.
+    Every process calls this with an equal job. A run that is killed and called again with ``resume`` gives the weights
+    of an uninterrupted run: bit for bit on a CPU with the same number of threads.
 
     Args:
-        job: What to train.
+        job: Model, data and destination.
         accelerator: From ``start_processes``.
 
     Returns:
-        What ``metrics.json`` holds.
+        The content of ``metrics.json``.
 
     Raises:
         TrainingError: If there is nothing to train on, the loss is not finite, the run in ``job.out`` is another
@@ -128,7 +128,7 @@ class _Trainer(Generic[B]):
             return self._finish()
 
     def _batches(self, split: SplitChoice, *, batches: int) -> Batches[B]:
-        """The batches of a split, so many in a step for each process; says what of the split is left out."""
+        """The batches of a split, ``batches`` per step and process; prints what is left out of the split."""
         return self.objective.batches(
             split,
             batches_per_step=self.accelerator.num_processes * batches,
@@ -138,7 +138,7 @@ class _Trainer(Generic[B]):
     def _restore(self) -> None:
         checkpoint = self.directory.checkpoints.load_latest(lambda text: self.console.print(text, markup=False))
         if checkpoint is None:
-            self.console.print(f"{self.job.out}: no checkpoint yet, training begins at the beginning", markup=False)
+            self.console.print(f"{self.job.out}: no checkpoint yet, training starts at step 1", markup=False)
             return
         self.identity.check_resumable(checkpoint.identity)
         self.model.load_state_dict(dict(checkpoint.model))
@@ -147,7 +147,7 @@ class _Trainer(Generic[B]):
         self.console.print(f"resuming after step {self.state.step}")
 
     def _run_epoch(self, progress: TrainingProgress, stop: StopSignal) -> None:
-        """The steps that the epoch in progress still has, or as many of them as the run's end allows."""
+        """Take the remaining steps of the current epoch, or those up to the end of the run."""
         steps = self.train_batches.steps(self.state.epoch)
         for loaded in self._load(steps[self.state.step_in_epoch :]):
             begin = time.monotonic()
@@ -170,7 +170,7 @@ class _Trainer(Generic[B]):
             if figures.stopping:
                 raise TrainingError(
                     f"stopped by {stop.name or 'a signal to another process'} after step {self.state.step}; a"
-                    " checkpoint was written: the same command with --resume goes on from there"
+                    " checkpoint was written: the same command with --resume continues from there"
                 )
             if self.state.end(self.config) is not None:
                 return
@@ -198,7 +198,7 @@ class _Trainer(Generic[B]):
             self._save(improved=improved)
 
     def _validate(self) -> Validation:
-        """Scores of the weights that the model has now."""
+        """Validation scores of the current weights."""
         loss, nll = validation_loss(self.model, self.objective, self.valid_batches, accelerator=self.accelerator)
         measures: dict[str, float] = {}
         # What takes longer than the loss is measured only where it is watched.
@@ -232,7 +232,7 @@ class _Trainer(Generic[B]):
         """Write the mean of the latest validated checkpoints as the model, or the best one if the mean is worse."""
         best = self.state.best
         if best is None:
-            raise TrainingError(f"{self.job.out}: the run is over by its config, but was never validated")
+            raise TrainingError(f"{self.job.out}: expected at least one validation, found a run that ended without")
         store = self.directory.checkpoints
         steps = self.directory.averaged_steps(self.state)
         main = self.accelerator.is_main_process

@@ -1,4 +1,4 @@
-"""The training objective as the loop sees it: batches, the loss on one, and the scores of validation."""
+"""The interface of a training objective: batches, loss and validation scores."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, TypeVar
@@ -18,7 +18,7 @@ B_co = TypeVar("B_co", covariant=True)
 
 
 class Batches(Protocol[B_co]):
-    """The batches of one split: whole epochs of them, cut into optimizer steps."""
+    """The batches of one split: whole epochs, cut into optimizer steps."""
 
     @property
     def batches_per_step(self) -> int:
@@ -32,38 +32,38 @@ class Batches(Protocol[B_co]):
 
 
 class Objective(Protocol[B]):
-    """Batches, loss and validation scores of a task; equal in every process, and without random numbers of its own."""
+    """Batches, loss and validation scores of a task; the same in every process, without random numbers of its own."""
 
     @property
     def measures(self) -> Mapping[str, str]:
-        """The scores that ``measure`` gives beside the loss, all better when greater: what people call each name."""
+        """Display names of the scores that ``measure`` returns, by name; for all of them greater is better."""
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> Batches[B]:
-        """The batches of a split, in an order that changes from epoch to epoch where it is the one to learn from.
+        """The batches of a split; those of the training split change their order from epoch to epoch.
 
         Args:
-            split: Which one.
+            split: The split.
             batches_per_step: Batches in an optimizer step over all processes.
-            say: Is told what is left out of the split, if anything.
+            say: Receives a message about what is left out of the split, if anything.
 
         Raises:
             TrainingError: If nothing of the split can be used.
         """
 
     def batch_sums(self, model: nn.Module, batch: B, device: torch.device) -> Tensor:
-        """Run the model on a batch; where gradients are enabled, add them to the parameters' ``grad``.
+        """Run the model on a batch; if gradients are enabled, add them to the parameters' ``grad``.
 
         Returns:
             (4,) float32 on ``device``, sums over the batch: the loss to be minimized and the negative log-likelihood,
-            in nats; the tokens that were read only; and the targets, which the loss and the gradient of a step are
-            divided by.
+            in nats; the source tokens; and the number of targets, by which the loss and the gradient of a step are
+            divided.
         """
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """The ``measures`` of the model, in evaluation mode, on the validation split; called in the first process."""
+        """Scores of the model, in evaluation mode, on the validation split; called in the first process."""
 
     def fingerprint(self) -> dict[str, Any]:
-        """What of the data must be the same for a run to be resumed, as JSON takes it."""
+        """Properties of the data that must not change before a run is resumed, as JSON values."""
 
     def facts(self) -> dict[str, Any]:
-        """What ``metrics.json`` is to say about the data."""
+        """Facts about the data for ``metrics.json``."""

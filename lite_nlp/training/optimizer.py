@@ -63,7 +63,7 @@ def optimizer_state(optimizer: torch.optim.AdamW, model: nn.Module) -> dict[str,
 
 
 def load_optimizer_state(optimizer: torch.optim.AdamW, model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Restore what ``optimizer_state`` gave.
+    """Restore a state from ``optimizer_state``.
 
     Raises:
         TrainingError: If a tensor does not belong to the model or has another shape than its parameter.

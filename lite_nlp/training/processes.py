@@ -17,7 +17,7 @@ def start_processes() -> Accelerator:
 
 
 def share_weights(accelerator: Accelerator, model: nn.Module) -> None:
-    """Give every process the weights of the first, whatever they began with."""
+    """Copy the weights of the first process to all others."""
     if accelerator.num_processes == 1:
         return
     with torch.no_grad():

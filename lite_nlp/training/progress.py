@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a bar on a terminal, a line now and then in a log file."""
+"""Progress of training for people: a bar on a terminal, a line every 30 seconds in a log file."""
 
 import time
 from types import TracebackType
@@ -20,9 +20,9 @@ class TrainingProgress:
     """Loss, tokens per second and time left, on a console; use as a context.
 
     Args:
-        console: Where to; a quiet console shows nothing.
+        console: The console; a quiet one shows nothing.
         total_steps: Steps of the whole training.
-        step: Steps taken before.
+        step: Steps already taken.
     """
 
     def __init__(self, *, console: Console, total_steps: int, step: int) -> None:
@@ -60,7 +60,7 @@ class TrainingProgress:
         Args:
             loss: Per target token, in nats.
             tokens: Tokens of the step.
-            seconds: What the step took.
+            seconds: Duration of the step.
         """
         self._step += 1
         self._loss = loss if self._loss is None else self._loss + _NEWEST * (loss - self._loss)

@@ -21,7 +21,7 @@ _OWN_DIRECTORIES = ("checkpoints", "tensorboard")
 
 
 class RunDirectory:
-    """Where a run writes.
+    """The directory that a run writes to.
 
     Args:
         path: The directory; it need not exist yet.
@@ -36,20 +36,20 @@ class RunDirectory:
         self._tokenizer_json = tokenizer_json
 
     def open(self, *, resume: bool, force: bool) -> None:
-        """Make the directory, or clear an old run out of it; files that no run writes are left alone.
+        """Make the directory, or remove an old run from it; other files are kept.
 
         Args:
-            resume: The run in it is to go on: nothing is removed.
-            force: The run in it may be overwritten.
+            resume: Resume the run in the directory: nothing is removed.
+            force: Overwrite the run in the directory.
 
         Raises:
-            OutputError: If it has content and neither was asked for, or the system refuses.
+            OutputError: If it is not empty and neither is set, or the system refuses.
         """
         if not resume:
             try:
                 check_output(self.path, force=force)
             except OutputError as error:
-                raise OutputError(f"{error}, or --resume to go on with the run in it") from error
+                raise OutputError(f"{error}, or --resume to continue the run in it") from error
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not resume:
@@ -68,12 +68,12 @@ class RunDirectory:
         )
 
     def prune(self, state: RunState) -> None:
-        """Keep the newest checkpoint, those that the final weights may be made of, and the best."""
+        """Keep the newest checkpoint, those that may be averaged, and the best."""
         keep = {state.step, *self.averaged_steps(state)}
         if state.best is not None:
             keep.add(state.best.step)
         self.checkpoints.prune(keep)
 
     def averaged_steps(self, state: RunState) -> list[int]:
-        """Steps of the latest validated checkpoints, as many as the config wants averaged."""
+        """Steps of the latest validated checkpoints, as many as the config averages."""
         return [validation.step for validation in state.validations[-self._config.training.average_checkpoints :]]

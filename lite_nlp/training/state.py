@@ -1,4 +1,4 @@
-"""Where a training run stands: all that is needed, beside the tensors, to go on as if it had never stopped."""
+"""State of a training run: everything needed, beside the tensors, to resume it exactly."""
 
 import json
 from typing import Any, Self
@@ -10,7 +10,7 @@ from lite_nlp.core.errors import TrainingError
 
 __all__ = ["CHANGEABLE_KEYS", "RunIdentity", "RunState", "Validation"]
 
-#: Keys of the training section that may differ between a run and its resumption: they end it or save it.
+#: Keys of the training section that may change when a run is resumed: they decide when it ends and is saved.
 CHANGEABLE_KEYS = ("max_steps", "max_epochs", "patience", "checkpoint_every_steps", "gradient_accumulation")
 
 
@@ -40,7 +40,7 @@ class Validation(_Record):
         return dict(self.__pydantic_extra__)
 
     def beats(self, other: "Validation", metric: str) -> bool:
-        """Whether these scores are better than ``other``, by ``loss`` or by the name of another score."""
+        """Whether these scores are better than ``other`` by ``metric``: the loss or another score's name."""
         mine, theirs = self.measures.get(metric), other.measures.get(metric)
         if mine is not None and theirs is not None:
             return mine > theirs
@@ -53,10 +53,10 @@ class RunState(_Record):
     Attributes:
         step: Optimizer steps taken.
         epoch: Epochs completed.
-        step_in_epoch: Steps taken of the epoch in progress.
-        src_tokens: Tokens that were only read, with end marks, without padding.
-        tgt_tokens: Targets learned from: tokens with end marks, without padding.
-        seconds: Wall time spent over all sittings, validation included.
+        step_in_epoch: Steps taken in the current epoch.
+        src_tokens: Source tokens, with end marks, without padding.
+        tgt_tokens: Target tokens, with end marks, without padding.
+        seconds: Wall time over all sessions of the run, validation included.
         training_seconds: The part of it spent in optimizer steps.
         validations: All validations so far, oldest first.
         best: The best of them.
@@ -75,7 +75,7 @@ class RunState(_Record):
     without_gain: int = 0
 
     def add_step(self, src_tokens: int, tgt_tokens: int, seconds: float, *, steps_of_epoch: int) -> bool:
-        """Record an optimizer step; returns whether the epoch ended with it."""
+        """Record an optimizer step; return whether it ended the epoch."""
         self.step += 1
         self.src_tokens += src_tokens
         self.tgt_tokens += tgt_tokens
@@ -87,7 +87,7 @@ class RunState(_Record):
         return True
 
     def add_validation(self, validation: Validation, *, metric: str) -> bool:
-        """Record a validation; returns whether it is the best so far."""
+        """Record a validation; return whether it is the best so far."""
         self.validations.append(validation)
         if self.best is None or validation.beats(self.best, metric):
             self.best, self.without_gain = validation, 0
@@ -96,7 +96,7 @@ class RunState(_Record):
         return False
 
     def end(self, config: TrainingConfig) -> str | None:
-        """Why the run is over, or None if it is not."""
+        """The reason why the run is over, or None if it is not."""
         if self.step >= config.max_steps:
             return "max_steps"
         if self.epoch >= config.max_epochs:
@@ -107,12 +107,12 @@ class RunState(_Record):
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens read and learned from per second of training, validation left out."""
+        """Source and target tokens per second of training, without validation."""
         return (self.src_tokens + self.tgt_tokens) / self.training_seconds if self.training_seconds else 0.0
 
 
 class RunIdentity(_Record):
-    """What must be the same for a run to be resumed.
+    """Properties that must not change before a run is resumed.
 
     Attributes:
         config: The whole config as plain values.
@@ -130,7 +130,7 @@ class RunIdentity(_Record):
         return cls(config=config.model_dump(mode="json"), data=data, batches_per_step=batches_per_step)
 
     def with_defaults(self) -> "RunIdentity":
-        """The same run, with the defaults of keys that the config did not have yet when it was saved."""
+        """The same run, with default values for config keys that were added after it was saved."""
         try:
             config = Config.model_validate_json(json.dumps(self.config)).model_dump(mode="json")
         except ValidationError:

@@ -1,4 +1,4 @@
-"""One optimizer step over all processes, whose result does not depend on how many they are."""
+"""One optimizer step over all processes; its result does not depend on their number."""
 
 import math
 from collections.abc import Sequence
@@ -23,16 +23,16 @@ B = TypeVar("B")
 
 
 class StepFigures(NamedTuple):
-    """What a step found, over all processes.
+    """Figures of a step, over all processes.
 
     Attributes:
         loss: The task's loss per target, in nats.
         nll: Negative log-likelihood per target, in nats.
-        src_tokens: Tokens that were read only, with end marks, without padding.
-        tgt_tokens: Targets: tokens with end marks, without padding.
+        src_tokens: Source tokens, with end marks, without padding.
+        tgt_tokens: Target tokens, with end marks, without padding.
         gradient_norm: Norm of the gradient per target, before clipping.
-        learning_rate: The rate of the step.
-        stopping: Whether any process was told to stop.
+        learning_rate: Learning rate of the step.
+        stopping: Whether any process received a stop signal.
     """
 
     loss: float
@@ -45,7 +45,7 @@ class StepFigures(NamedTuple):
 
 
 class Stepper(Generic[B]):
-    """Holds the model's optimizer and takes its steps.
+    """The model's optimizer and its steps.
 
     Args:
         model: The model, on the accelerator's device.
@@ -73,12 +73,12 @@ class Stepper(Generic[B]):
         self._total_steps = total_steps
 
     def take(self, step: int, batches: Sequence[tuple[Work, B]], *, stopping: bool) -> StepFigures:
-        """Learn from the batches of all processes; every process calls this at every step.
+        """Take one optimizer step on the batches of all processes; every process calls this at every step.
 
         Args:
             step: The step, counted from 1.
-            batches: The part of the step that fell to this process, perhaps nothing.
-            stopping: Whether this process was told to stop; the others learn of it.
+            batches: This process's share of the step, possibly empty.
+            stopping: Whether this process received a stop signal; the others are informed.
 
         Raises:
             TrainingError: If the loss or the gradient is not finite; the weights are then as before.

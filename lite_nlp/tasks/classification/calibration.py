@@ -1,4 +1,4 @@
-"""The labelled examples that the compression of a classifier is guided, fine-tuned and judged by. Needs torch."""
+"""Labelled examples to scan, finetune and score on when a classifier is compressed. Needs torch."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -32,14 +32,14 @@ _TUNING_STEPS: Final = 300
 
 
 def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
-    """A data directory of labelled examples: some of the training split to scan, all its others to tune on.
+    """Guidance from a directory of labelled examples: some training examples to scan, all others to finetune on.
 
-    The validation split is for judging alone, and all of it is read, so that ``lite-nlp evaluate --split valid`` says
-    the same of a file as its row of the ledger.
+    The whole validation split is scored and used for nothing else, so ``lite-nlp evaluate --split valid`` gives the
+    score of a file's row in the ledger.
 
     Raises:
-        DataError: If the directory is of another kind, damaged, lacks a split, does not fit the model, or has only a
-            single example to train on.
+        DataError: If the directory is of another kind, damaged, lacks a split, does not fit the model, or has fewer
+            than two training examples.
     """
     data = open_labelled(path)
     labels = check_fit(loaded, data)
@@ -49,7 +49,7 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
     positions = loaded.config.model.max_positions - 1
     rows = _Rows(train, max_tokens=min(loaded.config.training.max_tokens, positions))
     numbers = np.arange(len(train), dtype=np.int64)
-    # At most half: what guides must not be learned from.
+    # At most half: scanned examples are not finetuned on.
     guiding = spaced(numbers, min(_SCAN_EXAMPLES, len(numbers) // 2))
     scan = rows.batches(guiding)
     predict = _predict_labels(np.array([labels.index(label) for label in data.info.labels]))
@@ -81,11 +81,11 @@ class _Rows:
         self._lengths = [np.minimum(side, max_tokens) for side in (split.first_lengths, split.second_lengths)]
 
     def batches(self, numbers: npt.NDArray[np.int64]) -> list[LabelledBatch]:
-        """The rows of these numbers, from short to long."""
+        """Batches of the rows with these numbers, from short to long."""
         return list(self._load(numbers, epoch=0, shuffle=False))
 
     def endless(self, numbers: npt.NDArray[np.int64]) -> Iterator[LabelledBatch]:
-        """Epoch after epoch, each in its own order; the same at every call."""
+        """Batches of endless epochs, each in its own order; the same at every call."""
         for epoch in count():
             yield from self._load(numbers, epoch=epoch, shuffle=True)
 
@@ -96,10 +96,10 @@ class _Rows:
 
 
 def _predict_labels(places: npt.NDArray[np.int64]) -> Predict:
-    """A function that gives the log-probabilities (B, C) and labels (B,) of a batch.
+    """A function that returns the log-probabilities (B, C) and labels (B,) of a batch.
 
     Args:
-        places: For each label of the data, its place among the model's.
+        places: For each label of the data, its index among the model's labels.
     """
 
     def predict(model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,7 @@ def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
     """Score a classifier.
 
     Args:
-        request: What to score.
+        request: The model and the split.
         data: Data directory of labelled examples.
 
     Raises:
@@ -74,10 +74,10 @@ def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
 
 
 def check_fit(loaded: LoadedModel, directory: LabelledDirectory) -> Sequence[str]:
-    """The labels of the model, if the data has no others, its tokenizer, and as many sentences per example.
+    """Check that labels, tokenizer and sentences per example of the data fit the model; return the model's labels.
 
     Raises:
-        DataError: If something of that does not fit, or the model does not say its labels.
+        DataError: If one of them does not fit, or the model does not record its labels.
     """
     labels = loaded.metrics.get("labels")
     classes = as_classifier(loaded.model, source=loaded.name).config.num_classes
@@ -114,24 +114,24 @@ def score_classifier(
     Args:
         model: In evaluation mode.
         config: Its config.
-        examples: What to classify; of sentences too long for the model the end is left out.
+        examples: The examples; sentences too long for the model are cut off.
         known: The labels of the data, all of which the model knows.
-        labels: Those of the model.
-        on_progress: Told how many examples are done.
+        labels: The labels of the model.
+        on_progress: Receives the number of examples classified so far.
 
     Returns:
-        (rows,) the place of each example's label among the model's, and the scores.
+        (rows,) the index of each predicted label among the model's, and the scores.
     """
     predicted = predict_labels(
         model, examples, batch_tokens=_BATCH_TOKENS, max_tokens=_longest(config), on_progress=on_progress
     )
-    # The data's labels as places in the model's.
+    # The data's labels as indices among the model's.
     expected = np.array([labels.index(label) for label in known])[examples.labels]
     return predicted, score_classifications(predicted, expected, labels=labels)
 
 
 def _longest(config: Config) -> int:
-    """Tokens of a sentence that the model reads, without the end mark."""
+    """Most tokens of a sentence that the model reads, without the end mark."""
     return config.model.max_positions - 1
 
 
@@ -160,5 +160,5 @@ def _tables(scores: AccuracyScores, *, title: str) -> tuple[Table, ...]:
         counts = (f"{count:,}" for count in (found.examples, found.predicted, found.correct))
         rates = ("" if rate is None else f"{100 * rate:.2f}" for rate in (found.precision, found.recall))
         rows.append((found.label, *counts, *rates))
-    columns = ("label", "examples", "classified so", "right", "precision", "recall")
+    columns = ("label", "examples", "predicted", "correct", "precision", "recall")
     return accuracy, Table(columns=columns, rows=tuple(rows))

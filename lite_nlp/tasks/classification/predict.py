@@ -1,4 +1,4 @@
-"""What a classifier says about labelled examples."""
+"""Predictions of a classifier for labelled examples."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ __all__ = ["classifier_inputs", "predict_labels"]
 
 
 def classifier_inputs(batch: LabelledBatch, device: torch.device) -> tuple[Tensor, ...]:
-    """The arguments of a classifier: tokens and mask of the only sentence, or of the first and then of the second."""
+    """The arguments of a classifier: tokens and mask of each sentence."""
     arrays = [batch.first_tokens, batch.first_mask]
     if batch.second_tokens is not None and batch.second_mask is not None:
         arrays += [batch.second_tokens, batch.second_mask]
@@ -35,8 +35,8 @@ def predict_labels(
         model: A classifier in evaluation mode.
         split: The examples.
         batch_tokens: Bound of one batch, padding included.
-        max_tokens: Tokens of a sentence that are read; the rest is left out.
-        on_progress: Told how many examples are done.
+        max_tokens: Most tokens read of a sentence; longer ones are cut off.
+        on_progress: Receives the number of examples classified so far.
 
     Returns:
         (rows,) int64.

@@ -18,13 +18,13 @@ _QUANTILE: Final = 1.959963984540054
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores:
-    """How one class fared.
+    """Counts of one class.
 
     Attributes:
         label: Its name.
-        examples: Examples that are of it.
-        predicted: Examples that were said to be of it.
-        correct: Examples that are of it and were said to be.
+        examples: Examples of the class.
+        predicted: Examples that were classified as the class.
+        correct: Examples of the class that were classified as such.
     """
 
     label: str
@@ -34,12 +34,12 @@ class ClassScores:
 
     @property
     def precision(self) -> float | None:
-        """Of those said to be of the class, the part that is, 0 to 1; None where there are none."""
+        """Fraction of the class among examples classified as the class, 0 to 1; None if there are none."""
         return self.correct / self.predicted if self.predicted else None
 
     @property
     def recall(self) -> float | None:
-        """Of those of the class, the part that was said to be, 0 to 1; None where there are none."""
+        """Fraction classified as the class among its examples, 0 to 1; None if there are none."""
         return self.correct / self.examples if self.examples else None
 
 
@@ -48,13 +48,13 @@ class AccuracyScores:
     """Scores of one set of examples.
 
     Attributes:
-        accuracy: Percent of the examples that are classified right.
+        accuracy: Percentage of the examples that are classified correctly.
         accuracy_low: Lower end of its 95 % interval, percent.
         accuracy_high: Upper end.
-        majority: Percent that always saying the most frequent class would get.
-        examples: Their number.
-        correct: How many are classified right.
-        classes: Each class, in the order of the labels.
+        majority: Accuracy of always predicting the most frequent class, percent.
+        examples: Number of examples.
+        correct: Number of examples that are classified correctly.
+        classes: Counts of each class, in the order of the labels.
     """
 
     accuracy: float
@@ -75,15 +75,15 @@ class AccuracyScores:
 def score_classifications(
     predicted: npt.NDArray[np.integer], expected: npt.NDArray[np.integer], *, labels: Sequence[str]
 ) -> AccuracyScores:
-    """Compare classifications with what they should be.
+    """Score classifications against the true labels.
 
     Args:
-        predicted: (examples,) places in ``labels``.
-        expected: (examples,) places in ``labels``.
+        predicted: (examples,) indices of ``labels``.
+        expected: (examples,) indices of ``labels``.
         labels: Names of the classes.
 
     Raises:
-        DataError: If there are no examples, not as many of both, or a place is outside the labels.
+        DataError: If there are no examples, the shapes differ, or an index is out of range.
     """
     if predicted.shape != expected.shape or predicted.ndim != 1 or not len(expected):
         raise DataError(
@@ -115,8 +115,8 @@ def score_classifications(
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     """The 95 % score interval of a proportion (Wilson, 1927), within 0 to 1.
 
-    It holds the proportions p that the found one is at most 1.96 of p's own standard errors away from; unlike the
-    interval of the normal approximation it works for few trials and for proportions near 0 and 1.
+    It holds the proportions p whose distance from the observed one is at most 1.96 standard errors of p. Unlike the
+    normal approximation it is valid for few trials and for proportions near 0 and 1.
 
     Raises:
         DataError: If there are no trials, or the successes are not within 0 to ``trials``.

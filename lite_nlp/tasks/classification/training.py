@@ -28,9 +28,9 @@ class LabelledBatches:
     """The batches of any epoch, a pure function of the seed and the epoch.
 
     Attributes:
-        split: The examples, all of which are read in an epoch.
+        split: The examples; an epoch reads all of them.
         batch_tokens: Bound of one batch, padding and an end mark for each of two sentences included.
-        max_tokens: Tokens of a sentence that are read; the rest is left out.
+        max_tokens: Most tokens read of a sentence; longer ones are cut off.
         seed: Seed of the order.
         batches_per_step: Batches in an optimizer step over all processes.
         shuffle: Whether the order changes from epoch to epoch.
@@ -64,14 +64,14 @@ class LabelledBatches:
 
 
 class ClassificationObjective:
-    """Labelled examples for a classifier.
+    """Objective of a classifier on labelled examples.
 
     Args:
         config: ``config.model`` fits the tokenizer and the labels.
         train: The training split.
         valid: The validation split.
         labels: Names of the classes, written to ``metrics.json``.
-        vectors_sha256: SHA-256 of the pretrained vectors, if the embeddings are fixed to some.
+        vectors_sha256: SHA-256 of the pretrained vectors, if the embeddings are frozen at some.
 
     Raises:
         TrainingError: If the model has another number of classes or of sentences than the data.
@@ -107,7 +107,7 @@ class ClassificationObjective:
         return {"accuracy": "accuracy"}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> LabelledBatches:
-        """See ``Objective``; sentences that are too long lose their end."""
+        """See ``Objective``; sentences that are too long are cut off."""
         training, learning = self._config.training, split == "train"
         examples, max_tokens = self._splits[split], self._max_tokens(split)
         long = (examples.first_lengths > max_tokens) | (examples.second_lengths > max_tokens)

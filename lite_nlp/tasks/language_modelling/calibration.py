@@ -1,4 +1,4 @@
-"""The running text that the compression of a language model is guided, fine-tuned and judged by. Needs torch."""
+"""Running text to scan, finetune and score on when a language model is compressed. Needs torch."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -28,7 +28,7 @@ _METRIC: Final = Metric(name="perplexity", label="perplexity", unit="in perplexi
 #: Tokens for the sensitivity scan, which evaluates hundreds of times, and of a batch to fine-tune on.
 _SCAN_TOKENS: Final = 2048
 _BATCH_TOKENS: Final = 1024
-#: Of the predictions of a vocabulary for each token so many numbers are held at most, but for this many tokens always.
+#: Most numbers of a batch of predictions over the vocabulary, but always at least the predictions of so many tokens.
 _MOST_NUMBERS: Final = 2**26
 _FEWEST_TOKENS: Final = 128
 _TUNING_STEPS: Final = 300
@@ -37,14 +37,14 @@ Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
-    """A data directory of running text: blocks of the training split to scan, all its others to tune on.
+    """Guidance from a directory of running text: some training blocks to scan, all others to finetune on.
 
-    The validation split is for judging alone, and all of it is read, so that ``lite-nlp evaluate --split valid`` says
-    the same of a file as its row of the ledger.
+    The whole validation split is scored and used for nothing else, so ``lite-nlp evaluate --split valid`` gives the
+    score of a file's row in the ledger.
 
     Raises:
         DataError: If the directory is of another kind, damaged, lacks a split, was tokenized with another vocabulary,
-            or has next to nothing to train on.
+            or has fewer than two training tokens.
     """
     data = open_running_text(path)
     check_vocabulary(loaded, data)
@@ -54,7 +54,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         raise DataError(f"{path}: expected at least two tokens to train on, found {len(train)}")
     block = min(block, len(train) // 2)
     starts = np.arange(0, len(train), block, dtype=np.int64)
-    # At most half: what guides must not be learned from.
+    # At most half: scanned blocks are not finetuned on.
     guiding = spaced(starts, min(max(1, scanned // block), len(starts) // 2))
     name = f"{path} valid"
 
@@ -81,14 +81,14 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
 
 
 def _extents(config: Config, types: int) -> tuple[int, int, int]:
-    """Tokens to scan, of a batch, and of a block, such that the predictions of a large vocabulary still fit."""
+    """Tokens of the scan, of a batch and of a block, limited so that predictions over a large vocabulary fit."""
     most = max(_FEWEST_TOKENS, _MOST_NUMBERS // types)
     scanned, batch = min(_SCAN_TOKENS, most), min(_BATCH_TOKENS, most)
     return scanned, batch, min(config.training.block_tokens, config.model.max_positions, batch)
 
 
 def _endless(stream: TokenStream, starts: Rows, *, block: int, rows: int) -> Iterator[TextBlocks]:
-    """Epoch after epoch, each in its own order; the same at every call."""
+    """Batches of endless epochs, each in its own order; the same at every call."""
     for epoch in count():
         order = np.random.default_rng([1, epoch]).permutation(starts)
         for first in range(0, len(order), rows):
@@ -96,7 +96,7 @@ def _endless(stream: TokenStream, starts: Rows, *, block: int, rows: int) -> Ite
 
 
 def _next_tokens(model: nn.Module, blocks: TextBlocks) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (N, V) and labels (N,) of every next token."""
+    """Log-probabilities (N, V) and labels (N,) of all next tokens."""
     tokens, labels = (torch.from_numpy(array) for array in blocks)
     real = labels != PAD_ID
     return F.log_softmax(model(tokens)[real], dim=-1), labels[real]

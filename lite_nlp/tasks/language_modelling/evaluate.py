@@ -23,7 +23,7 @@ def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
     """Score a language model.
 
     Args:
-        request: What to score, and the window and the context.
+        request: The model, the split, the window and the context.
         data: Data directory of running text.
 
     Raises:
@@ -72,7 +72,7 @@ def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
 
 
 def check_vocabulary(loaded: LoadedModel, directory: TextDirectory) -> None:
-    """Refuse a text of other tokens than the model's.
+    """Refuse a text that was tokenized with another tokenizer than the model's.
 
     Raises:
         DataError: If the text was tokenized with another tokenizer.
@@ -98,9 +98,9 @@ def score_language_model(
         config: Its config.
         stream: The text.
         counts: Its words, characters and bytes.
-        window: Tokens read at once; None is what the model was trained on.
+        window: Tokens read at once; None is the block length of training.
         context: Least context of each scored token; None is half of the window.
-        on_progress: Told how many tokens have been scored.
+        on_progress: Receives the number of tokens scored so far.
 
     Raises:
         DataError: If the window is longer than the model reads, or the context leaves nothing to score.

@@ -1,4 +1,4 @@
-"""Perplexity of a language model on running text, each token scored once and with as much context as is asked for."""
+"""Perplexity of a language model on running text; each token is scored once, with a given least context."""
 
 import math
 from collections.abc import Callable
@@ -20,15 +20,15 @@ _BATCH_TOKENS: Final = 4096
 
 
 class LikelihoodModel(Protocol):
-    """What is scored."""
+    """The interface of a scored language model."""
 
     def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
-        """Log-probabilities (B, T) of ``labels`` (B, T), each after ``tokens`` (B, T) up to its place."""
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextScores:
-    """How well a text was foretold.
+    """Likelihood of a text under a language model.
 
     Attributes:
         nll: Negative log-likelihood of the whole text, in nats.
@@ -37,7 +37,7 @@ class TextScores:
         characters: Its characters, line ends included.
         bytes: Its bytes in UTF-8, line ends included.
         window: Tokens read at once.
-        context: Tokens of them, at the beginning, that were context only, but in the first window.
+        context: Tokens at the beginning of each window but the first that served as context only.
     """
 
     nll: float
@@ -50,22 +50,22 @@ class TextScores:
 
     @property
     def perplexity(self) -> float:
-        """Per token: comparable between models of one vocabulary only."""
+        """Perplexity per token: comparable only between models with the same vocabulary."""
         return _exp(self.nll / self.tokens)
 
     @property
     def word_perplexity(self) -> float:
-        """Per word: comparable between vocabularies, and with tables of word-level models."""
+        """Perplexity per word: comparable between vocabularies, and with word-level models."""
         return _exp(self.nll / self.words)
 
     @property
     def bits_per_character(self) -> float:
-        """Bits for a character."""
+        """Bits per character."""
         return self.nll / math.log(2.0) / self.characters
 
     @property
     def bits_per_byte(self) -> float:
-        """Bits for a byte."""
+        """Bits per byte."""
         return self.nll / math.log(2.0) / self.bytes
 
     def as_dict(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ def text_likelihood(
             chosen = starts[first : first + rows]
             blocks = cut_blocks(stream, chosen, block_tokens=window)
             said = blocks.labels != PAD_ID
-            # What a window repeats of the one before it is context.
+            # The tokens that a window repeats from the previous one are context.
             said[chosen > 0, :context] = False
             tokens, labels = (torch.from_numpy(array).to(device) for array in blocks)
             log_probs = model.target_log_probs(tokens, labels).double()
@@ -156,5 +156,5 @@ def text_likelihood(
 
 
 def _exp(nats: float) -> float:
-    """The exponential, without an overflow for a model that is badly wrong."""
+    """The exponential, capped so that very large losses do not overflow."""
     return math.exp(min(nats, 700.0))

@@ -1,4 +1,4 @@
-"""Language modelling: blocks of running text, and the cross entropy of every next token."""
+"""Training of language models: blocks of running text, cross entropy of the next token."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ __all__ = ["BlockBatches", "LanguageModellingObjective"]
 
 @dataclass(frozen=True, kw_only=True)
 class BlockBatches:
-    """Batches of neighbouring, not overlapping blocks of a text; in an epoch each token is learned from once.
+    """Batches of adjacent blocks of a text without overlap; an epoch predicts each token once.
 
-    Lines and documents are not regarded, as in the papers (T2R, section 4.1). The rows of a batch are the places where
-    its blocks begin; the first block of an epoch may begin before the text.
+    Line and document boundaries are ignored, as in the papers (T2R, section 4.1). The rows of a batch are the positions
+    where its blocks begin; the first block of an epoch may begin before the text.
 
     Attributes:
         stream: The text.
@@ -35,7 +35,7 @@ class BlockBatches:
         batch_tokens: Bound of the tokens of a batch; a block longer than that is a batch of its own.
         seed: Seed of the order.
         batches_per_step: Batches in an optimizer step over all processes.
-        shuffle: Whether the places where blocks begin, and their order, change from epoch to epoch.
+        shuffle: Whether the positions of the blocks, and their order, change from epoch to epoch.
     """
 
     stream: TokenStream
@@ -65,7 +65,7 @@ class BlockBatches:
 
 
 class LanguageModellingObjective:
-    """Running text for a language model.
+    """Objective of a language model on running text.
 
     Args:
         config: ``config.model`` is a language model that fits the tokenizer.
@@ -73,7 +73,7 @@ class LanguageModellingObjective:
         valid: The validation text.
 
     Raises:
-        TrainingError: If blocks are longer than the model can read, or the loss does not go with its output layer.
+        TrainingError: If blocks are longer than the model can read, or the loss does not fit its output layer.
     """
 
     def __init__(self, *, config: Config, train: TokenStream, valid: TokenStream) -> None:
@@ -94,7 +94,7 @@ class LanguageModellingObjective:
 
     @property
     def measures(self) -> Mapping[str, str]:
-        """Nothing beside the loss."""
+        """No scores beside the loss."""
         return {}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> BlockBatches:
@@ -113,9 +113,9 @@ class LanguageModellingObjective:
         )
 
     def batch_sums(self, model: nn.Module, batch: TextBlocks, device: torch.device) -> Tensor:
-        """See ``Objective``: the cross entropy of all tokens; the text before is no context.
+        """See ``Objective``: the cross entropy of all tokens, without context from earlier blocks.
 
-        The label-smoothed one where the output layer is plain; an adaptive one never has all types' logits.
+        It is label-smoothed unless the output layer is adaptive, which never computes the logits of all types.
         """
         training = self._config.training
         tokens, labels = (torch.from_numpy(array).to(device, non_blocking=True) for array in batch)
@@ -131,7 +131,7 @@ class LanguageModellingObjective:
         return torch.stack([loss, nll, torch.zeros_like(targets), targets])
 
     def measure(self, model: nn.Module) -> dict[str, float]:
-        """Nothing: see ``measures``."""
+        """No scores: see ``measures``."""
         del model
         return {}
 
@@ -145,7 +145,7 @@ class LanguageModellingObjective:
 
 
 def _adaptive_loss(model: nn.Module, tokens: Tensor, labels: Tensor, *, precision: Literal["fp32", "bf16"]) -> Tensor:
-    """Summed negative log-likelihood of the labels, 0-dimensional; its gradients are added where they are enabled."""
+    """Summed negative log-likelihood of the labels, 0-dimensional; gradients are accumulated if enabled."""
     with autocast(tokens.device, precision):
         log_probs = cast(LanguageModel, model).target_log_probs(tokens, labels)
     loss = -log_probs.float().masked_fill(labels.eq(PAD_ID), 0.0).sum()

@@ -1,1 +1,1 @@
-"""Summarization: sentence pairs that are long on one side, scored by ROUGE; trained and searched as translation is."""
+"""Summarization: pairs of article and summary, scored by ROUGE; training and search are those of translation."""

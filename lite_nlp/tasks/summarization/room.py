@@ -1,4 +1,4 @@
-"""The room of summarization: that of translation but for the scores. Imports no torch."""
+"""The room of summarization: that of translation with other scores. Imports no torch."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -28,9 +28,9 @@ _METRICS: Final = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 
 @dataclass(frozen=True)
 class RougeScores:
-    """Means of F1 over the summaries, 0 to 100, and their 95 % intervals; None where no bootstrap was asked for.
+    """Means of F1 over the summaries, 0 to 100, and their 95 % intervals; the intervals are None without a bootstrap.
 
-    The signature names the version of the package and all options; with it the figures can be compared with others.
+    The signature names the version of the package and all options; scores with the same signature can be compared.
     """
 
     rouge1: float
@@ -63,19 +63,18 @@ def score_summaries(
 ) -> RougeScores:
     """Score summaries against one reference each.
 
-    Case and everything but letters a to z and digits are left out of account, as in Lin's own program. A text is cut
-    into sentences where one ends (see ``split_sentences``), and at line ends. An interval holds the middle 95 % of the
-    means of resampled test sets.
+    Case and everything but letters a to z and digits are ignored, as in Lin's own program. A text is split at sentence
+    ends (see ``split_sentences``) and line ends. An interval holds the middle 95 % of the means of resampled test sets.
 
     Args:
         hypotheses: The summaries.
         references: As many references.
         bootstrap: Resamples, at least 2, or 0 for scores without intervals.
-        seed: Of the resampling; the signature tells it.
+        seed: Seed of the resampling; the signature contains it.
         stemmer: Compare the Porter stems of words of more than 3 letters, as papers on CNN-DailyMail do.
 
     Raises:
-        DataError: If there are no summaries, or not as many references as summaries.
+        DataError: If there are no summaries, or the numbers of references and summaries differ.
     """
     if len(hypotheses) != len(references):
         raise DataError(
@@ -99,7 +98,7 @@ def score_summaries(
 
 
 def _score(scorer: Any, hypothesis: str, reference: str) -> list[float]:
-    """F1 of one summary, in the order of the metrics; one sentence per line is what the package takes."""
+    """F1 of one summary, in the order of the metrics; the package expects one sentence per line."""
     found = scorer.score("\n".join(split_sentences(reference)), "\n".join(split_sentences(hypothesis)))
     return [100 * float(found[name].fmeasure) for name in _METRICS]
 
@@ -107,7 +106,7 @@ def _score(scorer: Any, hypothesis: str, reference: str) -> list[float]:
 def _interval(
     scores: NDArray[np.float64], bootstrap: int, seed: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
-    """Lower and upper end for each column of (summaries, metrics) scores."""
+    """Interval of each column of (summaries, metrics) scores: lower ends, upper ends."""
     if bootstrap < 2:
         return None, None
     rng = np.random.default_rng(seed)

@@ -16,9 +16,9 @@ __all__ = ["TRANSLATION_SCORER", "Scores", "score_translations"]
 
 @dataclass(frozen=True)
 class Scores:
-    """Corpus scores, 0 to 100, and their 95 % intervals; the intervals are None where no bootstrap was asked for.
+    """Corpus scores, 0 to 100, and their 95 % intervals; the intervals are None without a bootstrap.
 
-    The signatures name the sacreBLEU version and all options; with them the figures can be compared with others.
+    The signatures name the sacreBLEU version and all options; scores with the same signature can be compared.
     """
 
     bleu: float
@@ -53,11 +53,11 @@ def score_translations(
         hypotheses: The translations.
         references: As many references.
         bootstrap: Resamples, at least 2, or 0 for scores without intervals.
-        seed: Of the resampling; the signatures tell it.
-        lowercase: Compare without regard to case; the signatures tell so.
+        seed: Seed of the resampling; the signatures contain it.
+        lowercase: Ignore case; the signatures contain it.
 
     Raises:
-        DataError: If there are no sentences, or not as many references as hypotheses.
+        DataError: If there are no sentences, or the numbers of references and hypotheses differ.
     """
     if len(hypotheses) != len(references):
         raise DataError(

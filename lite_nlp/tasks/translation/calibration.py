@@ -1,4 +1,4 @@
-"""The sentence pairs that the compression of an encoder-decoder is guided, fine-tuned and judged by. Needs torch."""
+"""Sentence pairs to scan, finetune and score on when an encoder-decoder is compressed. Needs torch."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -57,17 +57,17 @@ class _Rows(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Text to compress by.
+    """Sentence pairs for a compression.
 
     Attributes:
-        scan: Batches that guide pruning; never fine-tuned on.
-        tuning: Makes an endless iterator of batches to fine-tune on.
-        sources: Sentences to translate for the ledger; never fine-tuned on, and none of them in ``scan``.
+        scan: Batches of the sensitivity scan; never finetuned on.
+        tuning: Makes an endless iterator of batches to finetune on.
+        sources: Sentences to translate for the ledger; never finetuned on, and none of them in ``scan``.
         references: Their translations.
-        name: What the text is, for people.
+        name: Display name of the scored sentences.
         label_weight: Weight of the reference translations, against the uncompressed model's own predictions, in
-            fine-tuning: 0 where there are too few to learn from.
-        tuning_steps: Fine-tuning steps that suit the amount of text.
+            finetuning; 0 if there are too few to learn from.
+        tuning_steps: Finetuning steps that suit the amount of text.
     """
 
     scan: list[Batch]
@@ -80,7 +80,7 @@ class Calibration:
 
 
 def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
-    """The everyday English-German pairs that come with the package: half to judge on, half to scan and tune on."""
+    """The everyday English-German pairs of the package: half to score, half to scan and finetune on."""
     pairs = read_everyday_pairs()
     judged, guiding = pairs[0::2], pairs[1::2]
     rows = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
@@ -98,14 +98,14 @@ def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
 
 
 def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibration:
-    """A data directory: the validation split to scan and judge on (evenly spaced pairs), the training split to tune on.
+    """Calibration from a data directory: validation pairs to scan and score, training pairs to finetune on.
 
-    Pairs to scan are cut off where the model's positions end, and all pairs after ``training.max_tokens`` where the
-    config of the model truncates.
+    The validation pairs are evenly spaced. Pairs to scan are cut off where the model's positions end, and all pairs
+    after ``training.max_tokens`` if the config of the model truncates.
 
     Raises:
-        DataError: If the directory is damaged, lacks a split, was tokenized with another vocabulary, or has nothing
-            short enough to tune on.
+        DataError: If the directory is damaged, lacks a split, was tokenized with another vocabulary, or has no pair
+            short enough to finetune on.
     """
     data = open_sentence_pairs(path)
     if data.tokenizer.to_json() != tokenizer.to_json():
@@ -114,7 +114,7 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
     training, positions = config.training, config.model.max_positions - 1
     bound = min(training.max_tokens, positions) if training.truncate else positions
     tuned: _Rows = TruncatedRows(train, max_tokens=bound) if training.truncate else train
-    # Even rows guide, odd rows judge (a split of a single row does both).
+    # Even rows are scanned, odd rows scored (a split of a single row is used for both).
     guiding = spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
     judged = spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
     sources, references = valid.texts(judged)
@@ -135,7 +135,7 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
 
 
 def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -> Guidance:
-    """A data directory of sentence pairs, or the everyday pairs where ``path`` is None.
+    """Guidance from a data directory of sentence pairs, or from the everyday pairs if ``path`` is None.
 
     Raises:
         DataError: See ``data_calibration``.
@@ -167,7 +167,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
 
 
 def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (N, V) and labels (N,) of the target tokens of a batch, the end marks among them."""
+    """Log-probabilities (N, V) and labels (N,) of the target tokens of a batch, end marks included."""
     logits = model(*(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)))
     labels = torch.from_numpy(batch.labels)
     real = labels != PAD_ID
@@ -192,7 +192,7 @@ def _batches(rows: _Rows, numbers: npt.NDArray[np.int64]) -> list[Batch]:
 
 
 def _endless(rows: _Rows, numbers: npt.NDArray[np.int64]) -> Iterator[Batch]:
-    """Epoch after epoch, each in its own order; the same at every call."""
+    """Batches of endless epochs, each in its own order; the same at every call."""
     for epoch in count():
         for batch in _cut(rows, numbers, epoch, shuffle=True):
             yield collate(*rows.tokens(numbers[batch]))

@@ -28,12 +28,12 @@ def evaluate_pairs(request: EvaluationRequest, scorer: PairScorer) -> Evaluation
     """Translate a test set as ``lite-nlp translate`` does and compare it with its references.
 
     Raises:
-        DataError: If the test set is missing, damaged or empty, or has not as many references as sources.
-        UsageError: If the request names no test set or two, or case is to be left out where it never counts.
+        DataError: If the test set is missing, damaged or empty, or the numbers of references and sources differ.
+        UsageError: If the request names no test set or two, or asks for lowercase with a metric that ignores case.
         LiteNlpError: If the model cannot be opened.
     """
     if request.lowercase and not scorer.regards_case:
-        raise UsageError(f"--lowercase does not go with {scorer.name.upper()}, which never regards case.")
+        raise UsageError(f"--lowercase: expected a metric with regard to case, found {scorer.name.upper()}")
     score = partial(scorer.score, lowercase=True) if request.lowercase else scorer.score
     test_set = _read_test_set(request)
     with open_translator(
@@ -67,7 +67,7 @@ def evaluate_pairs(request: EvaluationRequest, scorer: PairScorer) -> Evaluation
 
 
 def translate_all(opened: OpenedTranslator, sources: Sequence[str], progress: Progress, *, name: str) -> list[str]:
-    """The translations of all sources, in order; ``name`` stands for them in the progress."""
+    """The translations of all sources, in order; progress is reported under ``name``."""
     progress.start(f"translating {name}", len(sources))
     translations = []
     for line in opened.translate_lines(sources):
@@ -77,7 +77,7 @@ def translate_all(opened: OpenedTranslator, sources: Sequence[str], progress: Pr
 
 
 def _read_test_set(request: EvaluationRequest) -> _TestSet:
-    """The texts that the request names: either those of a data directory or those of two files."""
+    """The test set of the request: a split of a data directory, or two text files."""
     data, split, source, reference = request.data, request.split, request.source, request.reference
     if data is not None and source is None and reference is None:
         from lite_nlp.data.pairs.directory import open_sentence_pairs

@@ -1,4 +1,4 @@
-"""What a task on sentence pairs is scored by: one record for translations, one for summaries."""
+"""Scorers of tasks on sentence pairs: one record for translations, one for summaries."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class PairScores(Protocol):
 
     @property
     def sentences(self) -> int:
-        """Pairs compared."""
+        """Number of pairs compared."""
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, as JSON takes them."""
@@ -22,15 +22,14 @@ class PairScores(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PairScorer:
-    """How outputs are compared with references.
+    """Comparison of outputs with references.
 
     Attributes:
         name: Its name in ``--metric``.
-        metric: The score that a compressed model is judged by, and training validates by.
-        columns: The fields of the scores, by the names that people know.
-        signatures: Likewise, the fields that say how the scores were computed.
-        score: Compares outputs with as many references; takes ``bootstrap`` and, where case can be left out of
-            account, ``lowercase``.
+        metric: The score by which compression and validation compare models.
+        columns: The fields of the scores, by display name.
+        signatures: The fields with the signatures, by display name.
+        score: Compares outputs with as many references; takes ``bootstrap`` and, if case matters, ``lowercase``.
         regards_case: Whether it can compare with regard to case.
     """
 

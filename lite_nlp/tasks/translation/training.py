@@ -29,7 +29,7 @@ _VALIDATION_BATCH: Final = 128
 
 
 def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
-    """A data directory of sentence pairs, for training; the validation split is translated and scored.
+    """Training data from a directory of sentence pairs; the validation split is translated and scored.
 
     Raises:
         DataError: If it is damaged.
@@ -50,12 +50,12 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
 
 
 def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
-    """A function that translates the validation split, as the config says, and gives the score of the metric."""
+    """A function that translates the validation split with the config's options and returns the metric's score."""
 
     def measure(model: EncoderDecoder) -> float:
         sources, references = data.split("valid").texts()
         engine = torch_engine(model, config, data.tokenizer)
-        # What is unusual about a line would be said again at each validation.
+        # Warnings about lines would be repeated at each validation.
         translator = build_translator(engine, warn=lambda _: None)
         translations = list(translator.translate_lines(sources, batch_size=_VALIDATION_BATCH))
         return float(scorer.score(translations, references, bootstrap=0).as_dict()[scorer.metric.name])
@@ -64,7 +64,7 @@ def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callabl
 
 
 class TranslationObjective:
-    """Sentence pairs for an encoder-decoder; summarization and style transfer are the same with other pairs.
+    """Objective of an encoder-decoder on sentence pairs: translation, summarization, style transfer.
 
     Args:
         config: ``config.model`` fits the tokenizer.
@@ -72,7 +72,7 @@ class TranslationObjective:
         valid: The validation split.
         languages: Codes of the data's ``src`` and ``tgt`` language, written to ``metrics.json``.
         evaluate: For each name of ``measures``, the score of a model in evaluation mode on the validation split.
-        labels: What people call these names, where that differs.
+        labels: Display names of these scores, where they differ.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class TranslationObjective:
         return {name: self._labels.get(name, name) for name in self._evaluate}
 
     def batches(self, split: SplitChoice, *, batches_per_step: int, say: Callable[[str], None]) -> EpochBatches:
-        """See ``Objective``; pairs with a side that is too long are left out, or cut off where the config says so."""
+        """See ``Objective``; pairs with a side that is too long are left out, or cut off if the config truncates."""
         training, learning = self._config.training, split == "train"
         name = "training" if learning else "validation"
         pairs, rows, max_tokens = self._splits[split], self._rows(split), self._max_tokens(split)

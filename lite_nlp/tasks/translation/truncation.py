@@ -1,4 +1,4 @@
-"""Pairs of which only the beginning is learned from: summaries are made of articles longer than a model can read."""
+"""Truncated sentence pairs, for articles longer than a model can read."""
 
 from functools import cached_property
 
@@ -11,11 +11,11 @@ __all__ = ["TruncatedRows"]
 
 
 class TruncatedRows:
-    """A split whose rows end after ``max_tokens`` tokens on either side; the end mark follows what is left.
+    """A split whose rows are cut off after ``max_tokens`` tokens on either side, before the end mark.
 
     Args:
-        split: The whole rows.
-        max_tokens: Tokens kept of a side, special tokens not counted.
+        split: The complete rows.
+        max_tokens: Most tokens kept of a side, without special tokens.
     """
 
     def __init__(self, split: SplitRows, *, max_tokens: int) -> None:
@@ -37,12 +37,12 @@ class TruncatedRows:
 
     @property
     def cut_sources(self) -> int:
-        """Rows whose source is longer than what is kept of it."""
+        """Number of rows whose source is cut off."""
         return int(np.count_nonzero(self._split.src_lengths > self.max_tokens))
 
     @property
     def cut_targets(self) -> int:
-        """Rows whose target is longer than what is kept of it."""
+        """Number of rows whose target is cut off."""
         return int(np.count_nonzero(self._split.tgt_lengths > self.max_tokens))
 
     def tokens(self, indices: Rows) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:

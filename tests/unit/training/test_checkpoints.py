@@ -71,7 +71,7 @@ def test_damage_is_noticed_and_the_checkpoint_before_is_used(store: CheckpointSt
     assert latest is not None
     assert latest.state.step == 2
     assert len(warnings) == 1
-    assert "passing over a damaged checkpoint" in warnings[0]
+    assert "skipping a damaged checkpoint" in warnings[0]
 
 
 def test_an_unknown_version_is_refused(store: CheckpointStore) -> None:

@@ -87,7 +87,7 @@ def test_resuming_what_has_no_checkpoint_begins(tmp_path: Path, accelerator: Acc
     output = io.StringIO()
     job = make_job(tmp_path / "run", make_config(), resume=True, console=Console(file=output, width=200))
     assert train(job, accelerator)["steps"] == 6
-    assert "no checkpoint yet, training begins at the beginning" in output.getvalue()
+    assert "no checkpoint yet, training starts at step 1" in output.getvalue()
 
 
 def test_resuming_another_run_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
@@ -108,7 +108,7 @@ def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(tmp_path: Pat
     output = io.StringIO()
     job = make_job(tmp_path / "run", make_config(), resume=True, console=Console(file=output, width=500))
     train(job, accelerator)
-    assert "passing over a damaged checkpoint" in output.getvalue()
+    assert "skipping a damaged checkpoint" in output.getvalue()
     assert "resuming after step 4" in output.getvalue()
     assert same(before, weights_at(tmp_path / "run", 6))
 
@@ -117,7 +117,7 @@ def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path: Path, acceler
     out = tmp_path / "run"
     train(make_job(out, make_config()), accelerator)
     (out / "notes.txt").write_text("mine")
-    with pytest.raises(OutputError, match=r"output exists already.*or --resume to go on with the run in it"):
+    with pytest.raises(OutputError, match=r"output exists already.*or --resume to continue the run in it"):
         train(make_job(out, make_config()), accelerator)
     train(make_job(out, make_config(max_steps=2), force=True), accelerator)
     assert [path.name for path in (out / "checkpoints").iterdir()] == ["step-00000002"]
