@@ -1,7 +1,7 @@
 """Small sequence models for the phone: train, count, compress, export and run text-to-text models offline.
 
 Importing this package imports nothing heavy: every name below is imported when it is first used. ``docs/python.md``
-shows each of them at work.
+shows examples.
 """
 
 from importlib import import_module
@@ -66,5 +66,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names offered."""
+    """The public names."""
     return sorted(__all__)

@@ -1,1 +1,1 @@
-"""The library's operations, one module for each: what the commands call, and what ``import lite_nlp`` offers."""
+"""The operations of the library, one module each: called by the commands and offered by ``import lite_nlp``."""

@@ -1,4 +1,4 @@
-"""Measurement of a MODEL on this machine: what ``lite-nlp bench`` calls. A bundle needs no torch."""
+"""Benchmark of a MODEL on this machine, behind ``lite-nlp bench``. A bundle needs no torch."""
 
 import logging
 import zipfile
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NUM_SENTENCES", "BenchReport", "bench_model"]
 
-#: Of the everyday sentences, so many from the beginning: enough for a p90, few enough for a minute.
+#: Everyday sentences that are measured by default: enough for a p90, few enough for a minute.
 NUM_SENTENCES: Final = 32
 
 
@@ -90,14 +90,14 @@ def bench_model(
         threads: Numbers of threads; None is 1 and one per core.
         beam: Hypotheses kept per sentence.
         repeats: Times that every sentence is measured, at least 1.
-        warmup: Times that it is translated before.
+        warmup: Times that it is translated unmeasured before.
         input_path: Sentences, one per line, ``.gz`` or not; None is 32 everyday ones.
         warn: Receives a warning for each runtime that is left out; None logs them.
         progress: Receives the progress, sentence by sentence.
 
     Raises:
         UsageError: If a runtime does not run bundles, or a number is too small.
-        RuntimeUnavailableError: If a runtime that was asked for, or every other one, is not installed.
+        RuntimeUnavailableError: If a named runtime, or without names every runtime, is not installed.
         DataError: If the input is missing, empty, or has a line that is too long for the bundle.
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
     """
@@ -145,7 +145,7 @@ def bench_model(
 
 @contextmanager
 def _bundle_of(model: str | Path | LoadedModel | None, progress: Progress) -> Iterator[Path]:
-    """The bundle of a model, made if it is none."""
+    """The bundle of a model, exported if it is none."""
     if isinstance(model, LoadedModel):
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.zip"
@@ -191,7 +191,7 @@ def _read_sources(bundle: "Bundle", path: Path | None) -> list[list[int]]:
 def _measure_all(
     orders: Sequence[Order], progress: Progress, *, needed: bool, warn: Callable[[str], None] | None
 ) -> list[dict[str, Any]]:
-    """Carry out orders one after the other.
+    """Execute the orders one after the other.
 
     Args:
         orders: At least one.

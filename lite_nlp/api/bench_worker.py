@@ -1,8 +1,8 @@
 """The process that ``bench_model`` starts for each row: ``python -m lite_nlp.api.bench_worker``.
 
-A fresh process makes the cold opening cold, and keeps one runtime's memory apart from another's. The order comes on
-standard input as one JSON object; results go to standard output, an event and its content a line: ``progress`` after
-each sentence, then one ``row`` or ``error``.
+A fresh process makes the first opening cold and separates the memory of the runtimes. The order comes on standard input
+as one JSON object; results go to standard output, one event with its content per line: ``progress`` after each
+sentence, then one ``row`` or ``error``.
 """
 
 import json
@@ -30,7 +30,7 @@ __all__ = ["Order", "main", "measure_in_process"]
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What one process measures: a bundle in one runtime, with one number of threads.
+    """The measurement of one process: a bundle in one runtime, with one number of threads.
 
     Attributes:
         bundle: Path of the bundle.
@@ -38,7 +38,7 @@ class Order:
         threads: Threads of the runtime.
         beam: Hypotheses kept per sentence.
         sources: Token ids of the sentences, without special ids.
-        warmup: Times that every sentence is translated before it counts.
+        warmup: Times that every sentence is translated unmeasured.
         repeats: Times that it is measured.
     """
 
@@ -52,17 +52,17 @@ class Order:
 
 
 def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, Any]:
-    """Have a fresh process measure one row.
+    """Measure one row in a fresh process.
 
     Args:
-        order: What to measure.
+        order: The measurement.
         advance: Called after each translated sentence.
 
     Returns:
         ``tgt_tokens`` of one repeat, and the ``row`` for the report.
 
     Raises:
-        LiteNlpError: Whatever the process reports.
+        LiteNlpError: If the process reports an error.
         BundleError: If the process dies.
     """
     # -P: the directory that the user is in holds no modules of ours, and may hold ones of the same names.
@@ -107,8 +107,8 @@ def _rebuild_error(name: str, message: str) -> errors.LiteNlpError:
 
 
 def main() -> None:
-    """Carry out the order on standard input."""
-    # Whoever stops the command stops the process that started this one, which ends it.
+    """Execute the order on standard input."""
+    # An interrupt of the command stops the parent process, which ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = _claim_stdout()
 
@@ -126,7 +126,7 @@ def main() -> None:
 
 
 def _claim_stdout() -> TextIO:
-    """Standard output for this module alone: what native code prints there goes to stderr from now on."""
+    """Reserve standard output for this module and redirect the prints of native code to stderr."""
     sys.stdout.flush()
     channel = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Parameters and Mult-Adds of a model, and the mobile budget that they are held against. Imports no torch by itself."""
+"""Parameters and Mult-Adds of a model, and their check against a budget. Imports no torch by itself."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ def count_model(
     """Count the parameters and Mult-Adds of a model.
 
     A model of this project is counted in closed form from its config; nothing is loaded or run. Any other ``nn.Module``
-    is counted operator by operator while it runs on tensors without numbers: ``macs`` then has ``executed`` (one call
+    is counted operator by operator while it runs on tensors without values: ``macs`` then has ``executed`` (one call
     on the example inputs, LayerNorm as one Mult-Add per element), ``parts`` (by module) and ``kinds`` (of work);
     ``params`` has ``total``, ``embeddings`` (``nn.Embedding`` and ``nn.EmbeddingBag``), ``paper`` (the former without
     the latter) and ``parts``.
@@ -71,10 +71,10 @@ def count_model(
 
     Raises:
         ConfigError: If ``target`` names nothing, or a config, an override or a length is wrong.
-        UsageError: If arguments do not go together.
+        UsageError: If arguments exclude each other.
         UnknownOperatorError: If a module runs an operator without a formula; see
             :func:`lite_nlp.budget.traced.register_operator`.
-        CountError: If a module's course depends on the numbers in its tensors.
+        CountError: If a module's control flow depends on the values in its tensors.
         LiteNlpError: If a MODEL is damaged.
     """
     gate = BudgetGate(src_len=src_len, tgt_len=tgt_len)
@@ -126,29 +126,29 @@ def check_budget(
     overrides: Sequence[str] = (),
     recount: bool = True,
 ) -> BudgetReport | ModuleReport:
-    """Hold a model against a budget: by default the mobile setting of Lite Transformer (section 5.1).
+    """Check a model against a budget, by default the mobile setting of Lite Transformer (section 5.1).
 
     Args:
-        target: As of :func:`count_model`.
-        *example_inputs: As of :func:`count_model`.
-        max_macs: Most Mult-Adds, in the ``paper`` convention; of a module that is none of this project's, in one call.
+        target: As in :func:`count_model`.
+        *example_inputs: As in :func:`count_model`.
+        max_macs: Most Mult-Adds, in the ``paper`` convention; for a module that is none of this project's, in one call.
         max_params: Most parameters.
-        count_params: Whether that bounds the ``total`` or the ``paper`` count, without look-up tables.
+        count_params: Which count ``max_params`` bounds: ``total``, or ``paper``, without embedding tables.
         max_size: Largest file in bytes, for a ``.lnlp`` file or a bundle; None sets no limit.
         src_len: Source tokens, end mark included; None is 30, or as many as the model takes.
         tgt_len: Target tokens, likewise.
-        beam: Hypotheses of a search, in ``executed``; the limit is held against ``paper``, which knows no beam.
+        beam: Hypotheses of a search, in ``executed``; the limit applies to ``paper``, which has no beam.
         overrides: ``section.key=value`` strings that change a preset or a config file.
         recount: Whether the graphs of a bundle are counted again, as far as the installed packages allow; otherwise
             their figures are those that its manifest records.
 
     Returns:
-        The report: ``params`` and ``macs``, a verdict for each limit (``verdicts``, ``within_budget``), what would
-        bring the model under (``advice``, empty for a module), ``to_json()``, and ``require()``, which raises
+        The report: ``params`` and ``macs``, a verdict for each limit (``verdicts``, ``within_budget``), changes that
+        meet the limits (``advice``, empty for a module), ``to_json()``, and ``require()``, which raises
         ``OverBudgetError`` if a limit is exceeded.
 
     Raises:
-        UsageError: If arguments do not go together, or there is no file for ``max_size`` to bound.
+        UsageError: If arguments exclude each other, or there is no file for ``max_size`` to bound.
         LiteNlpError: As :func:`count_model`.
     """
     limits = Limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size_bytes=max_size)
@@ -159,7 +159,7 @@ def check_budget(
 
 @dataclass(frozen=True, kw_only=True)
 class _Settings:
-    """How to count: limits and lengths, beam, overrides, whether to seek advice and to count graphs again."""
+    """Settings of a count: limits and lengths, beam, overrides, whether to seek advice and to recount graphs."""
 
     gate: BudgetGate
     beam: int
@@ -190,7 +190,7 @@ def _report(
 
 
 def _is_module(target: object) -> "TypeIs[nn.Module]":
-    """Whether ``target`` is a module; where torch was never imported, nothing is."""
+    """Whether ``target`` is a module; never true before torch is imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(target, torch.nn.Module)
 

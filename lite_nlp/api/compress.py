@@ -1,4 +1,4 @@
-"""Compression of a MODEL, judged by its own task: what ``lite-nlp compress`` calls. Needs torch when it runs."""
+"""Compression of a MODEL, scored at its own task, behind ``lite-nlp compress``. Needs torch when it runs."""
 
 import copy
 import json
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CompressedModel", "compress_model"]
 
-#: Divergence from the original's predictions, in nats for each, that pruning may cause where no target is given:
-#: fine-tuning takes about a third of it back.
+#: Divergence from the original's predictions, in nats per prediction, that pruning may cause without a target size or
+#: ratio; finetuning recovers about a third of it.
 _TOLERANCE: Final = 0.03
 _TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
 
@@ -39,8 +39,8 @@ class CompressedModel:
     Attributes:
         name: The model's name.
         out: Directory of the files.
-        text: What the scores are measured on.
-        metric: The score that a largest loss is held against.
+        text: Display name of the scored data.
+        metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
     """
 
@@ -78,23 +78,23 @@ def compress_model(
     force: bool = False,
     progress: Progress | None = None,
 ) -> CompressedModel:
-    """Make a model smaller, stage by stage; every figure is measured on the file that the stage wrote.
+    """Compress a model stage by stage; every figure is measured on the file that the stage wrote.
 
-    A model is judged as ``evaluate_model`` judges it: by its task's own metric and its own ``[decoding]`` section.
+    A model is scored as by ``evaluate_model``: with its task's own metric and its own ``[decoding]`` section.
 
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: Directory for the files; ``model.lnlp`` is the one to keep.
-        data: Data directory to judge by (valid) and fine-tune on (train). Encoder-decoders can do without, by the
-            package's own everyday sentences.
+        data: Data directory to score on (valid) and finetune on (train). Encoder-decoders may use the package's own
+            everyday sentences instead.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the fp32 file to the final one, above 1.
         max_loss: Largest loss, in the unit of the metric.
-        finetune: Whether to fine-tune after pruning and after clustering.
-        finetune_steps: Steps of the former; None is what suits the data.
-        structured_ffn: Part of the feed-forward channels to remove first, above 0 and below 1.
-        threads: Threads of torch; None leaves them.
-        gate: The limits to hold the model and the final file against; None holds them against none.
+        finetune: Whether to finetune after pruning and after clustering.
+        finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
+        structured_ffn: Fraction of the feed-forward channels to remove first, above 0 and below 1.
+        threads: Threads of torch; None leaves the setting unchanged.
+        gate: The limits of the model and the final file; None sets no limits.
         force: Overwrite ``out``.
         progress: Receives the progress.
 
@@ -148,7 +148,7 @@ def compress_model(
             progress=progress,
         )
         if gate is not None:
-            # Before the directory is put in place: what is too large is not left behind.
+            # Before the directory is put in place, so that a file that is too large is not left behind.
             file = directory / rows[-1].file
             config = read_config(resolve_source(file))
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
@@ -156,7 +156,7 @@ def compress_model(
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
-    """The guidance of the task that the data is for; the model's own task refuses data that it cannot use."""
+    """The guidance of the data's task, or of the model's default task, which refuses data that it cannot use."""
     architecture = loaded.config.model.architecture
     task = task_of_architecture(architecture)
     if data is not None and architecture in (found := task_of_data(data)).architectures:
@@ -167,7 +167,7 @@ def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
 def _subject(
     loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None"
 ) -> "CompressionSubject":
-    """The callbacks by which compression, which knows no task, reaches this one."""
+    """The callbacks to the model's task, on which compression itself does not depend."""
     from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject
@@ -224,7 +224,7 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int | None) ->
 def _shrinking(
     loaded: LoadedModel, fraction: float, gate: "BudgetGate | None", named: str
 ) -> "Callable[[nn.Module], Model]":
-    """Structured pruning, with the smaller model held against the budget in place of the original."""
+    """Structured pruning that checks the smaller model against the budget, instead of the original."""
     from lite_nlp.tasks.shrinking import shrink_feed_forward
 
     def shrink(model: "nn.Module") -> "Model":

@@ -1,4 +1,4 @@
-"""Conversion of a trained model to another kind of model: what ``lite-nlp convert`` calls. Needs torch when it runs."""
+"""Conversion of a trained model to another kind of model, behind ``lite-nlp convert``. Needs torch when it runs."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +27,9 @@ class ConvertedModel:
     """A converted model.
 
     Attributes:
-        name: Of the model it was made from.
+        name: Name of the original model.
         path: Its model directory.
-        figures: What was swapped, parameters before and after, and bytes of state, as JSON takes them.
+        figures: Converted attention, parameters before and after, and bytes of state, as JSON takes them.
     """
 
     name: str
@@ -50,21 +50,21 @@ def convert_to_t2r(
     seed: int = 1,
     force: bool = False,
 ) -> ConvertedModel:
-    """Swap the decoder's softmax attention for linear attention (T2R, Kasai et al. 2021, section 2.2).
+    """Replace the decoder's softmax attention by linear attention (T2R, Kasai et al. 2021, section 2.2).
 
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: Model directory to write.
         feature_size: Features per head of self- and cross-attention; None is 32.
-        cross: Features per head of cross-attention; 0 leaves it, None is ``feature_size``.
+        cross: Features per head of cross-attention; 0 leaves it as it is, None is ``feature_size``.
         causal: Features per head of the decoder's self-attention, likewise.
         keep_every: Every n-th decoder layer from the top keeps softmax; 0: none does.
         feature_map: The learned map, or a fixed one.
-        seed: Of the new feature maps.
+        seed: Seed of the new feature maps' weights.
         force: Overwrite ``out``.
 
     Raises:
-        UsageError: If a size is given for a map that has a head's channels as features.
+        UsageError: If a size is given for a feature map whose features are a head's channels.
         ModelError: If the model has no such attention, or has linear attention already.
         ConfigError: If a size does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
@@ -85,7 +85,7 @@ def convert_to_t2r(
 
     loaded = load_model(model)
     default = (feature_size or FEATURE_SIZE) if has_size else 0
-    # Where there is no such attention, only asking for it by name is a mistake.
+    # For a model without such attention, only an explicit option is an error.
     architecture = loaded.config.model
     has_self = isinstance(architecture, DecoderConfig) and architecture.attention_dim
     conversion = Conversion(
@@ -115,7 +115,7 @@ def _size(asked: int | None, default: int | None) -> int | None:
 
 
 def _metrics(loaded: LoadedModel, conversion: "Conversion", seed: int) -> dict[str, Any]:
-    """The languages stay; scores of the model before the swap must not pass for those of the result."""
+    """Metrics of the result: the languages, and the original's scores under a key of their own."""
     kept = {"languages": loaded.metrics["languages"]} if "languages" in loaded.metrics else {}
     made = {
         "model": loaded.name,

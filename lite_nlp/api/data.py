@@ -1,4 +1,4 @@
-"""``prepare_data``: corpora to data directories."""
+"""Preparation of corpora as data directories, behind ``lite-nlp data prepare``."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -36,10 +36,10 @@ AlignedFiles = tuple[StrPath, StrPath] | Sequence[tuple[StrPath, StrPath]]
 
 FileT = TypeVar("FileT", Path, tuple[Path, Path])
 
-#: Options of which exactly one says where the corpus is.
+#: Options that name the corpus; exactly one is given.
 _SOURCES: Final = ("--train", "--tsv", "--text", "--labelled", "--corpus")
 
-#: The source that an option goes with, for those that go with one only.
+#: The only source that an option applies to.
 _ONLY_WITH: Final[Mapping[str, str]] = {
     "--valid-text": "--text",
     "--test-text": "--text",
@@ -48,7 +48,7 @@ _ONLY_WITH: Final[Mapping[str, str]] = {
     "--from": "--corpus",
 }
 
-#: Options of sentence pairs; labelled examples share those that hold some out.
+#: Options of sentence pairs; those of held-out pairs apply to labelled examples too.
 _OF_PAIRS: Final = ("--valid", "--test", "--src-lang", "--tgt-lang", "--task")
 _HELD_OUT: Final = ("--valid-pairs", "--test-pairs")
 
@@ -81,37 +81,36 @@ def prepare_data(
     force: bool = False,
     progress: Progress | None = None,
 ) -> PairInfo | TextInfo | LabelledInfo:
-    """Write the data directory ``out``, whole or not at all.
+    """Write the data directory ``out``, complete or not at all.
 
-    The arguments are the options of ``lite-nlp data prepare``, and errors call them by those names. Exactly one of
-    ``train``, ``tsv``, ``text``, ``labelled`` and ``corpus`` says what the directory holds: sentence pairs (``train``,
-    ``tsv``), running text, or labelled examples; a published corpus is one of the three. Text files are UTF-8, plain
-    or gzip. Lines that cannot be used are skipped and counted in the result.
+    The arguments are the options of ``lite-nlp data prepare``, and errors use the names of those options. Exactly one
+    of ``train``, ``tsv``, ``text``, ``labelled`` and ``corpus`` decides what the directory holds: sentence pairs
+    (``train``, ``tsv``), running text, or labelled examples; a published corpus is one of the three. Text files are
+    UTF-8, plain or gzip. Lines that cannot be used are skipped and counted in the result.
 
     Args:
-        out: The directory to make.
-        train: Text files whose lines translate each other by number, ``(source, target)`` or several such pairs.
-        valid: The same, to validate on.
-        test: The same, to test on.
+        out: The directory to write.
+        train: Text files aligned line by line, ``(source, target)`` or several such pairs.
+        valid: The same for validation.
+        test: The same for test.
         tsv: Files with source, tab, target on each line.
-        text: Files of running text, from which a language model learns. Without ``valid_text`` and ``test_text`` the
-            last twentieth of the lines is for test, the one before it for validation.
-        valid_text: The same, to validate on.
-        test_text: The same, to test on.
+        text: Files of running text for a language model. Without ``valid_text`` and ``test_text`` the last twentieth
+            of the lines is for test, the one before it for validation.
+        valid_text: The same for validation.
+        test_text: The same for test.
         labelled: Files with label, tab, sentence (tab, second sentence) on each line.
-        valid_labelled: The same, to validate on.
-        test_labelled: The same, to test on.
+        valid_labelled: The same for validation.
+        test_labelled: The same for test.
         corpus: Name of a published corpus, a key of :data:`lite_nlp.data.published.catalogue.CORPORA`.
         from_dir: Directory with a copy of the published corpus; None to download it.
         cache: Directory for downloads; None for ``$LITE_NLP_CACHE``, else ``lite-nlp`` in the user's cache directory.
-        task: What pairs are for: one side of those for summarization may have 100,000 characters. None for
-            translation.
+        task: Task of pairs: with ``summarization`` one side may have 100,000 characters. None for translation.
         src_lang: Code of the source language of pairs; None to take it from the corpus or the file names.
         tgt_lang: Code of the target language of pairs.
         valid_pairs: Pairs or labelled examples to hold out for validation; 0 for none; None for 2000 or a twentieth,
             whichever is less, unless a split is given.
-        test_pairs: The same for the test.
-        vocab_size: Tokens of the vocabulary, which the two languages of pairs share.
+        test_pairs: The same for test.
+        vocab_size: Size of the vocabulary, which the two languages of pairs share.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: A tokenizer, or its ``tokenizer.json``, to use instead of training one; the three above then do not
@@ -123,7 +122,7 @@ def prepare_data(
         The content of ``data.json``: kind, tokenizer, and the counts of each split, skipped lines included.
 
     Raises:
-        UsageError: If the arguments exclude each other or do not go with the kind of data.
+        UsageError: If the arguments exclude each other or do not apply to the kind of data.
         DataError: If a source is missing or damaged, a download fails, or a split has no usable item.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """
@@ -212,7 +211,7 @@ def _check_options(given: Mapping[str, object]) -> str:
     """The one source among the given options.
 
     Raises:
-        UsageError: If the options do not go together.
+        UsageError: If the options exclude each other.
     """
     sources = [option for option in _SOURCES if option in given]
     if len(sources) != 1:

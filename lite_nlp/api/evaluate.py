@@ -1,4 +1,4 @@
-"""Scores of a model at its task: what ``lite-nlp evaluate`` calls."""
+"""Evaluation of a model at its task, behind ``lite-nlp evaluate``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -45,28 +45,28 @@ def evaluate_model(
     progress: Progress | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> Evaluation:
-    """Score a model at its task: BLEU and chrF, ROUGE, perplexity or accuracy, with intervals where there are some.
+    """Score a model at its task: BLEU and chrF, ROUGE, perplexity or accuracy.
 
-    The search is that of ``open_translator`` with the same options, so the model's ``[decoding]`` section holds here
-    too. An option that has no meaning for the task is refused.
+    The search is that of ``open_translator`` with the same options, so the model's ``[decoding]`` section applies here
+    too. An option that does not apply to the task is refused.
 
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         data: Data directory of the test set.
-        split: Split of it; None is ``test``.
-        source: Text file of sources, in place of a data directory; for sentence pairs alone.
-        reference: Their references, line by line.
-        metric: ``bleu`` or ``rouge``; None is what the data is for.
+        split: Split of the data directory; None is ``test``.
+        source: Text file of sources, in place of a data directory; for sentence pairs only.
+        reference: Text file of their references, line by line.
+        metric: ``bleu`` or ``rouge``; None is the metric of the data's task.
         runtime: Runtime of the model; None picks onnx for a bundle and torch for anything else.
         threads: Threads of the runtime.
         beam: Hypotheses kept per sentence.
         batch: Sentences decoded at once; None is 64.
-        length_penalty: See ``open_translator``, as for the next four.
+        length_penalty: Exponent of the length penalty. This and the next four are described in ``open_translator``.
         no_repeat_ngram: No run of so many tokens occurs twice in an output.
         min_length: Fewest tokens of an output.
         max_length: Most tokens of an output.
-        long_input: What to do with an input too long for the model.
-        lowercase: Compare without regard to case.
+        long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
+        lowercase: Ignore case.
         window: Tokens that a language model reads at once; None is as in training.
         context: Least context of a scored token of a language model; None is half of the window.
         output: File for the translations or labels, one for each example.
@@ -75,7 +75,7 @@ def evaluate_model(
         warn: Receives warnings about lines of text; None logs them.
 
     Raises:
-        UsageError: If no test set is named, or an option does not go with the task.
+        UsageError: If no test set is named, or an option does not apply to the task.
         OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
         LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
     """
@@ -129,7 +129,7 @@ def evaluate_model(
 
 
 def _find_task(architecture: str, data: Path | None, metric: str | None) -> Task:
-    """The task that is scored: what the metric is of, else what the data is for, else the architecture's own."""
+    """The scored task: that of the metric, else that of the data, else the architecture's default."""
     own = task_of_architecture(architecture)
     if metric is not None and "metric" in own.options:
         return task_of_metric(metric)

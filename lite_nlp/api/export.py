@@ -1,4 +1,4 @@
-"""Export of a MODEL to a bundle: what ``lite-nlp export`` calls."""
+"""Export of a MODEL to a bundle, behind ``lite-nlp export``."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ class ExportedModel:
 
     @property
     def made_bytes(self) -> dict[str, int]:
-        """Sizes of the members that a compact bundle describes, by name; empty for a plain one."""
+        """Sizes of the files that are made from a compact bundle, by name; empty for a plain one."""
         packed = self.manifest.packed
         return {} if packed is None else {name: member.size_bytes for name, member in packed.members.items()}
 
@@ -67,22 +67,22 @@ def export_model(
 ) -> ExportedModel:
     """Export an encoder-decoder to a bundle: graphs for every runtime, tokenizer, config and manifest in one file.
 
-    The bundle appears only after each runtime has translated sentences to the very tokens that the model gives.
+    The bundle is written only if each runtime translates test sentences to the same tokens as the model.
 
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: The ``.zip`` file to write.
-        precision: Of the weights of the Linear layers; ``int8`` is not written so far.
-        compact: Whether to hold the weights once, as compressed as in the model's file, for all runtimes.
+        precision: Precision of the Linear layers' weights; ``int8`` is not available yet.
+        compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
         max_tgt_tokens: Longest output, end mark included; likewise.
-        gate: The limits to hold the model and the bundle against; None holds them against none.
+        gate: The limits of the model and the bundle; None sets no limits.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
 
     Raises:
         UsageError: If ``out`` does not end in ``.zip``.
-        RuntimeUnavailableError: If the precision is not written, or a package that exporting needs is not installed.
+        RuntimeUnavailableError: If the precision is not available, or a package that exporting needs is missing.
         ModelError: If the model is missing, damaged, no encoder-decoder, or cannot be exported.
         BundleError: If a runtime's graphs do other work than the model, or give other tokens.
         OverBudgetError: If the model or the bundle is over a limit of the gate; no file is left behind.

@@ -23,8 +23,8 @@ class ModelReport:
     """A model's budget and its records.
 
     Attributes:
-        budget: Parameters and Mult-Adds, held against the limits.
-        record: Scores, stages of compression, training and files, as far as the model has them.
+        budget: Parameters and Mult-Adds, with a verdict for each limit.
+        record: Scores, stages of compression, training and files, as far as the model records them.
     """
 
     budget: BudgetReport
@@ -35,7 +35,7 @@ class ModelReport:
         return model_tables(self.budget, self.record)
 
     def to_json(self) -> dict[str, Any]:
-        """The report for scripts, with the keys that ``docs/budget.md`` lists."""
+        """The report as JSON, with the keys that ``docs/budget.md`` lists."""
         return {
             "model": self.budget.target,
             "size_bytes": self.budget.size_bytes,
@@ -62,17 +62,17 @@ def report_model(
     src_len: int | None = None,
     tgt_len: int | None = None,
 ) -> ModelReport:
-    """Gather what is known about a finished model: budget, size, scores, stages of compression, training.
+    """Report on a finished model: budget, size, scores, stages of compression, training.
 
     Scores come from the card of a shipped model, the manifest of a bundle or ``metrics.json``; the stages from the
-    ledger in a ``.lnlp`` file; the training from ``metrics.json`` and, of a run's directory, from its log. Nothing is
-    measured anew.
+    ledger in a ``.lnlp`` file; the training from ``metrics.json`` and, for a run's directory, from its log. Nothing is
+    measured again.
 
     Args:
         model: A MODEL, the directory of a run, or a loaded model; None is the default shipped model.
         max_macs: Most Mult-Adds, in the ``paper`` convention.
         max_params: Most parameters.
-        count_params: Whether that bounds the ``total`` or the ``paper`` count.
+        count_params: Which count ``max_params`` bounds, ``total`` or ``paper``.
         max_size: Largest file in bytes, for a ``.lnlp`` file or a bundle; None sets no limit.
         src_len: Source tokens counted, end mark included; None is 30, or as many as the model takes.
         tgt_len: Target tokens counted, likewise.

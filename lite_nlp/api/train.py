@@ -1,4 +1,4 @@
-"""Training of a preset or config on a data directory: what ``lite-nlp train`` calls. Needs torch when it runs."""
+"""Training of a preset or config on a data directory, behind ``lite-nlp train``. Needs torch when it runs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class TrainedModel:
 
     Attributes:
         path: The model directory.
-        metrics: What its ``metrics.json`` holds.
-        labels: What people call the validation scores beside the loss, by name.
+        metrics: Content of its ``metrics.json``.
+        labels: Display names of the validation scores beside the loss, by name.
     """
 
     path: Path
@@ -53,15 +53,15 @@ def train_model(
     """Train a model; under ``accelerate launch`` or ``torchrun`` every process calls this with the same arguments.
 
     Args:
-        config: Name of a preset, a config file, or a config. The vocabulary, and the number of classes, are the data's.
-        data: Data directory, of the kind that the architecture learns from.
+        config: Name of a preset, a config file, or a config. Vocabulary and number of classes are those of the data.
+        data: Data directory of the kind that the architecture is trained on.
         out: Directory of the run, then of the model.
         overrides: ``section.key=value`` strings that change one key of the config each.
-        resume: Go on with the run in ``out``, if one has begun.
+        resume: Resume the run in ``out``, if there is one.
         force: Overwrite the run in ``out``.
-        init_from: A model whose weights are the first ones: the same but for dropout, with the tokenizer of the data.
-        vectors: File of pretrained word vectors (GloVe's format) that a classifier's embeddings are fixed to.
-        gate: The limits to hold the model against before training; None holds it against none.
+        init_from: A model with the initial weights: the same model but for dropout, with the tokenizer of the data.
+        vectors: File of pretrained word vectors (GloVe's format) at which a classifier's embeddings are frozen.
+        gate: The limits that the model is checked against before training; None sets no limits.
         console: For progress and notes; None is silent.
 
     Returns:
@@ -70,15 +70,15 @@ def train_model(
     Raises:
         UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given.
         OverBudgetError: If the model is over a limit of the gate.
-        DataError: If the data is damaged or of a kind that the architecture does not learn from.
+        DataError: If the data is damaged or of a kind that the architecture is not trained on.
         ConfigError: If the config is invalid, or there are vectors for a model that takes none.
         TrainingError: If training cannot start, resume or go on, or a signal stopped it after writing a checkpoint.
-        OutputError: If ``out`` has content already, or a write fails.
+        OutputError: If ``out`` is not empty, or a write fails.
     """
     if resume and force:
-        raise UsageError("--resume goes on with a run, --force throws it away: expected one of them")
+        raise UsageError("--resume and --force: expected one of them, found both")
     if vectors is not None and init_from is not None:
-        raise UsageError("--vectors and --init-from both say what the embeddings are: expected one of them")
+        raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)
     opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = _fit_data(loaded, opened)
@@ -106,10 +106,10 @@ def _open_data(path: Path, config: Config, *, vectors: Path | None) -> TrainingD
 
 
 def _fit_data(config: Config, data: TrainingData) -> Config:
-    """The config with the vocabulary and the labels that the data has; where there are two vocabularies, it is joint.
+    """The config with the vocabulary and the labels of the data; two vocabularies both become the joint one.
 
     Raises:
-        ConfigError: If another key of the config does not go with its size.
+        ConfigError: If another key of the config does not fit the size of the vocabulary.
     """
     size = data.tokenizer.vocab_size
     overrides = [f"model.{key}={size}" for key in config.model.vocab_sizes]
@@ -176,7 +176,7 @@ def _train(
 
 
 def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> dict[str, Any]:
-    """The weights of ``source``, if it is the same model but for dropout and reads the same tokens as the data."""
+    """The weights of ``source``, which must be the same model but for dropout, with the tokenizer of the data."""
     loaded = load_model(source)
     name = f"--init-from {loaded.name if isinstance(source, LoadedModel) else source}"
     if loaded.tokenizer.to_json() != data.tokenizer.to_json():
@@ -196,7 +196,7 @@ def _initial_weights(source: str | Path | LoadedModel, config: Config, data: Tra
 
 
 def _fix_vectors(model: "Model", path: Path, config: Config, data: TrainingData, say: Callable[[str], None]) -> None:
-    """Fix a classifier's embeddings to the word vectors in a file."""
+    """Freeze a classifier's embeddings at the word vectors in a file."""
     import torch
 
     from lite_nlp.data.vectors import read_vectors

@@ -1,4 +1,4 @@
-"""Export of this project's models by ``lite_nlp.export``, which knows none of them."""
+"""Export of this project's models by ``lite_nlp.export``, which does not depend on them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,19 +37,19 @@ def write_model_bundle(
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
 ) -> "Manifest":
-    """Export a model, proven on everyday sentences.
+    """Export a model and verify the bundle on everyday sentences.
 
     Args:
         path: The ``.zip`` file to write.
         loaded: An encoder-decoder.
-        source: What it was loaded from: a shipped model's card has its scores, and a compact bundle keeps the encodings
-            of its file. None if it was not loaded from a file.
+        source: Origin of the model: a shipped model's card has its scores, and a compact bundle keeps the encodings of
+            its file. None if it was not loaded from a file.
         max_src_tokens: Longest source, end mark included; lowered to the model's positions.
         max_tgt_tokens: Most decoder steps; lowered likewise.
-        compact: Whether to hold the weights once, for all runtimes.
+        compact: Whether to store the weights once, for all runtimes.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
-        accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
+        accept: Called with the finished bundle before it replaces ``path``; if it raises, nothing is written.
 
     Returns:
         The manifest of the bundle.
@@ -92,7 +92,7 @@ def write_model_bundle(
 
 
 def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
-    """Everyday sentences, a source of one token, and one of the greatest length."""
+    """Everyday sentences, a source of one token, and one of the maximum length."""
     pairs = read_everyday_pairs()
     chosen = pairs[:: max(1, len(pairs) // _PROOF_SENTENCES)][:_PROOF_SENTENCES]
     # The end mark takes a place too.

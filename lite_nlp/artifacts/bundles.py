@@ -1,4 +1,4 @@
-"""Compact bundles, which hold a container; ``lite_nlp.export`` and ``lite_nlp.compress`` do not know each other."""
+"""Compact bundles: bundles of ``lite_nlp.export`` that hold a container of ``lite_nlp.compress``."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ class BundledModel:
     Attributes:
         config_toml: The model's configuration.
         tokenizer_json: Its tokenizer.
-        metrics: Content of ``metrics.json``; languages and scores of the manifest in a bundle made without that file.
+        metrics: Content of ``metrics.json``; for a bundle without that file, languages and scores of the manifest.
         tensors: Every weight by name.
     """
 

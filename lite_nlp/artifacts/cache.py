@@ -1,7 +1,7 @@
-"""Cache of bundles exported from other kinds of MODEL, such as those that ``--runtime onnx`` of a ``.lnlp`` file runs.
+"""Cache of bundles exported from other kinds of MODEL, for runtimes that need a bundle.
 
 The folder is ``$LITE_NLP_CACHE``, else ``lite-nlp`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A bundle's name is a hash
-of whatever decides its content, so that nothing in the folder is ever out of date; it may be deleted at any time.
+of everything that determines its content, so no bundle is ever out of date; the folder may be deleted at any time.
 """
 
 import hashlib
@@ -39,9 +39,9 @@ def cache_folder() -> Path:
 
 
 def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
-    """A bundle of a model that is none, exported unless it has been before.
+    """The cached bundle of a model directory or container, exported if the cache has none.
 
-    Processes that want the same bundle at once export it each; the file is complete at every moment.
+    Processes that need the same bundle at once each export it; the file is complete at every moment.
 
     Args:
         source: A model directory or a ``.lnlp`` file.
@@ -51,7 +51,7 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
         The bundle's path in the cache.
 
     Raises:
-        RuntimeUnavailableError: If torch, or what else exporting needs, is not installed.
+        RuntimeUnavailableError: If torch, or another package that exporting needs, is not installed.
         ModelError: If the model is damaged, or no encoder-decoder.
         BundleError: If it cannot be exported without a change to its output.
         OutputError: If the system refuses the write.
@@ -66,7 +66,7 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
 
 
 def _bundle_key(source: Source) -> str:
-    """Hash of the model's files, the versions that export it, and the options."""
+    """Hash of the model's files, the versions of the exporting packages, and the options."""
     names = _DIRECTORY_FILES if source.kind == "directory" else ("",)
     try:
         files = {name: sha256_file(source.path / name) for name in names}
@@ -90,7 +90,7 @@ def _installed(package: str) -> str | None:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether a bundle is there that opens; one that a failing disk damaged is made again."""
+    """Whether the bundle exists and opens; a damaged one is exported again."""
     if not path.is_file():
         return False
     try:

@@ -21,7 +21,7 @@ __all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_m
 
 @dataclass(frozen=True)
 class ModelDirectory:
-    """What a model directory holds."""
+    """The content of a model directory."""
 
     config: Config
     state: dict[str, Tensor]
@@ -32,7 +32,7 @@ class ModelDirectory:
 def save_model_directory(
     path: Path, *, config: Config, state: Mapping[str, Tensor], tokenizer_json: bytes, metrics: Mapping[str, Any]
 ) -> None:
-    """Write the four files into ``path``, which is made if need be; each file appears complete or not at all.
+    """Write the four files into ``path``, which is created if necessary; each appears complete or not at all.
 
     Args:
         path: The directory; other files in it are left alone.

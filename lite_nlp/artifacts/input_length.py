@@ -1,4 +1,4 @@
-"""Longest input that is given to a model at once."""
+"""Longest input that a model translates at once."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ _MAX_SOURCE_TOKENS: Final = 200
 
 
 def longest_input(config: "Config", long_input: str) -> int:
-    """Most tokens of an input, the end mark not counted, as far as the model takes so many.
+    """Most tokens of an input, without the end mark; the model's positions may bound it further.
 
     Args:
         config: Of the model.

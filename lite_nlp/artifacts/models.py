@@ -1,4 +1,4 @@
-"""What a MODEL argument means: a model directory, a ``.lnlp`` file, a bundle, or the name of a shipped model."""
+"""MODEL arguments: a model directory, a ``.lnlp`` file, a bundle, or the name of a shipped model."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ __all__ = [
 
 _ASSETS = Path(__file__).parent.parent / "assets"
 
-#: The shipped model that stands in where MODEL is left out.
+#: The shipped model that is used without a MODEL argument.
 DEFAULT_MODEL: Final = "tatoeba-en-de"
 
 
@@ -51,7 +51,7 @@ class Source:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode with all that belongs to it."""
+    """A model in evaluation mode with its config, tokenizer, name and metrics."""
 
     model: "Model"
     config: "Config"
@@ -61,7 +61,7 @@ class LoadedModel:
 
     @property
     def encoder_decoder(self) -> "EncoderDecoder":
-        """The model, if it turns one text into another.
+        """The model as an encoder-decoder.
 
         Raises:
             ModelError: If it is of another architecture.
@@ -132,13 +132,13 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
 
     Args:
         model: A path, the name of a shipped model, or what ``resolve_source`` found; None is the default shipped
-            model. A loaded model is handed back as it is.
+            model. A loaded model is returned unchanged.
 
     Returns:
         The model in evaluation mode, with its config, tokenizer, name and metrics.
 
     Raises:
-        ModelError: If ``model`` is nothing that can be loaded, or its weights or tokenizer do not fit.
+        ModelError: If ``model`` cannot be loaded, or its weights or tokenizer do not fit.
         ContainerError: If a container is damaged.
     """
     if isinstance(model, LoadedModel):

@@ -12,7 +12,7 @@ def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
     """The tensors for a compact bundle of a model, in the encodings of the model's own file.
 
     Args:
-        source: What the model was loaded from, None if from no file; the weights of a directory are kept in fp32.
+        source: Origin of the model, None if it is no file; the weights of a directory are kept in fp32.
         loaded: The model.
 
     Raises:

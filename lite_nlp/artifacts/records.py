@@ -11,12 +11,12 @@ from lite_nlp.core.errors import ModelError
 
 __all__ = ["read_record"]
 
-#: Files of a model directory; whatever else lies there is not the model's.
+#: Files of a model directory that belong to the model.
 _MODEL_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json")
 
 
 def read_record(model: Source | LoadedModel) -> ModelRecord:
-    """What ``model`` records of itself.
+    """The record that ``model`` keeps of itself.
 
     Raises:
         ModelError: If a file of a model directory is damaged.
@@ -79,7 +79,7 @@ def _card_scores(card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _stages(metadata: Mapping[str, Any], path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The ledger in a container: the rows of the stages before it, and what its own size says."""
+    """The ledger in a container: the rows of the earlier stages, and one of its own size."""
     rows = metadata.get("stages")
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         return ()
@@ -97,7 +97,7 @@ def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _read_validations(path: Path) -> tuple[dict[str, Any], ...]:
-    """The validations in a run's log; a line that was cut off by a kill is left out."""
+    """The validations in a run's log; an incomplete line of a killed run is skipped."""
     if not path.is_file():
         return ()
     found = []

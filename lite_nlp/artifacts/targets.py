@@ -1,4 +1,4 @@
-"""What can be counted by its config: a preset, a config, a config file or any MODEL. Imports no torch by itself."""
+"""Targets that are counted by config: a preset, a config, a config file or any MODEL. Imports no torch by itself."""
 
 import difflib
 import importlib.util
@@ -27,10 +27,10 @@ class CountTarget:
     """A model to count, by its config.
 
     Attributes:
-        name: How reports call it.
+        name: Its name in reports.
         words: Its name on a command line.
         model: Its architecture.
-        config: Its whole config; None if the architecture is all that is known.
+        config: Its whole config; None if only the architecture is known.
         source: Its file or directory, if it is a finished model.
         preset: Its name, if it is an unchanged preset.
     """
@@ -44,19 +44,19 @@ class CountTarget:
 
     @property
     def size_bytes(self) -> int | None:
-        """Its size, if it is one file that ships."""
+        """Its size, if it is a single file."""
         if self.source is None or self.source.kind == "directory":
             return None
         return self.source.path.stat().st_size
 
     @property
     def bundle(self) -> Path | None:
-        """Its path, if it is a bundle."""
+        """The path of the bundle, if it is one."""
         return self.source.path if self.source is not None and self.source.kind == "bundle" else None
 
 
 def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget:
-    """The config of whatever ``target`` names or is: presets first, then config files, then models.
+    """Resolve ``target`` to a config: presets first, then config files, then models.
 
     Args:
         target: A preset's name, the path of a config file, a MODEL, its source, a config, or a loaded model; None for
@@ -108,10 +108,10 @@ def _read_finished(target: Countable) -> CountTarget:
 
 
 def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns | None":
-    """The work of a bundle's graphs; None if ``target`` is no bundle or nothing is known.
+    """The work of a bundle's graphs; None if ``target`` is no bundle or records nothing.
 
     Args:
-        target: What is counted.
+        target: The counted target.
         recount: Whether to count graphs and model again, as far as the installed packages allow; otherwise all figures
             are those that the manifest records.
 
@@ -157,7 +157,7 @@ def _recorded_columns(graphs: Mapping[str, Any]) -> "GraphColumns | None":
 
 
 def displayable(name: str) -> str:
-    """``name`` with backslash escapes for what is no printable character, such as a file name's stray bytes."""
+    """``name`` with unprintable characters as backslash escapes, such as a file name's stray bytes."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
 
 

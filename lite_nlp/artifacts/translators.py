@@ -1,6 +1,6 @@
-"""Translation with any MODEL: the one place where a model, its ``[decoding]`` section and a runtime meet.
+"""Translation with any MODEL: the only place that combines a model, its ``[decoding]`` section and a runtime.
 
-Torch runs weights, ONNX Runtime or ExecuTorch run a bundle; without torch installed, bundles still open.
+Torch runs weights, ONNX Runtime and ExecuTorch run bundles; bundles open without torch.
 """
 
 import logging
@@ -32,7 +32,7 @@ __all__ = [
     "torch_engine",
 ]
 
-#: Sentences decoded at once where the caller does not say.
+#: Default number of sentences decoded at once.
 _BATCH: Final = 16
 
 
@@ -57,7 +57,7 @@ class SearchChoices:
     long_input: LongInput | None = None
 
     def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
-        """The section with the values that the caller chose."""
+        """The section with the caller's values in place of its own."""
         chosen = {name: getattr(self, name) for name in type(decoding).model_fields}
         return decoding.model_copy(update={name: value for name, value in chosen.items() if value is not None})
 
@@ -67,8 +67,8 @@ class Engine:
     """A model in a runtime.
 
     Attributes:
-        tokenizer: Of the model.
-        model: What the search steps through.
+        tokenizer: The model's tokenizer.
+        model: The step model of the search.
         max_source_tokens: Longest source, the end mark included.
         max_steps: Most decoder steps.
         config: The config of the model.
@@ -82,12 +82,12 @@ class Engine:
 
 
 class OpenedTranslator:
-    """A translator that is ready, as a context manager: ``close`` frees the model.
+    """An open translator and context manager; ``close`` frees the model.
 
     Args:
-        translator: What translates.
+        translator: The translator of lines.
         name: The model's name.
-        runtime: What runs it.
+        runtime: The runtime's name.
         batch: Most sentences decoded at once.
     """
 
@@ -141,7 +141,7 @@ class OpenedTranslator:
         return self.translate_chunks([lines])
 
     def translate_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[str]:
-        """The same for lines that arrive in chunks, such as ``read_chunks`` gives; nothing waits for a later chunk.
+        """Translations of lines that arrive in chunks, such as from ``read_chunks``; no chunk waits for a later one.
 
         Raises:
             ModelError: If the translator is closed.
@@ -181,7 +181,7 @@ def open_translator(
     warn: Callable[[str], None] | None = None,
     progress: Progress | None = None,
 ) -> OpenedTranslator:
-    """Open a MODEL for translation. A runtime other than torch makes a bundle of a model that is none, in a cache.
+    """Open a MODEL for translation; for runtimes other than torch, it is exported to a cached bundle if it is none.
 
     Args:
         model: A model directory, ``.lnlp`` file, bundle or shipped name, or a loaded model; None is the default
@@ -232,11 +232,11 @@ def open_translator(
 def build_translator(
     engine: Engine, choices: SearchChoices | None = None, *, warn: Callable[[str], None] | None = None
 ) -> Translator:
-    """The translator of an engine: searches as the caller chose, else as the model's ``[decoding]`` section says.
+    """The translator of an engine, with the caller's search options or else those of the ``[decoding]`` section.
 
     Args:
-        engine: The model; its bounds hold whatever is chosen.
-        choices: Of the caller; None leaves everything to the model.
+        engine: The model; its bounds apply to all options.
+        choices: The caller's options; None leaves everything to the model.
         warn: Receives warnings about lines; None logs them.
     """
     from lite_nlp.config.preset import DecodingConfig
@@ -255,7 +255,7 @@ def build_translator(
 
 
 def torch_engine(model: "EncoderDecoder", config: "Config", tokenizer: "TextCodec") -> Engine:
-    """An encoder-decoder on the device where its weights are; in evaluation mode while it translates."""
+    """The engine of an encoder-decoder on the device of its weights; in evaluation mode while it translates."""
     from lite_nlp.decoding.torch_model import TorchStepModel
 
     positions = config.model.max_positions

@@ -176,7 +176,7 @@ def test_vectors_stay_as_they_are(run: LiteNlp, files: Path, tmp_path: Path) -> 
         (
             ("train", "pair.toml", "--data", "pairs-data", "--vectors", "vectors.txt", "--init-from", "pair"),
             2,
-            "--vectors and --init-from both say what the embeddings are",
+            "--vectors and --init-from, which both set the embeddings: expected one of them, found both",
         ),
         (("evaluate", "single"), 2, "a classifier is evaluated on labelled examples: --data is required"),
         (
