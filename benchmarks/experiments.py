@@ -1,4 +1,4 @@
-"""The experiments of ``docs/results.md``: their stages, and the rows of figures that come out of them."""
+"""The experiments of ``docs/results.md``: their stages and rows."""
 
 import gzip
 import sys
@@ -41,8 +41,8 @@ DENSE = {
     "model.linear_n": 1,
 }
 
-#: Steps before the swap, as in the preset, and the training after it: the paper halves steps and learning rate too
-#: (appendix A.1).
+#: Steps before the conversion, as in the preset, and the training after it: the paper halves steps and learning rate
+#: too (appendix A.1).
 LM_STEPS = 1000
 LM = {"training.precision": "bf16"}
 LM_FINETUNING = {**LM, "training.max_steps": 500, "training.learning_rate": 1e-3, "training.warmup_steps": 50}
@@ -52,7 +52,7 @@ MAPS = ("t2r", "elu", "random-features")
 
 @dataclass(frozen=True)
 class Place:
-    """Where an experiment reads and writes.
+    """Input and output directories of an experiment.
 
     Attributes:
         corpora: Copies of the corpora, a folder each.
@@ -74,10 +74,10 @@ class Row:
     """A row of an experiment's table.
 
     Attributes:
-        name: What the table calls it.
-        stages: What has to be done before its figures are there.
+        name: Its name in the table.
+        stages: The stages that produce its figures.
         run: The model's directory.
-        measured: Stem of the files that its figures are in.
+        measured: Stem of the files with its figures.
         tokenized_references: The test set's references, if they are tokenized text.
     """
 
@@ -104,7 +104,7 @@ def _measures(place: Place, name: str, evaluation: Sequence[str]) -> list[Stage]
 
 
 def _translation(place: Place, name: str, data: Path) -> list[Stage]:
-    """The measures of a translation model, which keep the translations too."""
+    """The measures of a translation model; the translations are kept too."""
     output = place.figures(name).with_suffix(".txt")
     search = ["--beam", "5", "--output", str(output), "--force"]
     return _measures(place, name, ["--data", str(data), "--split", "test", *search])
@@ -145,7 +145,7 @@ def r2d2(place: Place) -> list[Row]:
 
 
 def t2r(place: Place) -> list[Row]:
-    """Perplexity before the swap, after it and after finetuning, against linear attention from scratch."""
+    """Perplexity before and after the conversion and after finetuning, against linear attention from scratch."""
     data = place.runs / "data-tinyshakespeare"
     text = str(place.corpora / "tinyshakespeare" / "input.txt.gz")
     prepare = Prepare(out=data, arguments=["data", "prepare", "--text", text, "--vocab-size", "1000"])
@@ -194,7 +194,7 @@ EXPERIMENTS = {"multi30k": multi30k, "r2d2": r2d2, "t2r": t2r, "t2r-scaling": t2
 
 
 def figures(place: Place, row: Row) -> dict[str, Any]:
-    """What has been measured of a row; None where the stage is not done."""
+    """The figures of a row; None for stages that are not done."""
     found = {
         "name": row.name,
         "run": row.run.name,
@@ -210,7 +210,7 @@ def figures(place: Place, row: Row) -> dict[str, Any]:
 
 
 def _tokenized_bleu(translations: Path, references: Path) -> float:
-    """BLEU on the tokens as they stand, as papers that translate tokenized text report it."""
+    """BLEU on the given tokens, as papers on tokenized text report it."""
     hypotheses = translations.read_text(encoding="utf-8").splitlines()
     with gzip.open(references, "rt", encoding="utf-8") as file:
         expected = file.read().splitlines()

@@ -1,9 +1,10 @@
-"""Score a compressed model on its test sets and write the card that is shipped beside it.
+r"""Score a compressed model on its test sets and write the card that is shipped beside it.
 
-    python benchmarks/make_card.py MODEL.zip --copies DIR --training-run DIR --out lite_nlp/assets/NAME
+    python benchmarks/make_card.py MODEL.zip --copies DIR --training-run DIR --compress-command COMMAND \
+        --out lite_nlp/assets/NAME
 
 DIR holds copies of the corpora, as ``lite-nlp data prepare --from`` reads them. Writes NAME.json, which
-``lite-nlp models`` shows, and NAME.md, for people.
+``lite-nlp models`` shows, and NAME.md, for readers.
 """
 
 import argparse
@@ -100,7 +101,7 @@ def main() -> None:
     parser.add_argument("--copies", type=Path, required=True)
     parser.add_argument("--training-run", type=Path, required=True)
     parser.add_argument("--compress-command", required=True)
-    parser.add_argument("--note", default="", help="How the run differed from these commands.")
+    parser.add_argument("--note", default="", help="difference between the run and the stated commands")
     parser.add_argument("--processor", default="one to two cores of a server CPU")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()

@@ -1,12 +1,12 @@
-"""Runs the experiments of ``docs/results.md`` and prints its tables; stopped at any time, it goes on where it was.
+"""Run the experiments of ``docs/results.md`` and print its tables; can be stopped at any time and resumed.
 
     python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect] [--page PAGE]
 
-All trainings together take a day on one core. What is measured lies in ``RUNS/results``, and together in
-``RUNS/results.json``; a stage whose result is there is not run again, so delete what is to be measured anew.
-``--collect`` runs nothing and shows what is there; ``--page docs/results.md`` writes the tables into the page, where
-what is not measured under ``RUNS`` stays as it is, so that the rows may be measured on several machines;
-``--max-steps 2`` tries all stages in minutes, which wants a ``--runs`` of its own.
+All trainings together take a day on one core. Measurements are written to ``RUNS/results`` and collected in
+``RUNS/results.json``; a stage with a result is not run again, so delete a result to measure it again. ``--collect``
+runs nothing and shows the existing results. ``--page docs/results.md`` writes the tables into the page; rows that are
+not measured under ``RUNS`` stay as they are, so rows can be measured on several machines. ``--max-steps 2`` tries all
+stages in minutes and needs a separate ``--runs``.
 """
 
 import argparse
@@ -26,7 +26,7 @@ BEGIN, END = "<!-- table: {name} -->", "<!-- end of table -->"
 
 
 def run(name: str, place: Place, only: list[str] | None) -> list[str]:
-    """Run an experiment's rows, or those of them that are named; what kept a row from its figures."""
+    """Run the rows of an experiment, or only the named ones; return the problems that prevented measurements."""
     problems: list[str] = []
     given_up: set[Path] = set()
     for row in EXPERIMENTS[name](place):
@@ -46,7 +46,7 @@ def run(name: str, place: Place, only: list[str] | None) -> list[str]:
 
 
 def show_commands(name: str, place: Place) -> None:
-    """Print every command of an experiment once, as it would be typed."""
+    """Print every command of an experiment once, as typed in a shell."""
     shown: dict[Path, str] = {}
     for row in EXPERIMENTS[name](place):
         for stage in row.stages:
@@ -140,7 +140,7 @@ TABLES = {
 
 
 def keep_measured(table: str, before: str) -> str:
-    """The new table, but with the lines of the one before where the new one has nothing measured."""
+    """The new table, with the old lines where the new one has no measurement."""
     if MISSING not in table:
         return table
     lines = {line.split("|")[1]: line for line in before.splitlines() if line.startswith("|")}
@@ -157,7 +157,7 @@ def keep_measured(table: str, before: str) -> str:
 
 
 def write_page(page: Path, tables: dict[str, str]) -> None:
-    """Put the tables between their marks in a page; what is not measured here stays as the page has it."""
+    """Write the tables between their marks in a page; rows without a measurement stay as they are."""
     text = page.read_text(encoding="utf-8")
     for name, table in tables.items():
         mark = BEGIN.format(name=name)
@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--corpora", type=Path, default=Path("../shared/data"), help="copies of the corpora")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="data directories, models and results")
     parser.add_argument("--max-steps", type=int, default=0, help="bound on the steps of every training, for a trial")
-    parser.add_argument("--collect", action="store_true", help="run nothing, show what is there")
+    parser.add_argument("--collect", action="store_true", help="run nothing, show the existing results")
     parser.add_argument("--commands", action="store_true", help="run nothing, show the commands")
     parser.add_argument("--page", type=Path, help="write the tables into this page")
     options = parser.parse_args()
@@ -194,7 +194,7 @@ def main() -> None:
             show_commands(name, place)
         return
     problems = [] if options.collect else [problem for name in names for problem in run(name, place, options.row)]
-    # All that is there is collected, also what was not asked to be run now.
+    # All existing results are collected, not only those of the experiments run now.
     results = {name: [figures(place, row) for row in rows(place)] for name, rows in EXPERIMENTS.items()}
     write_text(place.runs / "results.json", json.dumps({"schema_version": 1, **results}, indent=1) + "\n")
     tables = {name: TABLES[name](results[name]) for name in names}
@@ -209,5 +209,5 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped; the same command resumes from here", file=sys.stderr)
         sys.exit(130)

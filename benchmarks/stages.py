@@ -1,6 +1,6 @@
-"""Stages of a long measurement, each a command that is skipped when what it makes is there.
+"""Stages of a long measurement, each a command that is skipped if its result exists.
 
-A training that was stopped goes on; one that another process is at work on is left alone.
+A training that was stopped is resumed; one that another process is running is skipped.
 """
 
 import json
@@ -26,17 +26,17 @@ class Failed(Exception):  # noqa: N818 - what it says, not an error of ours
 
 
 class UnderWay(Exception):  # noqa: N818 - the same
-    """Another process is at work on a stage."""
+    """Another process is running a stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One command.
+    """A command and its result.
 
     Attributes:
-        out: The directory or file that it makes.
-        arguments: What follows the program's name.
-        program: The program, with what goes before the arguments.
+        out: The directory or file that it writes.
+        arguments: Arguments of the program.
+        program: The program, with leading arguments.
     """
 
     out: Path
@@ -53,7 +53,7 @@ class Stage:
 
 
 class Prepare(Stage):
-    """A corpus to a data directory."""
+    """Preparation of a data directory."""
 
     def is_done(self) -> bool:
         """Whether the directory is there; it appears complete or not at all."""
@@ -65,7 +65,7 @@ class Prepare(Stage):
 
 
 class Convert(Prepare):
-    """A model to another kind of model."""
+    """Conversion of a model."""
 
     def is_done(self) -> bool:
         """Whether the directory is there; it appears complete or not at all."""
@@ -76,19 +76,19 @@ class Train(Stage):
     """A training run, resumed where it was stopped."""
 
     def is_done(self) -> bool:
-        """Whether the run has come to its end."""
+        """Whether the run has ended."""
         metrics = read_json(self.out / "metrics.json")
         return metrics is not None and metrics["ended_by"] is not None
 
     def command(self) -> list[str]:
-        """The whole command, which goes on from the last checkpoint."""
+        """The whole command, which resumes from the last checkpoint."""
         begun = any((self.out / "checkpoints").glob("step-*"))
-        # What has no checkpoint yet has nothing to lose.
+        # Without a checkpoint there is nothing to lose.
         return [*super().command(), "--out", str(self.out), "--resume" if begun else "--force"]
 
 
 class Measure(Stage):
-    """A command that prints one JSON object, which is kept in ``out``."""
+    """A command whose JSON object is written to ``out``."""
 
     def is_done(self) -> bool:
         """Whether the file is there."""
@@ -138,7 +138,7 @@ def run_stage(stage: Stage) -> None:
 
 @contextmanager
 def _stopping_together() -> Iterator[None]:
-    """SIGTERM stops like Ctrl-C, so that no command goes on without us."""
+    """Context in which SIGTERM acts like Ctrl-C, so that no command outlives this program."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -4,12 +4,12 @@
 
 The model is shaped like the one of T2R (Kasai et al. 2021, section 3.2.1): heads of 128 channels, 32 features, a
 feed-forward four times as wide; only narrower, with fewer layers and a small vocabulary. Weights are random, which
-changes no time. A step is a whole greedy step: embedding, all layers, logits, the best token.
+does not affect the time. A step is a whole greedy step: embedding, all layers, logits, the best token.
 
 ``softmax`` is this project's step, whose cache has room for the whole text from the start and is copied, as exported
-graphs need it. ``softmax-in-place`` is the fastest that attention with a cache can be in the same framework: keys and
-values are written into the cache, and the tokens so far alone are attended to. ``elu``, ``random-features`` and ``t2r``
-carry a state of one size.
+graphs require. ``softmax-in-place`` is the fastest possible attention with a cache in the same framework: keys and
+values are written into the cache, and only the tokens so far are attended to. ``elu``, ``random-features`` and ``t2r``
+have a state of constant size.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from lite_nlp.models.attention.softmax import SelfAttention
 from lite_nlp.models.build import build_model
 from lite_nlp.models.language_model import LanguageModel
 
-#: Kind of attention in the config, by what the rows call it.
+#: Kind of attention in the config, by its name in the rows.
 KINDS: Final = {
     "softmax": "softmax",
     "softmax-in-place": "softmax",
@@ -44,7 +44,7 @@ KINDS: Final = {
 HEAD_DIM, FEATURES = 128, 32
 VOCABULARY = 8000
 
-#: Where the paper gives a speed-up, and what it says.
+#: Length at which the paper reports a speed-up, and the speed-up.
 PAPER_LENGTH, PAPER_SPEEDUP = 512, "about 4x"
 
 WARM_UP_STEPS = 5
@@ -88,13 +88,13 @@ def step_in_place(
 
 
 def state_bytes(state: dict[str, Tensor]) -> int:
-    """Bytes that are carried from step to step, but for the position."""
+    """Bytes of state that are carried from step to step, without the position."""
     return sum(tensor.nbytes for name, tensor in state.items() if name != "position")
 
 
 @torch.inference_mode()
 def time_steps(model: LanguageModel, *, batch: int, length: int, samples: int) -> tuple[list[float], int]:
-    """Milliseconds of steps at places spread evenly over a text of ``length`` tokens, and bytes of the state."""
+    """Milliseconds of steps at positions spread evenly over a text of ``length`` tokens, and bytes of the state."""
     state = model.init_state(batch, length)
     size = state_bytes(state)
     closed_form = 4 * batch * sum(count_state(model.config, src_len=0, tgt_len=length).values())
@@ -105,7 +105,7 @@ def time_steps(model: LanguageModel, *, batch: int, length: int, samples: int) -
     tokens = torch.ones(batch, dtype=torch.int64)
     times = []
     for place in [*places[:1] * WARM_UP_STEPS, *places]:
-        # What is in the state has no influence on the time, so that the places between need not be generated.
+        # The content of the state does not affect the time, so the positions in between need not be generated.
         state["position"] = torch.full_like(state["position"], place)
         started = time.perf_counter()
         logits, state = model.decode_step(tokens, state)
@@ -115,9 +115,9 @@ def time_steps(model: LanguageModel, *, batch: int, length: int, samples: int) -
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A row per kind and length; all take turns, and each place counts with its fastest turn.
+    """Measure a row per kind and length in turns; each position counts with its fastest turn.
 
-    So neither other programs nor a processor that is slower at times weigh on one row more than on another.
+    So other programs, or a processor whose speed varies, affect all rows alike.
     """
     longest = max(options.lengths)
     models = {
@@ -143,7 +143,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def describe(options: argparse.Namespace) -> dict[str, Any]:
-    """The model and the machine that the rows are about."""
+    """The model and the machine of the measurement."""
     params = {
         kind: sum(
             parameter.numel()
@@ -172,14 +172,14 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def processor() -> str:
-    """What the system calls its processor."""
+    """The processor's name as the system reports it."""
     path = Path("/proc/cpuinfo")
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def speedups(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """How many times faster than each softmax a kind is, by length and kind."""
+    """Speed-up of each kind over both softmax variants, by length and kind."""
     times = {(row["attention"], row["length"]): row["ms_per_token"] for row in rows}
     lengths = sorted({length for _, length in times})
     return {
@@ -193,7 +193,7 @@ def speedups(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def table(result: dict[str, Any]) -> str:
-    """A Markdown table: a row per kind, milliseconds and state per length, and the speed-up where the paper has one."""
+    """A Markdown table: a row per kind, milliseconds and state per length, and the speed-up at the paper's length."""
     rows = {(row["attention"], row["length"]): row for row in result["rows"]}
     lengths = sorted({length for _, length in rows})
     heads = [f"{length:,}: ms, state" for length in lengths]
@@ -207,7 +207,7 @@ def table(result: dict[str, Any]) -> str:
         found = result["speedups"][str(PAPER_LENGTH)]
         lines.append(
             f"\nT2R at {PAPER_LENGTH} tokens: {found['t2r over softmax']:.2f} times as fast as softmax,"
-            f" {found['t2r over softmax-in-place']:.2f} times as softmax-in-place; the paper says {PAPER_SPEEDUP}."
+            f" {found['t2r over softmax-in-place']:.2f} times as fast as softmax-in-place; the paper: {PAPER_SPEEDUP}."
         )
     return "\n".join(lines)
 
@@ -228,7 +228,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--samples", type=int, default=64, help="steps timed per text, spread evenly over it")
-    parser.add_argument("--turns", type=int, default=8, help="how often each text is measured")
+    parser.add_argument("--turns", type=int, default=8, help="times that each text is measured")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     options = parser.parse_args()
     for name in ("embed_dim", "layers", "batch", "threads", "samples", "turns"):

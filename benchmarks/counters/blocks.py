@@ -1,4 +1,4 @@
-"""Blocks of this project's four families, shown to every counter after the cases; see ``cases`` for the shapes.
+"""Blocks of this project's four families, counted after the cases; see ``cases`` for the shapes.
 
 T = 30 tokens and C = 128 channels throughout.
 """
@@ -23,7 +23,7 @@ TOKENS, CHANNELS = 30, 128
 
 
 class Encoder(nn.Module):
-    """The encoder of a model, as a module of its own."""
+    """The encoder of a model as a separate module."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The modules that every counter is shown, each with its true Mult-Adds, derived by hand.
+"""The modules of the comparison, each with its true Mult-Adds, derived by hand.
 
 Shapes: one sentence of T = 30 tokens, C = 128 channels, H = 4 heads, K = 7 taps, V = 1000 words. Linears count
 T x inputs x outputs; attention counts T x T x C twice. Layer norms, biases and softmax are no Mult-Adds here.
@@ -27,7 +27,7 @@ class Case:
     """One module and its inputs.
 
     Attributes:
-        name: What the row of the table says.
+        name: Its name in the table.
         build: Makes the module, in evaluation mode, and the inputs of its ``forward``.
         macs: Its true Mult-Adds.
     """

@@ -1,6 +1,6 @@
-"""Other counters, each behind one function from a module and its inputs to the multiply-accumulates it reports.
+"""Other counters, each as a function from a module and its inputs to the reported multiply-accumulates.
 
-Where a counter's unit is the floating-point operation, two make one multiply-accumulate; fvcore's "flop" is one.
+If a counter's unit is the floating-point operation, two count as one multiply-accumulate; fvcore's "flop" is one.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ def _ptflops(backend: str) -> Peer:
 def _calflops(module: nn.Module, inputs: tuple[Any, ...]) -> float:
     from calflops import calculate_flops
 
-    # It asks the first parameter where the module lies, so that there has to be one.
+    # It reads the device of the first parameter, so there has to be one.
     module.register_parameter("unused", nn.Parameter(torch.zeros(1)))
     return calculate_flops(model=module, args=list(inputs), print_results=False, output_as_string=False)[1]
 
@@ -116,9 +116,9 @@ PEERS: dict[str, tuple[str, str, Peer]] = {
 
 
 def is_installed(name: str) -> bool:
-    """Whether the peer's distribution is there, and the module that would be imported is its own.
+    """Whether the peer's distribution is installed and provides the module that would be imported.
 
-    thop and ultralytics-thop install a module of one name; the one that comes first on the path is imported.
+    thop and ultralytics-thop install a module of the same name; the first on the path is imported.
     """
     distribution, module, _ = PEERS[name]
     try:
@@ -134,10 +134,10 @@ def is_installed(name: str) -> bool:
 
 
 def count(name: str, module: nn.Module, inputs: tuple[Any, ...]) -> float:
-    """What the peer ``name`` reports for ``module``; what it prints is dropped.
+    """Multiply-accumulates that the peer ``name`` reports for ``module``; its output is discarded.
 
     Raises:
-        Exception: Whatever the peer fails with.
+        Exception: Any error of the peer.
     """
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), torch.no_grad():
         return float(PEERS[name][2](module, inputs))

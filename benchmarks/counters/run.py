@@ -1,9 +1,9 @@
-"""Shows the same modules to our counter and to every installed peer, and prints what each reports over the truth.
+"""Count the same modules with our counter and every installed peer, and print the ratios to the true counts.
 
     python benchmarks/counters/run.py [--json] [--path PEER=DIRECTORY]
 
 The peers are those of the extra ``counters``. Each runs in a process of its own, since some replace functions of torch.
-``thop`` and ``ultralytics-thop`` install a module of one name: put the second one into a directory of its own
+``thop`` and ``ultralytics-thop`` install a module of the same name: install the second one into a separate directory
 (``pip install --no-deps --target DIRECTORY ultralytics-thop``) and name it by ``--path ultralytics-thop=DIRECTORY``.
 """
 
@@ -38,7 +38,7 @@ def measure(peer: str) -> dict[str, Any] | None:
 
 
 def measure_apart(peer: str, path: str | None) -> dict[str, Any] | None:
-    """:func:`measure` in a fresh process, whose modules come from ``path`` first."""
+    """Run :func:`measure` in a fresh process that imports modules from ``path`` first."""
     command = [sys.executable, __file__, "--peer", peer]
     paths = [entry for entry in (path, os.environ.get("PYTHONPATH")) if entry]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
@@ -50,7 +50,7 @@ def measure_apart(peer: str, path: str | None) -> dict[str, Any] | None:
 
 
 def ratio(reported: Any, macs: int) -> str:
-    """Reported over true, as the table shows it; exactly 1 only where both are equal."""
+    """The ratio of reported to true count as the table shows it; exactly 1 only if both are equal."""
     if isinstance(reported, str):
         return "error"
     if reported == macs:
@@ -75,7 +75,7 @@ def table(columns: dict[str, dict[str, Any]]) -> str:
 
 
 def _is_within(reported: Any, macs: int, tolerance: float) -> bool:
-    """Some counters add norms, biases or activations; that makes a percent or two, not a fault of theirs."""
+    """Whether a count is within a tolerance, since some counters add a percent or two for norms and biases."""
     return not isinstance(reported, str) and abs(reported - macs) <= tolerance * macs
 
 

@@ -26,7 +26,7 @@ def bench(
         typer.Option(
             "--runtime",
             metavar="|".join(RUNTIMES),
-            help="What runs the bundle, repeatable; else all that are there.",
+            help="Runtime of the bundle; repeatable. Else all that are installed.",
             show_default=False,
         ),
     ] = None,
@@ -40,8 +40,8 @@ def bench(
         ),
     ] = None,
     beam: BeamOption = 1,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Times that every sentence is measured.")] = 3,
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Times that it is translated before.")] = 1,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Measured passes over the sentences.")] = 3,
+    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Unmeasured passes before them.")] = 1,
     input_path: Annotated[
         Path | None,
         typer.Option(
@@ -51,14 +51,14 @@ def bench(
             show_default=False,
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Keep the JSON object here.")] = None,
+    output: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write the JSON here.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Measure a model: load time, first token, sentences, tokens and Mult-Adds per second, memory.
 
-    Each row of the table is measured in a process of its own, one sentence at a time. A model that is no bundle is
-    exported first, into the cache.
+    Each row of the table is measured in its own process, one sentence at a time. A model that is no bundle is first
+    exported into the cache.
     """
     counts = None if threads is None else _parse_threads(threads)
     if output is not None:

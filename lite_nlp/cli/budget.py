@@ -50,7 +50,8 @@ def budget(
     count_params: CountParamsOption = "paper",
     max_size: MaxSizeOption = None,
     papers: Annotated[
-        bool, typer.Option("--papers", help="Every figure that the papers print beside the computed one; no TARGET.")
+        bool,
+        typer.Option("--papers", help="Compare every figure printed in the papers with the computed one; no TARGET."),
     ] = False,
     html: Annotated[
         Path | None,
@@ -59,7 +60,7 @@ def budget(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Count parameters and Mult-Adds per part and hold them against the mobile budget."""
+    """Count parameters and Mult-Adds by part and check them against the mobile budget."""
     if papers:
         if target is not None or html is not None or check:
             raise typer.BadParameter("--papers: expected no TARGET, --check or --html beside it, found one")

@@ -1,4 +1,4 @@
-"""The Budget options that ``budget``, ``train``, ``compress`` and ``export`` share. Imports nothing heavy."""
+"""Budget options shared by ``budget``, ``report``, ``train``, ``compress`` and ``export``. Imports nothing heavy."""
 
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -45,7 +45,7 @@ CountParamsOption = Annotated[
     typer.Option(
         "--count-params",
         metavar="total|paper",
-        help="What --max-params bounds: all parameters, or the paper's count without embedding tables.",
+        help="Count that --max-params bounds: all parameters, or the paper's count without embedding tables.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -78,7 +78,7 @@ TgtLenOption = Annotated[
 AllowOption = Annotated[
     bool,
     typer.Option(
-        "--allow-over-budget", help="Go on over budget, with a warning, instead of exit code 3.", rich_help_panel=_PANEL
+        "--allow-over-budget", help="Warn about a model over budget instead of stopping.", rich_help_panel=_PANEL
     ),
 ]
 
@@ -93,7 +93,7 @@ def read_gate(
     tgt_len: int | None = None,
     allow: bool = False,
 ) -> "BudgetGate":
-    """The gate that the options describe; where it allows an excess, it says so on stderr.
+    """The budget gate of the options; an excess that it allows is reported on stderr.
 
     Raises:
         typer.BadParameter: If a value is no count, no size or no convention.

@@ -36,8 +36,8 @@ def compress(
         typer.Option(
             "--data",
             metavar="DIR",
-            help="Data directory to judge by (valid) and fine-tune on (train): sentence pairs, running text for a "
-            "language model, labelled examples for a classifier. Encoder-decoders alone can do without, by the "
+            help="Data directory to score on (valid) and finetune on (train): sentence pairs, running text for a "
+            "language model, labelled examples for a classifier. Optional for encoder-decoders, which else use the "
             "package's own sentences.",
         ),
     ] = None,
@@ -53,18 +53,18 @@ def compress(
             "--max-loss",
             metavar="LOSS",
             min=0.0,
-            help="Largest loss allowed, in the unit of the task: points of BLEU; perplexity added, of a language "
-            "model; percentage points of accuracy, of a classifier.",
+            help="Largest loss allowed, in the unit of the task's metric: points of BLEU or ROUGE, increase in "
+            "perplexity, or percentage points of accuracy.",
         ),
     ] = None,
-    no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Leave out the fine-tuning.")] = False,
+    no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Skip finetuning.")] = False,
     finetune_steps: Annotated[
-        int | None, typer.Option("--finetune-steps", min=1, help="Steps of fine-tuning after pruning.")
+        int | None, typer.Option("--finetune-steps", min=1, help="Finetuning steps after pruning.")
     ] = None,
     structured_ffn: Annotated[
         float | None,
         typer.Option(
-            "--structured-ffn", metavar="FRACTION", help="Remove this part of the feed-forward channels first."
+            "--structured-ffn", metavar="FRACTION", help="Remove this fraction of the feed-forward channels first."
         ),
     ] = None,
     threads: ThreadsOption = None,
@@ -78,9 +78,10 @@ def compress(
     tgt_len: TgtLenOption = None,
     allow_over_budget: AllowOption = False,
 ) -> None:
-    """Make a model smaller, stage by stage; every figure is measured on the file that the stage wrote.
+    """Compress a model stage by stage; every figure is measured on the file that the stage wrote.
 
-    A model over budget, or a final file over --max-size, ends it with exit code 3 unless --allow-over-budget is given.
+    A model over budget, or a final file over --max-size, is refused with exit code 3 unless --allow-over-budget is
+    given.
     """
     gate = read_gate(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,

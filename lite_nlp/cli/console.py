@@ -1,4 +1,4 @@
-"""Where output goes: results to stdout, everything else to stderr."""
+"""Output of the commands: results to stdout, everything else to stderr."""
 
 import json
 import sys
@@ -52,7 +52,7 @@ def warn(message: str) -> None:
 
 
 class ProgressBars:
-    """Progress of the library's work as bars on stderr, one for each piece; finished ones stay above."""
+    """Progress bars on stderr, one for each piece of work; finished ones stay visible."""
 
     def __init__(self) -> None:
         self._bars = progress_bar()
@@ -72,12 +72,12 @@ class ProgressBars:
     def start(self, task: str, total: int | None) -> None:
         """Begin a piece of work; see :class:`lite_nlp.core.progress.Progress`."""
         self._finish()
-        # Not before: work without anything to show leaves no trace on the screen.
+        # Started only now, so that work without progress leaves no trace on the screen.
         self._bars.start()
         self._task = self._bars.add_task(task, total=total)
 
     def advance(self, steps: int = 1) -> None:
-        """Move the bar of the work under way."""
+        """Advance the bar of the current piece of work."""
         if self._task is not None:
             self._bars.advance(self._task, steps)
 

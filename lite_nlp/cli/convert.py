@@ -1,4 +1,4 @@
-"""``lite-nlp convert``: a trained model to another kind of model, to be finetuned by ``train --init-from``."""
+"""``lite-nlp convert``: conversion of a trained model, to be finetuned by ``train --init-from``."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -16,7 +16,7 @@ app = typer.Typer(help="Convert a trained model to another kind of model.", no_a
 
 
 class FeatureMapName(StrEnum):
-    """What turns queries and keys into features."""
+    """Feature maps of queries and keys."""
 
     T2R = "t2r"
     ELU = "elu"
@@ -25,7 +25,7 @@ class FeatureMapName(StrEnum):
 
 @app.callback()
 def _convert() -> None:
-    """With a callback the only command keeps its name."""
+    """A callback, without which the only command would lose its name."""
 
 
 @app.command()
@@ -39,26 +39,27 @@ def t2r(
         ),
     ] = None,
     cross: Annotated[
-        int | None, typer.Option("--cross", min=0, help="Features per head of cross-attention; 0 leaves it.")
+        int | None, typer.Option("--cross", min=0, help="Features per head of cross-attention; 0 keeps softmax.")
     ] = None,
     causal: Annotated[
         int | None,
-        typer.Option("--causal", min=0, help="Features per head of the decoder's self-attention; 0 leaves it."),
+        typer.Option("--causal", min=0, help="Features per head of the decoder's self-attention; 0 keeps softmax."),
     ] = None,
     keep_every: Annotated[
         int,
         typer.Option("--keep-every", min=0, help="Every n-th decoder layer from the top keeps softmax; 0: none does."),
     ] = 0,
     feature_map: Annotated[
-        FeatureMapName, typer.Option("--feature-map", help="The learned map of T2R, or a fixed map to compare with.")
+        FeatureMapName,
+        typer.Option("--feature-map", help="The learned feature map of T2R, or a fixed one for comparison."),
     ] = FeatureMapName.T2R,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the new feature maps.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Swap the decoder's softmax attention for linear attention, whose state does not grow with the text.
+    """Replace the decoder's softmax attention by linear attention, whose state does not grow with the text.
 
-    The result does its task badly until it is finetuned: lite-nlp train DIR --init-from DIR --data DATA --out RUN.
+    The result performs poorly until it is finetuned: lite-nlp train DIR --init-from DIR --data DATA --out RUN.
     """
     converted = convert_to_t2r(
         model,
@@ -85,8 +86,8 @@ def _print_figures(converted: ConvertedModel) -> None:
     )
     out.print(
         f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,}"
-        f" parameters more ({params['added'] / params['before']:.2%}), state {figures['state_bytes']:,} bytes at any"
-        " length",
+        f" additional parameters ({params['added'] / params['before']:.2%}), state of {figures['state_bytes']:,} bytes"
+        " at any length",
         markup=False,
         soft_wrap=True,
     )

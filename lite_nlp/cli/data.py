@@ -24,21 +24,19 @@ def _data() -> None:
 @app.command(cls=AlignedOptionsCommand)
 def prepare(
     out: Annotated[Path, typer.Option(metavar="DIR", help="The data directory to write.")],
-    train: Annotated[
-        Files, aligned_option("Two aligned text files, plain or .gz, to train on; repeat to add more.")
-    ] = None,
-    valid: Annotated[Files, aligned_option("The same, to validate on.")] = None,
-    test: Annotated[Files, aligned_option("The same, to test on.")] = None,
+    train: Annotated[Files, aligned_option("Two aligned text files for training, plain or .gz; repeatable.")] = None,
+    valid: Annotated[Files, aligned_option("The same for validation.")] = None,
+    test: Annotated[Files, aligned_option("The same for test.")] = None,
     tsv: Annotated[
         Files,
         files_option("--tsv", "Text file with source, tab, target on each line, plain or .gz; repeatable."),
     ] = None,
     text: Annotated[
         Files,
-        files_option("--text", "Running text to learn a language model from, plain or .gz; repeatable."),
+        files_option("--text", "Running text to train a language model on, plain or .gz; repeatable."),
     ] = None,
-    valid_text: Annotated[Files, files_option("--valid-text", "The same, to validate on.")] = None,
-    test_text: Annotated[Files, files_option("--test-text", "The same, to test on.")] = None,
+    valid_text: Annotated[Files, files_option("--valid-text", "The same for validation.")] = None,
+    test_text: Annotated[Files, files_option("--test-text", "The same for test.")] = None,
     labelled: Annotated[
         Files,
         files_option(
@@ -46,18 +44,18 @@ def prepare(
             "Text file with label, tab, sentence (tab, second sentence) on each line, plain or .gz; repeatable.",
         ),
     ] = None,
-    valid_labelled: Annotated[Files, files_option("--valid-labelled", "The same, to validate on.")] = None,
-    test_labelled: Annotated[Files, files_option("--test-labelled", "The same, to test on.")] = None,
+    valid_labelled: Annotated[Files, files_option("--valid-labelled", "The same for validation.")] = None,
+    test_labelled: Annotated[Files, files_option("--test-labelled", "The same for test.")] = None,
     task: Annotated[
         PairTask | None,
         typer.Option(
-            help="Task of pairs: those for summarization may be long on one side; else translation.",
+            help="Task of pairs; for summarization one side may be long. Else translation.",
             show_default=False,
         ),
     ] = None,
     src_lang: Annotated[str | None, typer.Option(help="Source language; else from the corpus or file name.")] = None,
     tgt_lang: Annotated[str | None, typer.Option(help="Target language; else from the corpus or file name.")] = None,
-    vocab_size: Annotated[int, typer.Option(help="Tokens of the vocabulary, which two languages share.")] = 8000,
+    vocab_size: Annotated[int, typer.Option(help="Size of the vocabulary, which both languages share.")] = 8000,
     lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text.")] = False,
     normalization: Annotated[Normalization, typer.Option(help="Unicode normalization.")] = "none",
     corpus: Annotated[

@@ -26,7 +26,7 @@ def aligned_option(description: str) -> Any:
 
 
 def aligned(option: str, paths: Files) -> list[tuple[Path, Path]]:
-    """The pairs of files that were given for ``option``.
+    """The pairs of files given for ``option``.
 
     Raises:
         typer.BadParameter: If one has no partner.

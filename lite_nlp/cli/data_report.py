@@ -1,4 +1,4 @@
-"""What ``lite-nlp data prepare`` shows: skipped lines, counts."""
+"""Output of ``lite-nlp data prepare``: skipped lines, counts."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["print_info", "warn_skipped"]
 
-#: With more labels than this, a table does not count each.
+#: Most labels with a column of their own.
 _MOST_LABELS: Final = 6
 
 
 def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
-    """Say on stderr which lines were skipped."""
+    """Warn about skipped lines on stderr."""
     for name, split in info.splits.items():
         for reason, lines in split.skipped.items():
             shown = ", ".join(lines.first) + (", ..." if lines.count > len(lines.first) else "")
@@ -29,7 +29,7 @@ def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
 
 
 def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_json: bool) -> None:
-    """Print the facts of a new directory, for people or as JSON."""
+    """Print the facts of a new directory, as a table or as JSON."""
     if as_json:
         print_json({"data": str(path), **info.model_dump(exclude={"schema_version"})})
     elif info.kind == "pairs":
@@ -58,7 +58,7 @@ def _text_table(path: Path, info: "TextInfo") -> Table:
 
 
 def _labelled_table(path: Path, info: "LabelledInfo") -> Table:
-    """The counts of labelled examples, those of each label among them where there are few."""
+    """The counts of labelled examples, also by label if there are few labels."""
     shown = info.labels if len(info.labels) <= _MOST_LABELS else []
     title = f"{escape(str(path))}: {len(info.labels)} labels, sentences: {info.sentences}"
     table = _table(title, info, ("examples", *map(escape, shown), "tokens", "skipped", "overlapping"))

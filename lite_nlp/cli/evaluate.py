@@ -1,4 +1,4 @@
-"""``lite-nlp evaluate``: how good a model is at its task, on a split of a data directory or on a pair of text files."""
+"""``lite-nlp evaluate``: scores of a model at its task, on a split of a data directory or on two text files."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -60,18 +60,18 @@ def evaluate(
         Metric | None,
         typer.Option(
             "--metric",
-            help="BLEU and chrF of translations, or ROUGE of summaries; else what the data is for, or bleu.",
+            help="BLEU and chrF of translations, or ROUGE of summaries; else that of the data's task, or bleu.",
             show_default=False,
         ),
     ] = None,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Compare without regard to case.")] = False,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Ignore case.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Keep the translations or labels here.")
+        Path | None, typer.Option("--output", metavar="FILE", help="Write the translations or labels here.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     context: Annotated[
         int | None,
-        typer.Option("--context", min=0, help="Language models: least context of a scored token; else half --window."),
+        typer.Option("--context", min=0, help="Language models: least context of a scored token; else half a window."),
     ] = None,
     window: Annotated[
         int | None,
@@ -79,7 +79,7 @@ def evaluate(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Score a model by its task: BLEU and chrF or ROUGE with signatures, perplexity, or accuracy."""
+    """Score a model at its task: BLEU and chrF or ROUGE with signatures, perplexity, or accuracy."""
     with ProgressBars() as progress:
         found = evaluate_model(
             model,

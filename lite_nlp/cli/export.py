@@ -1,4 +1,4 @@
-"""``lite-nlp export``: a model as a bundle that runs without this code, proven to give the same tokens."""
+"""``lite-nlp export``: a model as a self-contained bundle, verified to give the same tokens."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -28,7 +28,7 @@ __all__ = ["Precision", "export"]
 
 
 class Precision(StrEnum):
-    """Of the weights of the Linear layers."""
+    """Precision of the Linear layers' weights."""
 
     FP32 = "fp32"
     INT8 = "int8"
@@ -38,7 +38,7 @@ def export(
     output: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="The bundle to write.")],
     model: ModelArgument = None,
     precision: Annotated[
-        Precision, typer.Option("--precision", help="Of the Linear layers' weights.")
+        Precision, typer.Option("--precision", help="Precision of the Linear layers' weights.")
     ] = Precision.FP32,
     max_src_tokens: Annotated[
         int, typer.Option("--max-src-tokens", min=8, help="Longest source, end mark included.")
@@ -47,7 +47,7 @@ def export(
         int, typer.Option("--max-tgt-tokens", min=8, help="Longest translation, end mark included.")
     ] = DEFAULT_BOUNDS.capacity,
     compact: Annotated[
-        bool, typer.Option("--compact", help="Hold the weights once, as compressed as in MODEL, for all runtimes.")
+        bool, typer.Option("--compact", help="Store the weights once for all runtimes, as compressed as in MODEL.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
@@ -61,8 +61,8 @@ def export(
 ) -> None:
     """Export a model to a bundle: ONNX and ExecuTorch graphs, tokenizer, config and manifest in one .zip file.
 
-    The bundle appears only after both runtimes have translated sentences to the very tokens that the model gives. A
-    model over budget, or a bundle over --max-size, ends it with exit code 3 unless --allow-over-budget is given.
+    The bundle is written only if both runtimes translate test sentences to the same tokens as the model. A model over
+    budget, or a bundle over --max-size, is refused with exit code 3 unless --allow-over-budget is given.
     """
     gate = read_gate(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,

@@ -1,4 +1,4 @@
-"""Assembles the commands; turns the project's errors into a message and an exit code."""
+"""Assembly of the commands, and the exit codes of the project's errors."""
 
 import sys
 import traceback
@@ -32,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-#: Exit codes of errors that are no plain failures.
+#: Exit codes of errors other than 1.
 _EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
 for command in (presets, models, budget, train, evaluate, translate, compress, export, bench, report):
@@ -68,7 +68,7 @@ def main() -> None:
     except LiteNlpError as error:
         _fail(error, debug=debug)
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing is left to say to it.
+        # The reader of our output has closed the pipe (`| head`).
         sys.stdout = None
         raise SystemExit(1) from None
 

@@ -14,7 +14,7 @@ __all__ = ["models"]
 def models(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """List the shipped models: name, size, task, scores and where they lie."""
+    """List the shipped models: name, size, task, scores and path."""
     shipped = list_shipped()
     if as_json:
         rows = [

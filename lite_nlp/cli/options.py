@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options shared by several commands."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -24,14 +24,14 @@ __all__ = [
 
 
 class LongInput(StrEnum):
-    """What to do with a line that is too long for the model."""
+    """Treatment of a line that is too long for the model."""
 
     SPLIT = "split"
     TRUNCATE = "truncate"
 
 
 def check_runtime(name: str | None) -> str | None:
-    """Refuse a ``--runtime`` that there is not.
+    """Refuse an unknown ``--runtime``.
 
     Raises:
         typer.BadParameter: If there is no runtime of this name.
@@ -56,7 +56,7 @@ RuntimeOption = Annotated[
         "--runtime",
         metavar="|".join(("torch", *RUNTIMES)),
         callback=check_runtime,
-        help="What runs the model; else onnx for a bundle, torch for others.",
+        help="Runtime of the model; else onnx for a bundle, torch for any other.",
         show_default=False,
     ),
 ]
@@ -70,7 +70,8 @@ LengthPenaltyOption = Annotated[
     typer.Option(
         "--length-penalty",
         min=0.0,
-        help="Larger values make beam search favour longer output; else as the model's config has it, or 0.6.",
+        help="Exponent of beam search's length penalty; larger values favour longer output. Else that of the model's "
+        "config, or 0.6.",
         show_default=False,
     ),
 ]
@@ -79,7 +80,8 @@ NgramOption = Annotated[
     typer.Option(
         "--no-repeat-ngram",
         min=0,
-        help="No run of so many tokens occurs twice in a line, 0 allows all; else as the model's config has it, or 0.",
+        help="Prevent any run of this many tokens from occurring twice in a line; 0 allows all. Else that of the "
+        "model's config, or 0.",
         show_default=False,
     ),
 ]
@@ -88,7 +90,7 @@ MinLengthOption = Annotated[
     typer.Option(
         "--min-length",
         min=0,
-        help="Fewest tokens of an output; else as the model's config has it, or 0.",
+        help="Fewest tokens of an output; else that of the model's config, or 0.",
         show_default=False,
     ),
 ]
@@ -97,7 +99,7 @@ MaxLengthOption = Annotated[
     typer.Option(
         "--max-length",
         min=0,
-        help="Most tokens of an output, 0 for as many as go with the input; else as the model's config has it, or 0.",
+        help="Most tokens of an output; 0 bounds it by the length of the input. Else that of the model's config, or 0.",
         show_default=False,
     ),
 ]
@@ -105,8 +107,8 @@ LongInputOption = Annotated[
     LongInput | None,
     typer.Option(
         "--long-input",
-        help="An input too long for the model: translate it in pieces, or its beginning alone; else as the model's "
-        "config has it, or split.",
+        help="Translate an input that is too long for the model in pieces, or its beginning alone; else that of the "
+        "model's config, or split.",
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Pages that commands write, with the command line that made them at their foot."""
+"""Pages that commands write, with the command line in their footer."""
 
 import shlex
 import sys
@@ -12,12 +12,12 @@ __all__ = ["command_line", "write_page"]
 
 
 def command_line() -> str:
-    """The words that this program was started with, as a shell takes them."""
+    """The command line of this process, quoted for a shell."""
     return displayable(shlex.join(["lite-nlp", *sys.argv[1:]]))
 
 
 def write_page(path: Path, content: str) -> None:
-    """Write a page and say so on stderr.
+    """Write a page and report its path on stderr.
 
     Raises:
         OutputError: If the system refuses the write.

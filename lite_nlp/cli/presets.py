@@ -39,7 +39,7 @@ def _to_json(config: "Config") -> dict[str, Any]:
 
 
 def _tables(configs: "Sequence[Config]") -> Iterator[Table]:
-    """One table per paper, and one of the presets that reproduce none."""
+    """One table per paper, and one for presets that reproduce no row."""
     papers = [config.reproduces.paper if config.reproduces else None for config in configs]
     for paper in dict.fromkeys(papers):
         table = Table("name", "family", "table", "row", title=paper or "No published row", title_justify="left")

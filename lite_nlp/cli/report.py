@@ -1,4 +1,4 @@
-"""``lite-nlp report``: what is known about a finished model, as tables, JSON or one page. Imports no torch."""
+"""``lite-nlp report``: a finished model's budget and records, as tables, JSON or one page. Imports no torch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +28,7 @@ def report(
         str | None,
         typer.Argument(
             metavar="[RUN|MODEL]",
-            help="The directory of a run, a model directory, .lnlp file, bundle or shipped model; else the default "
+            help="Directory of a run, model directory, .lnlp file, bundle .zip or shipped model; else the default "
             "model.",
             show_default=False,
         ),

@@ -32,14 +32,16 @@ def train(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one key of the config.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     init_from: Annotated[
-        str | None, typer.Option("--init-from", metavar="MODEL", help="Begin with the weights of this model.")
+        str | None, typer.Option("--init-from", metavar="MODEL", help="Start from the weights of this model.")
     ] = None,
     vectors: Annotated[
         Path | None,
         typer.Option(
-            "--vectors", metavar="FILE", help="Classifiers: fix the embeddings to these word vectors (GloVe's format)."
+            "--vectors",
+            metavar="FILE",
+            help="Classifiers: freeze the embeddings at these word vectors (GloVe's format).",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the run in --out.")] = False,
@@ -58,7 +60,7 @@ def train(
         max_macs=max_macs, max_params=max_params, count_params=count_params, src_len=src_len, tgt_len=tgt_len,
         allow=allow_over_budget,
     )  # fmt: skip
-    # Launchers number the processes; the first speaks for all, and all stop.
+    # Launchers number the processes; the first prints the messages, and all stop.
     first = os.environ.get("RANK", "0") == "0"
     try:
         trained = train_model(

@@ -1,4 +1,4 @@
-"""``lite-nlp translate``: one line out per line in, in order, as soon as it is there."""
+"""``lite-nlp translate``: one output line per input line, in order, as soon as it is translated."""
 
 import io
 import os
@@ -31,12 +31,14 @@ __all__ = ["translate"]
 
 def translate(
     model: ModelArgument = None,
-    text: Annotated[str | None, typer.Option("--text", help="Translate this instead of a file.")] = None,
+    text: Annotated[str | None, typer.Option("--text", help="Text to translate instead of a file.")] = None,
     runtime: RuntimeOption = None,
     input_path: Annotated[
         Path | None, typer.Option("--input", metavar="FILE", help="Text file, .gz or not; else standard input.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Else standard output.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="FILE", help="Text file to write; else standard output.")
+    ] = None,
     beam: BeamOption = 1,
     batch: BatchOption = 16,
     threads: ThreadsOption = None,
@@ -47,9 +49,9 @@ def translate(
     long_input: LongInputOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
 ) -> None:
-    """Translate lines of text; every line gives one line, whatever it holds."""
+    """Translate lines of text: one output line per input line, in order."""
     if text is not None and input_path is not None:
-        raise typer.BadParameter("--text and --input both say what to translate: expected one of them")
+        raise typer.BadParameter("--text and --input: expected one of them, found both")
     from lite_nlp.decoding.lines import read_chunks
 
     if output is not None:
@@ -82,7 +84,7 @@ def _open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO,
     from lite_nlp.decoding.lines import open_lines
 
     if text is not None:
-        # The bytes as they were typed: Python smuggles those that are not UTF-8 through the argument.
+        # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument.
         yield io.BytesIO(os.fsencode(text)), "--text"
         return
     with open_lines(path) as opened:
@@ -90,7 +92,7 @@ def _open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO,
 
 
 def _write(lines: Iterator[str], stream: BinaryIO) -> None:
-    """Write each line as soon as it is there; UTF-8 whatever the locale says."""
+    """Write each line as soon as it is translated, in UTF-8 whatever the locale."""
     for line in lines:
         stream.write(line.encode("utf-8") + b"\n")
         stream.flush()

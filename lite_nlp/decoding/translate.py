@@ -9,7 +9,7 @@ from lite_nlp.decoding.search import SearchOptions, StepModel, search, stream_se
 
 __all__ = ["LongInput", "TextCodec", "Translator", "split_sentences", "split_text"]
 
-#: What to do with a line that is too long for the model: translate it in pieces, or its beginning alone.
+#: Treatment of a line that is too long for the model: translate it in pieces, or its beginning alone.
 LongInput = Literal["split", "truncate"]
 
 #: A line with at least this fraction of letters that the vocabulary has no token for is reported.
@@ -53,7 +53,7 @@ class Translator:
         options: Search options.
         max_source_tokens: Longest source handed to the model, special ids not counted; at least 4, the bytes of one
             character.
-        long_input: What to do with a longer source.
+        long_input: Whether a longer source is split or truncated.
         warn: Receives each warning, which starts with the line's number.
     """
 
