@@ -65,7 +65,7 @@ def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, A
         LiteNlpError: If the process reports an error.
         BundleError: If the process dies.
     """
-    # -P: the directory that the user is in holds no modules of ours, and may hold ones of the same names.
+    # -P: the working directory holds none of our modules, but may hold others of the same names.
     command = [sys.executable, "-P", "-m", "lite_nlp.api.bench_worker"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
@@ -92,7 +92,7 @@ def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, A
 def _events(process: "subprocess.Popen[str]", order: Order) -> Iterator[tuple[str, Any]]:
     if process.stdin is None or process.stdout is None:
         raise ValueError("process: expected pipes to it and from it, found none")
-    # One that dies at once does not read its order; how it ended says more than that.
+    # A process that dies at once does not read its order; its exit code is more informative.
     with suppress(BrokenPipeError), process.stdin as stream:
         json.dump(asdict(order), stream)
     for line in process.stdout:

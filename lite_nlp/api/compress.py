@@ -195,7 +195,7 @@ def _embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:
     from lite_nlp.config.preset import dump_config
 
     config = loaded.config.model_copy(update={"model": model.config})
-    # Scores that came with the model are those from before compression, and must not pass for the file's own.
+    # The model's own scores are those before compression and must not be taken for the file's.
     metrics = loaded.metrics
     if "uncompressed" not in metrics:
         kept: dict[str, Any] = {key: metrics[key] for key in ("languages", "labels") if key in metrics}

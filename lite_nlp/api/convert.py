@@ -69,7 +69,7 @@ def convert_to_t2r(
         ConfigError: If a size does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
     """
-    # An unknown map is refused with the config that it makes.
+    # An unknown map is refused later, when the config is validated.
     has_size = feature_map not in ATTENTION_KINDS or ATTENTION_KINDS[feature_map].has_feature_size
     if not has_size:
         for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
@@ -135,7 +135,7 @@ def _figures(loaded: LoadedModel, config: "Config", converted: "Model", conversi
     return {
         "feature_map": conversion.feature_map,
         "converted": {"causal": conversion.causal is not None, "cross": conversion.cross is not None},
-        # None with elu, and where nothing was swapped.
+        # None for elu, and for attention that was not converted.
         "feature_size": {"causal": conversion.causal or None, "cross": conversion.cross or None},
         "softmax_layers": softmax_layers(config),
         "params": {"before": before, "after": after, "added": after - before},

@@ -92,9 +92,7 @@ def export_model(
     if path.suffix != ".zip":
         raise UsageError(f"--out: expected a name that ends in .zip, found {path}")
     if precision != "fp32":
-        raise RuntimeUnavailableError(
-            f"--precision {precision}: expected fp32, the only precision that export writes so far"
-        )
+        raise RuntimeUnavailableError(f"--precision {precision}: expected fp32, the only precision available yet")
     check_output(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
     with needs_extra("export", "export"):

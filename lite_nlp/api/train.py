@@ -72,7 +72,7 @@ def train_model(
         OverBudgetError: If the model is over a limit of the gate.
         DataError: If the data is damaged or of a kind that the architecture is not trained on.
         ConfigError: If the config is invalid, or there are vectors for a model that takes none.
-        TrainingError: If training cannot start, resume or go on, or a signal stopped it after writing a checkpoint.
+        TrainingError: If training cannot start, resume or continue, or a signal stopped it after writing a checkpoint.
         OutputError: If ``out`` is not empty, or a write fails.
     """
     if resume and force:

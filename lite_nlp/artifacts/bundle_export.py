@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["write_model_bundle"]
 
-#: Everyday sentences to prove an export with, spread over the file.
+#: Everyday sentences that verify an export, spread over the file.
 _PROOF_SENTENCES: Final = 48
 
-#: What a manifest holds of the budget's object; the rest follows from the config.
+#: Keys of the budget that a manifest holds; the rest follows from the config.
 _BUDGET_KEYS: Final = ("target", "family", "lengths", "params", "macs", "limits", "within_budget")
 
 

@@ -27,7 +27,7 @@ __all__ = ["cache_folder", "cached_bundle"]
 #: Files of a model directory that a bundle is made of.
 _DIRECTORY_FILES: Final = ("config.toml", "metrics.json", "model.safetensors", "tokenizer.json")
 
-#: Raised when the exporter makes other files of the same model within one version of the package.
+#: Incremented when the exporter changes its output within one version of the package.
 _EXPORT_VERSION: Final = 1
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CountTarget", "Countable", "displayable", "read_graph_columns", "read_target"]
 
-#: What :func:`read_target` takes.
+#: Arguments of :func:`read_target`.
 Countable: TypeAlias = str | Path | Source | Config | ModelConfig | LoadedModel | None
 
 

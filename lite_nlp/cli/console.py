@@ -21,7 +21,7 @@ __all__ = ["SCHEMA_VERSION", "ProgressBars", "err", "out", "print_json", "progre
 
 SCHEMA_VERSION: Final = 1
 
-#: Results for people.
+#: Results as text and tables.
 out = Console(highlight=False)
 
 #: Progress, warnings and logs.

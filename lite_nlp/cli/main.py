@@ -32,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-#: Exit codes of errors other than 1.
+#: Errors with another exit code than 1.
 _EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
 for command in (presets, models, budget, train, evaluate, translate, compress, export, bench, report):
@@ -76,7 +76,7 @@ def main() -> None:
 def _fail(error: LiteNlpError, *, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    # An excess is a finding, spelled out in several lines; everything else is a mistake or a failure.
+    # An excess is a result of several lines; everything else is an error.
     prefix = "" if isinstance(error, OverBudgetError) else "error: "
     err.print(f"{prefix}{error}", markup=False, soft_wrap=True)
     raise SystemExit(next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1))

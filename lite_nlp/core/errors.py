@@ -46,7 +46,7 @@ class RuntimeUnavailableError(LiteNlpError):
 
 
 class TrainingError(LiteNlpError):
-    """Training cannot start, resume or go on."""
+    """Training cannot start, resume or continue."""
 
 
 class OutputError(LiteNlpError):

@@ -13,7 +13,7 @@ class Progress(Protocol):
         """Begin a piece of work.
 
         Args:
-            task: What it is, for people.
+            task: Its display name.
             total: Steps expected; None if that is not known.
         """
 

@@ -12,7 +12,7 @@ from lite_nlp.core.errors import DataError
 
 __all__ = ["open_lines", "read_chunks", "read_file_lines"]
 
-#: Bytes asked for at a time; a terminal or a pipe gives what it has, which may be one line.
+#: Bytes requested at a time; a terminal or a pipe returns what it has, which may be one line.
 _READ_BYTES: Final = 1 << 16
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"

@@ -18,7 +18,7 @@ from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_
 
 __all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search", "stream_search"]
 
-#: What an engine carries from step to step; opaque to the search.
+#: State of an engine between steps; opaque to the search.
 State: TypeAlias = Any
 
 
@@ -50,7 +50,7 @@ class SearchOptions:
         beam_size: Hypotheses kept per sentence; 1 is greedy search.
         max_length_ratio: Steps per source token.
         max_length_extra: Steps on top of that.
-        max_steps: Bound whatever the source length, None for no bound.
+        max_steps: Bound for every source length; None for no bound.
         min_length: Fewest tokens of an output, the end mark not counted.
         length_penalty: Exponent of ``length_penalty``; no effect on greedy search but on the score.
         no_repeat_ngram: No n-gram of this many tokens occurs twice in an output; 0 allows all.
@@ -185,7 +185,7 @@ class _Run:
         ]
 
     def advance(self, logits: NDArray[np.float32], step: int) -> NDArray[np.int64]:
-        """Extend all hypotheses by step number ``step`` (from 1); return which rows of ``logits`` go on, in order."""
+        """Extend all hypotheses by step ``step`` (from 1); return the rows of ``logits`` that continue, in order."""
         size = self.options.no_repeat_ngram
         candidates = expand(
             logits,

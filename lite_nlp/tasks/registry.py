@@ -122,7 +122,7 @@ def task_of_data(path: Path) -> Task:
     Raises:
         DataError: If it is no data directory, or of a kind without a task.
     """
-    # Imported here: it brings the reader of data directories, which translation on a device does without.
+    # Imported here, since translation on a device needs no reader of data directories.
     from lite_nlp.data.directory import data_task
 
     kind, name = data_task(path)

@@ -55,7 +55,7 @@ def shrink_feed_forward(loaded: LoadedModel, model: nn.Module, fraction: float) 
     """
     before = loaded.config.model
     example = _EXAMPLES[before.architecture]
-    # The layers inside a sandwich have a width of their own.
+    # The layers inside a sandwich have a different width.
     kept = {
         width: prune_channels(model, example, layers=names, fraction=fraction)
         for width, names in _wide_layers(model).items()

@@ -1,4 +1,4 @@
-"""The record of a run on disk: ``log.jsonl`` for programs, TensorBoard files for people."""
+"""The log of a run on disk: ``log.jsonl`` and TensorBoard files."""
 
 import json
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ __all__ = ["Journal"]
 
 
 class Journal:
-    """Appends the figures of each step and validation to ``log.jsonl`` and ``tensorboard/``.
+    """A writer that appends the figures of each step and validation to ``log.jsonl`` and ``tensorboard/``.
 
     Args:
         path: The run's directory, which exists.
-        step: The step to go on from; what was recorded after it, by a run that was then killed, is removed.
+        step: The step to continue from; later records of a killed run are removed.
     """
 
     def __init__(self, path: Path, *, step: int) -> None:
@@ -53,7 +53,7 @@ class Journal:
 
 
 def _truncate(path: Path, *, step: int) -> None:
-    """Keep the lines up to ``step``; a line that was cut off by a kill is dropped."""
+    """Keep the lines up to ``step``; an incomplete line of a killed run is dropped."""
     if not path.exists():
         return
     kept = []

@@ -201,7 +201,7 @@ class _Trainer(Generic[B]):
         """Validation scores of the current weights."""
         loss, nll = validation_loss(self.model, self.objective, self.valid_batches, accelerator=self.accelerator)
         measures: dict[str, float] = {}
-        # What takes longer than the loss is measured only where it is watched.
+        # Other scores take longer than the loss and are measured only if they decide.
         if self.config.validate_metric != "loss":
             self.model.eval()
             found = self.objective.measure(self.model) if self.accelerator.is_main_process else {}
@@ -221,7 +221,7 @@ class _Trainer(Generic[B]):
             state=self.state,
             identity=self.identity,
         )
-        # The model comes first: a run killed between the two takes these steps again, and finds it as it is.
+        # The model is written first: a run killed in between repeats these steps and writes the same model.
         if improved and self.state.best is not None:
             weights = {"made_of": "checkpoint", "steps": [self.state.step]}
             self.directory.save_model(checkpoint.model, self._metrics(self.state.best, weights=weights))

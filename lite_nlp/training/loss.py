@@ -9,7 +9,7 @@ from lite_nlp.core.special_tokens import PAD_ID
 
 __all__ = ["SummedLoss", "label_smoothed_loss"]
 
-#: Logits worked on at a time: on a CPU, what stays in the cache of one core.
+#: Logits processed at a time: on a CPU, as many as fit the cache of one core.
 _CHUNK_ELEMENTS: Final = {"cpu": 2**18}
 _CHUNK_ELEMENTS_ELSEWHERE: Final = 2**26
 
@@ -31,12 +31,12 @@ class SummedLoss(NamedTuple):
 def label_smoothed_loss(logits: Tensor, labels: Tensor, *, smoothing: float) -> SummedLoss:
     """Cross entropy against ``(1 - smoothing) [label] + smoothing / V`` (Szegedy et al. 2016, section 7), summed.
 
-    The logits are the largest tensor of a training step, and moving them is what this loss costs. So the gradient is
-    made while the probabilities are in the cache, and written over the logits; ``logits.backward(gradient)`` goes on.
+    The logits are the largest tensor of a training step, and moving them dominates the cost. So the gradient is
+    computed while the probabilities are in the cache, and overwrites the logits; ``logits.backward(gradient)`` follows.
 
     Args:
         logits: (B, T, V), float32 or bfloat16; overwritten if they require a gradient.
-        labels: (B, T) int64; positions with the padding id count nothing.
+        labels: (B, T) int64; positions with the padding id are ignored.
         smoothing: Probability mass spread evenly over the vocabulary, in [0, 1).
     """
     vocab_size = logits.shape[-1]

@@ -1,4 +1,4 @@
-"""Progress of training for people: a bar on a terminal, a line every 30 seconds in a log file."""
+"""Display of training progress: a bar on a terminal, a line every 30 seconds in a log file."""
 
 import time
 from types import TracebackType
@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 __all__ = ["TrainingProgress"]
 
-#: Seconds between two lines where there is no terminal.
+#: Seconds between two lines without a terminal.
 _LINE_INTERVAL = 30.0
 
 #: Weight of the newest step in the smoothed figures.

@@ -87,7 +87,7 @@ class Stepper(Generic[B]):
         sums = torch.zeros(5, device=self._accelerator.device)
         sums[4] = float(stopping)
         for work, batch in batches:
-            # Dropout depends on the step and the batch's place in it: on nothing before it, and not on the process.
+            # Dropout depends only on the step and the batch's position in it, not on earlier steps or the process.
             torch.manual_seed(seed_for(self._config.seed, step, work.slot))
             sums[:4] += self._objective.batch_sums(self.model, batch, self._accelerator.device)
         loss, nll, src_tokens, tgt_tokens, stops = sum_gradients(self._accelerator, self._parameters, sums).tolist()

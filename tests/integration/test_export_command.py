@@ -216,7 +216,7 @@ def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path:
         (
             ["--out", "model.zip", "--precision", "int8"],
             1,
-            "expected fp32, the only precision that export writes so far",
+            "expected fp32, the only precision available yet",
         ),
         (["--out", "model.zip", "--max-src-tokens", "7"], 2, "--max-src-tokens"),
     ],

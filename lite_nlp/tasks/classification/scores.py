@@ -12,7 +12,7 @@ from lite_nlp.core.errors import DataError
 
 __all__ = ["AccuracyScores", "ClassScores", "score_classifications", "wilson_interval"]
 
-#: Standard normal quantile of 97.5 %: the middle 95 % lie between its negative and it.
+#: The 97.5 % quantile of the standard normal distribution.
 _QUANTILE: Final = 1.959963984540054
 
 

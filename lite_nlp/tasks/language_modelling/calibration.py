@@ -25,7 +25,7 @@ __all__ = ["guide_by_text"]
 
 _METRIC: Final = Metric(name="perplexity", label="perplexity", unit="in perplexity", lower_is_better=True)
 
-#: Tokens for the sensitivity scan, which evaluates hundreds of times, and of a batch to fine-tune on.
+#: Tokens for the sensitivity scan, which evaluates hundreds of times, and of a batch to finetune on.
 _SCAN_TOKENS: Final = 2048
 _BATCH_TOKENS: Final = 1024
 #: Most numbers of a batch of predictions over the vocabulary, but always at least the predictions of so many tokens.

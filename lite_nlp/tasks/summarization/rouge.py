@@ -116,7 +116,7 @@ def _interval(
     return means[tail], means[bootstrap - 1 - tail]
 
 
-#: ROUGE; a compressed model is judged by ROUGE-Lsum, the "R-L" of the papers.
+#: ROUGE; models are compared by ROUGE-Lsum, the "R-L" of the papers.
 SUMMARY_SCORER: Final = PairScorer(
     name="rouge",
     metric=Metric(name="rougeLsum", label="ROUGE-Lsum", unit="ROUGE-Lsum"),

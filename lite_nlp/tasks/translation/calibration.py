@@ -35,7 +35,7 @@ _SCAN_PAIRS: Final = 64
 _SCORE_PAIRS: Final = 500
 #: Sentences translated at once for the scores.
 _SCORE_BATCH: Final = 64
-#: Training pairs drawn for fine-tuning, and their longest side in tokens.
+#: Training pairs drawn for finetuning, and their longest side in tokens.
 _TUNING_PAIRS: Final = 50_000
 _TUNING_TOKENS: Final = 128
 _BATCH_TOKENS: Final = 1024
