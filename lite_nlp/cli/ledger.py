@@ -25,7 +25,7 @@ def print_ledger(compressed: CompressedModel) -> None:
             f"{row.ratio:.2f}x",
             f"{row.sparsity:.1%}",
             f"{row.bits_per_weight:.2f}",
-            f"{(row.macs or 0) / 1e6:.1f}M",
+            "" if row.macs is None else f"{row.macs / 1e6:.1f}M",
             f"{row.scores[metric.name]:.2f}",
         )
     out.print(table)
