@@ -1,17 +1,20 @@
-"""Measurement of a MODEL on this machine: what ``lite-nlp bench`` calls. Needs torch to export a model alone."""
+"""Measurement of a MODEL on this machine: what ``lite-nlp bench`` calls. A bundle needs no torch."""
 
 import logging
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.bench_worker import Order, measure_in_process
+from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
-from lite_nlp.artifacts.models import resolve_source
+from lite_nlp.artifacts.models import LoadedModel, resolve_source
 from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.progress import Progress, SilentProgress
@@ -65,7 +68,7 @@ class BenchReport:
 
 
 def bench_model(
-    model: str | Path | None = None,
+    model: str | Path | LoadedModel | None = None,
     *,
     runtimes: Sequence[str] | None = None,
     threads: Sequence[int] | None = None,
@@ -81,8 +84,8 @@ def bench_model(
     Each row is measured in a process of its own, one sentence at a time.
 
     Args:
-        model: A MODEL (path or shipped name); one that is no bundle is exported into the cache first. None is the
-            default shipped model.
+        model: A MODEL (path or shipped name); one that is no bundle is exported into the cache first. A loaded model
+            is exported for this measurement alone. None is the default shipped model.
         runtimes: Names of runtimes; None is all that the bundle has graphs for and that are installed.
         threads: Numbers of threads; None is 1 and one per core.
         beam: Hypotheses kept per sentence.
@@ -105,24 +108,24 @@ def bench_model(
     if unknown:
         raise UsageError(f"--runtime: expected {' or '.join(RUNTIMES)}, which run bundles, found {unknown[0]}")
     progress = progress or SilentProgress()
-    source = resolve_source(model)
-    path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
-    bundle = open_any_bundle(path)
-    sources = _read_sources(bundle, None if input_path is None else Path(input_path))
-    orders = [
-        Order(
-            bundle=str(path),
-            runtime=runtime,
-            threads=count,
-            beam=beam,
-            sources=sources,
-            warmup=warmup,
-            repeats=repeats,
-        )
-        for runtime in _choose_runtimes(bundle, runtimes)
-        for count in counts
-    ]
-    found = _measure_all(orders, progress, needed=runtimes is not None, warn=warn)
+    with _bundle_of(model, progress) as path:
+        bundle = open_any_bundle(path)
+        sources = _read_sources(bundle, None if input_path is None else Path(input_path))
+        orders = [
+            Order(
+                bundle=str(path),
+                runtime=runtime,
+                threads=count,
+                beam=beam,
+                sources=sources,
+                warmup=warmup,
+                repeats=repeats,
+            )
+            for runtime in _choose_runtimes(bundle, runtimes)
+            for count in counts
+        ]
+        found = _measure_all(orders, progress, needed=runtimes is not None, warn=warn)
+        described = _describe_model(bundle)
     settings = {
         "beam": beam,
         "sentences": len(sources),
@@ -134,10 +137,23 @@ def bench_model(
     return BenchReport(
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         device=describe_device(),
-        model=_describe_model(bundle),
+        model=described,
         settings=settings,
         rows=[measured["row"] for measured in found],
     )
+
+
+@contextmanager
+def _bundle_of(model: str | Path | LoadedModel | None, progress: Progress) -> Iterator[Path]:
+    """The bundle of a model, made if it is none."""
+    if isinstance(model, LoadedModel):
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / "model.zip"
+            write_model_bundle(path, model, progress=progress)
+            yield path
+        return
+    source = resolve_source(model)
+    yield source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
 
 
 def _choose_runtimes(bundle: "Bundle", asked: Sequence[str] | None) -> list[str]:

@@ -62,7 +62,7 @@ def write_model_bundle(
     """
     with needs_extra("export", "export"):
         from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
-    from lite_nlp.artifacts.bundles import packing_of
+    from lite_nlp.artifacts.packing import packing_of
     from lite_nlp.decoding.search import SearchOptions
     from lite_nlp.decoding.torch_model import TorchStepModel
 

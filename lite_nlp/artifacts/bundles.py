@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 from lite_nlp.core.errors import BundleError, ModelError
 
 if TYPE_CHECKING:
-    from lite_nlp.artifacts.models import LoadedModel, Source
-    from lite_nlp.export.packing import Packing
     from lite_nlp.export.runtime import Bundle
 
-__all__ = ["BundledModel", "decode_container", "open_any_bundle", "packing_of", "read_bundled_model"]
+__all__ = ["BundledModel", "bundled_container", "decode_container", "open_any_bundle", "read_bundled_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,41 +67,17 @@ def read_bundled_model(path: Path) -> BundledModel:
         config_toml=bundle.read(CONFIG_FILE).decode("utf-8"),
         tokenizer_json=bundle.tokenizer_json,
         metrics=_read_metrics(bundle),
-        tensors=decode_container(_read_container(bundle)),
+        tensors=decode_container(bundled_container(bundle)),
     )
 
 
-def packing_of(source: "Source | None", loaded: "LoadedModel") -> "Packing":
-    """The tensors for a compact bundle of a model, in the encodings of the model's own file.
-
-    Args:
-        source: What the model was loaded from, None if from no file; the weights of a directory are kept in fp32.
-        loaded: The model.
+def bundled_container(bundle: "Bundle") -> bytes:
+    """The container with the tensors of a compact bundle, in the layout of a ``.lnlp`` file.
 
     Raises:
-        BundleError: If ``source`` is a bundle that is damaged.
-        ContainerError: If ``source`` is a container that is damaged.
+        ModelError: If it is a plain bundle, which holds graphs and no tensors by name.
+        BundleError: If the bundle is damaged.
     """
-    from lite_nlp.compress.lnlp.container import container_bytes, read_container
-    from lite_nlp.export.packing import Packing
-
-    if source is not None and source.kind == "bundle":
-        return Packing(container=_read_container(open_any_bundle(source.path)), decode=decode_container)
-    if source is not None and source.kind == "container":
-        container = read_container(source.path)
-        tensors, aliases = container.tensors, container.aliases
-    else:
-        from lite_nlp.compress.stages import dense_model, model_tensors
-
-        made_of = model_tensors(loaded.model)
-        tensors, aliases = dense_model(made_of.tensors), made_of.aliases
-    content = container_bytes(
-        tensors=tensors, files={}, metadata={"kind": "tensors", "name": loaded.name}, aliases=aliases
-    )
-    return Packing(container=content, decode=decode_container)
-
-
-def _read_container(bundle: "Bundle") -> bytes:
     packed = bundle.manifest.packed
     if packed is None:
         raise ModelError(

@@ -4,10 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
-from lite_nlp.api.compress import CompressedModel, compress_model
+from lite_nlp.api.compress import compress_model
 from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
@@ -20,7 +18,8 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import ProgressBars, out, print_json
+from lite_nlp.cli.console import ProgressBars, print_json
+from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import ModelArgument, ThreadsOption
 from lite_nlp.cli.quantities import parse_size
 
@@ -110,26 +109,4 @@ def compress(
     if as_json:
         print_json(compressed.as_dict())
     else:
-        _print_ledger(compressed)
-
-
-def _print_ledger(compressed: CompressedModel) -> None:
-    metric = compressed.metric
-    table = Table(title=f"{compressed.name}, {metric.label} on {compressed.text}", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("stage", no_wrap=True)
-    table.add_column("bytes", justify="right", no_wrap=True)
-    # A heading of several words wraps, so that the table fits 80 columns.
-    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", metric.label):
-        table.add_column(heading, justify="right")
-    for row in compressed.stages:
-        table.add_row(
-            row.stage,
-            f"{row.size_bytes:,}",
-            f"{row.ratio:.2f}x",
-            f"{row.sparsity:.1%}",
-            f"{row.bits_per_weight:.2f}",
-            f"{(row.macs or 0) / 1e6:.1f}M",
-            f"{row.scores[metric.name]:.2f}",
-        )
-    out.print(table)
-    out.print(str(compressed.path), markup=False, soft_wrap=True)
+        print_ledger(compressed)

@@ -66,7 +66,7 @@ class TrainingConfig(ConfigSection):
     #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
     validate_every_steps: int = Field(default=0, ge=0)
     #: Measure of the validation split that early stopping compares; the task must offer it.
-    validate_metric: Literal["loss", "bleu", "accuracy"] = "loss"
+    validate_metric: str = "loss"
     #: Validations without improvement before training stops; 0 never stops early.
     patience: int = Field(default=0, ge=0)
     #: Write a checkpoint to resume from every so many steps (and at every validation).

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+import lite_nlp as lite_nlp_package
+from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core.errors import UsageError
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.runtime import create_engine, open_bundle
@@ -211,6 +214,33 @@ def test_bad_input(words: list[str], code: int, message: str, bundle: Path, tmp_
     assert (done.code, done.out) == (code, "")
     assert message in done.message
     assert "Traceback" not in done.err
+
+
+def test_a_model_that_is_no_bundle_is_exported_first(
+    bundle: Path, sentences: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exporting takes a minute and is tested elsewhere: the bundle made before is what it gives here."""
+    write_model(tmp_path / "tiny", SENTENCES, vocab_size=300, family="transformer", num_heads=2, max_positions=64)
+    exports = []
+
+    def write(path: Path, loaded: LoadedModel, **options: Any) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bundle.read_bytes())
+        exports.append(path)
+
+    monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("lite_nlp.artifacts.cache.write_model_bundle", write)
+    monkeypatch.setattr("lite_nlp.api.bench.write_model_bundle", write)
+    settings: dict[str, Any] = {"runtimes": ["onnx"], "threads": [1], "repeats": 1, "warmup": 0}
+    for model in (tmp_path / "tiny", tmp_path / "tiny", load_model(tmp_path / "tiny")):
+        report = lite_nlp_package.bench_model(model, input_path=sentences, **settings)
+        assert _problems({"schema_version": 1, **report.as_dict()}) == []
+        assert report.same_tokens
+    in_cache, for_once = exports
+    assert in_cache.is_relative_to(tmp_path / "cache")
+    assert not for_once.exists()
+    with pytest.raises(UsageError, match="threads: expected numbers of at least 1, found"):
+        lite_nlp_package.bench_model(bundle, threads=[0])
 
 
 def _schema_keys(schema: Any, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -7,8 +7,9 @@ import pytest
 
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.artifacts.translators import open_translator
-from lite_nlp.data.pairs.prepare import Corpus, PrepareOptions, prepare_data
-from lite_nlp.data.pairs.readers import TextFiles
+from lite_nlp.data.pairs.prepare import prepare_pairs
+from lite_nlp.data.pairs.readers import PairCorpus, TextFiles
+from lite_nlp.data.preparation import VocabularyOptions
 from lite_nlp.tasks.translation.calibration import data_calibration
 from tests.integration.conftest import LiteNlp, write_model
 
@@ -39,11 +40,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     texts = [TextFiles(path / "src", path / "tgt", check_ratio=False)]
     tokenizer = load_model(path / "model").tokenizer
     for task in ("translation", "summarization"):
-        prepare_data(
-            path / task,
-            Corpus(splits={"train": texts, "valid": texts}, task=task),
-            options=PrepareOptions(src_lang="a", tgt_lang="b", tokenizer=tokenizer),
-        )
+        corpus = PairCorpus(splits={"train": texts, "valid": texts}, languages=("a", "b"), task=task)
+        prepare_pairs(path / task, corpus, vocabulary=VocabularyOptions(tokenizer=tokenizer))
     return path
 
 

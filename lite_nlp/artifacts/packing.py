@@ -1,0 +1,35 @@
+"""The weights of compact bundles: those of the model, in the encodings of the model's own file."""
+
+from lite_nlp.artifacts.bundles import bundled_container, decode_container, open_any_bundle
+from lite_nlp.artifacts.models import LoadedModel, Source
+from lite_nlp.compress.lnlp.container import container_bytes, read_container
+from lite_nlp.export.packing import Packing
+
+__all__ = ["packing_of"]
+
+
+def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
+    """The tensors for a compact bundle of a model, in the encodings of the model's own file.
+
+    Args:
+        source: What the model was loaded from, None if from no file; the weights of a directory are kept in fp32.
+        loaded: The model.
+
+    Raises:
+        BundleError: If ``source`` is a bundle that is damaged.
+        ContainerError: If ``source`` is a container that is damaged.
+    """
+    if source is not None and source.kind == "bundle":
+        return Packing(container=bundled_container(open_any_bundle(source.path)), decode=decode_container)
+    if source is not None and source.kind == "container":
+        container = read_container(source.path)
+        tensors, aliases = container.tensors, container.aliases
+    else:
+        from lite_nlp.compress.stages import dense_model, model_tensors
+
+        made_of = model_tensors(loaded.model)
+        tensors, aliases = dense_model(made_of.tensors), made_of.aliases
+    content = container_bytes(
+        tensors=tensors, files={}, metadata={"kind": "tensors", "name": loaded.name}, aliases=aliases
+    )
+    return Packing(container=content, decode=decode_container)
