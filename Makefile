@@ -8,7 +8,7 @@ DEMO := demo-output
 ABI := arm64-v8a
 ANDROID := PYTHONPATH=android_demo $(BIN)/python -m tools
 
-.PHONY: setup demo results test lint format clean apk test-android test-android-arm64
+.PHONY: setup demo results test test-all lint format clean apk test-android test-android-arm64
 
 setup: $(READY)
 
@@ -38,6 +38,10 @@ results: $(READY)
 # commands, come first. One thread for each process.
 test: $(READY) chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+
+# All presets and all combinations of options too.
+test-all: $(READY) chromium
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m ""
 
 # A test looks at the budget's page in a browser without a window. CHROMIUM names one that is not on the path.
 .PHONY: chromium

@@ -4,8 +4,9 @@ Importing this package imports nothing heavy: every name below is imported when 
 and ``load_compressed`` are the way in for a module of one's own; ``run_pipeline`` is the same with all callbacks open.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from lite_nlp.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from lite_nlp.compress.finetune import FinetuneOptions
@@ -35,39 +36,23 @@ __all__ = [
     "run_pipeline",
 ]
 
-#: Where each name is defined.
-_HOMES: Final = {
-    "CompressionOptions": "pipeline",
-    "CompressionSubject": "ledger",
-    "Container": "lnlp.container",
-    "FinetuneOptions": "finetune",
-    "Finetuning": "pipeline",
-    "Metric": "metric",
-    "QuantizedWeights": "quantize.protocol",
-    "Quantizer": "quantize.protocol",
-    "StageRow": "ledger",
-    "TrainableWeights": "quantize.protocol",
-    "compress_module": "modules",
-    "load_compressed": "modules",
-    "read_container": "lnlp.container",
-    "register_quantizer": "quantize.registry",
-    "run_pipeline": "pipeline",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import ``name`` from the module that defines it, once.
-
-    Raises:
-        AttributeError: If the package has no such name.
-    """
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """The names offered."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "CompressionOptions": "lite_nlp.compress.pipeline",
+        "CompressionSubject": "lite_nlp.compress.ledger",
+        "Container": "lite_nlp.compress.lnlp.container",
+        "FinetuneOptions": "lite_nlp.compress.finetune",
+        "Finetuning": "lite_nlp.compress.pipeline",
+        "Metric": "lite_nlp.compress.metric",
+        "QuantizedWeights": "lite_nlp.compress.quantize.protocol",
+        "Quantizer": "lite_nlp.compress.quantize.protocol",
+        "StageRow": "lite_nlp.compress.ledger",
+        "TrainableWeights": "lite_nlp.compress.quantize.protocol",
+        "compress_module": "lite_nlp.compress.modules",
+        "load_compressed": "lite_nlp.compress.modules",
+        "read_container": "lite_nlp.compress.lnlp.container",
+        "register_quantizer": "lite_nlp.compress.quantize.registry",
+        "run_pipeline": "lite_nlp.compress.pipeline",
+    },
+)

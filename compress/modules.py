@@ -25,6 +25,7 @@ from lite_nlp.core.progress import Progress
 __all__ = ["compress_module", "load_compressed"]
 
 Batch = TypeVar("Batch")
+ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
 #: Batches on which the loss is measured that guides pruning.
 _GUIDING_BATCHES: Final = 8
@@ -139,12 +140,15 @@ def compress_module(
         )
 
 
-def load_compressed(path: str | Path, module: nn.Module) -> None:
+def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
     """Put the weights of a ``.lnlp`` file into a module, in place.
 
     Args:
         path: A file of any stage.
         module: Of the architecture that was compressed; on any device and in any mode, which stay as they are.
+
+    Returns:
+        The module.
 
     Raises:
         ContainerError: If the file is missing or damaged.
@@ -162,6 +166,7 @@ def load_compressed(path: str | Path, module: nn.Module) -> None:
     if problems:
         raise ModelError(f"{path}: expected the weights of {type(module).__name__}, found {', '.join(problems)}")
     module.load_state_dict(state)
+    return module
 
 
 def _copied(module: nn.Module, title: str) -> nn.Module:
@@ -177,9 +182,7 @@ def _copied(module: nn.Module, title: str) -> nn.Module:
 
 
 def _rebuilt(module: nn.Module, path: Path) -> nn.Module:
-    rebuilt = copy.deepcopy(module)
-    load_compressed(path, rebuilt)
-    return rebuilt
+    return load_compressed(path, copy.deepcopy(module))
 
 
 def _judge(score: Callable[[nn.Module], float], title: str, what: str) -> Callable[[nn.Module], float]:

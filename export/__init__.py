@@ -4,8 +4,9 @@ Knows no model of this project: ``export_bundle`` takes any module that decodes 
 ``lite_nlp.export.runtime`` runs bundles without torch. Every name is imported when it is first used.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lite_nlp.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from lite_nlp.decoding.torch_model import SteppedModel
@@ -16,25 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounds", "Bundle", "ModelCard", "Proof", "SteppedModel", "create_engine", "export_bundle", "open_bundle"]
 
-#: Where each name is defined.
-_HOMES = {
-    "Bounds": "lite_nlp.export.runtime.layout",
-    "Bundle": "lite_nlp.export.runtime.bundle",
-    "ModelCard": "lite_nlp.export.pipeline",
-    "Proof": "lite_nlp.export.pipeline",
-    "SteppedModel": "lite_nlp.decoding.torch_model",
-    "create_engine": "lite_nlp.export.runtime.engine",
-    "export_bundle": "lite_nlp.export.pipeline",
-    "open_bundle": "lite_nlp.export.runtime.bundle",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import ``name`` from the module that defines it.
-
-    Raises:
-        AttributeError: If the package has no such name.
-    """
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "Bounds": "lite_nlp.export.runtime.layout",
+        "Bundle": "lite_nlp.export.runtime.bundle",
+        "ModelCard": "lite_nlp.export.pipeline",
+        "Proof": "lite_nlp.export.pipeline",
+        "SteppedModel": "lite_nlp.decoding.torch_model",
+        "create_engine": "lite_nlp.export.runtime.engine",
+        "export_bundle": "lite_nlp.export.pipeline",
+        "open_bundle": "lite_nlp.export.runtime.bundle",
+    },
+)

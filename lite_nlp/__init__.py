@@ -4,9 +4,9 @@ Importing this package imports nothing heavy: every name below is imported when 
 shows examples.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from lite_nlp.core.lazy import lazy_names
 from lite_nlp.core.version import __version__
 
 if TYPE_CHECKING:
@@ -36,35 +36,19 @@ __all__ = [
     "train_model",
 ]
 
-#: Where each name is defined.
-_HOMES = {
-    "bench_model": "lite_nlp.api.bench",
-    "check_budget": "lite_nlp.api.budget",
-    "compress_model": "lite_nlp.api.compress",
-    "count_model": "lite_nlp.api.budget",
-    "evaluate_model": "lite_nlp.api.evaluate",
-    "export_model": "lite_nlp.api.export",
-    "load_model": "lite_nlp.artifacts.models",
-    "open_translator": "lite_nlp.artifacts.translators",
-    "prepare_data": "lite_nlp.api.data",
-    "report_model": "lite_nlp.api.report",
-    "train_model": "lite_nlp.api.train",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import ``name`` from the module that defines it, once.
-
-    Raises:
-        AttributeError: If the library has no such name.
-    """
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "bench_model": "lite_nlp.api.bench",
+        "check_budget": "lite_nlp.api.budget",
+        "compress_model": "lite_nlp.api.compress",
+        "count_model": "lite_nlp.api.budget",
+        "evaluate_model": "lite_nlp.api.evaluate",
+        "export_model": "lite_nlp.api.export",
+        "load_model": "lite_nlp.artifacts.models",
+        "open_translator": "lite_nlp.artifacts.translators",
+        "prepare_data": "lite_nlp.api.data",
+        "report_model": "lite_nlp.api.report",
+        "train_model": "lite_nlp.api.train",
+    },
+)

@@ -30,7 +30,5 @@ dependencies {
 tasks.test {
     useJUnitPlatform()
     workingDir = rootDir
-    // A bundle of the shipped model, as `make apk` leaves it; without it these tests are skipped.
-    val bundle = rootDir.resolve("build/tatoeba-en-de.zip")
-    if (bundle.isFile) systemProperty("litenlp.bundle", bundle.path)
+    systemProperty("litenlp.bundle", rootDir.resolve("../lite_nlp/assets/tatoeba-en-de.zip").path)
 }

@@ -7,22 +7,20 @@ from pathlib import Path
 from tools.base.debian import ensure_programs
 from tools.base.errors import BuildError
 from tools.base.fetch import fetch, read_downloads
-from tools.base.layout import ABIS, BUILD, PHONE_ABI
+from tools.base.layout import ABIS, BUILD, PHONE_ABI, SHIPPED_MODEL
 from tools.base.processes import say
 from tools.sdk import (
     MODULES,
     build_package,
     check_reproducible,
     compile_module,
-    existing_model,
-    export_model,
     write_assets,
 )
 from tools.testing.all_tests import run_all_tests, run_emulated_tests
 from tools.testing.native_tests import run_native_tests
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
 
-# Suites that can be run one by one, with the model that was exported last.
+# Suites that can be run one by one.
 _SUITES = {
     "test-core": run_core_tests,
     "test-desktop": run_desktop_tests,
@@ -41,7 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     building = commands.add_parser("apk", help="build, sign and check the package")
     abis = "instruction set (default: %(default)s)"
     building.add_argument("--abi", choices=list(ABIS), default=PHONE_ABI, help=abis)
-    building.add_argument("--bundle", type=Path, help="a bundle to ship instead of the model's compact one")
+    building.add_argument(
+        "--bundle", type=Path, default=SHIPPED_MODEL, help="bundle to ship (default: the shipped model)"
+    )
     again = "build it in two other folders instead, and compare"
     building.add_argument("--check-reproducible", action="store_true", help=again)
     commands.add_parser("assets", help="write the app's assets to build/assets, where Android Studio takes them from")
@@ -73,13 +73,13 @@ def _run(options: argparse.Namespace) -> None:
             else:
                 build_package(options.abi, options.bundle)
         case "assets":
-            write_assets(BUILD / "assets", export_model())
+            write_assets(BUILD / "assets", SHIPPED_MODEL)
         case "test":
             run_all_tests()
         case "test-arm64":
             run_emulated_tests()
         case name:
-            _SUITES[name](existing_model(), options.classes)
+            _SUITES[name](SHIPPED_MODEL, options.classes)
 
 
 def main() -> int:

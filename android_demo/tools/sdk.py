@@ -6,7 +6,7 @@ Behind it, `tools.package` has the steps from sources to a signed package and `t
 import tempfile
 from pathlib import Path
 
-from tools.base.layout import BUILD, MAX_APK_BYTES, PHONE_ABI
+from tools.base.layout import BUILD, MAX_APK_BYTES, PHONE_ABI, SHIPPED_MODEL
 from tools.base.processes import say
 from tools.base.steps import digest_file
 from tools.checks.apk import check_package, check_program
@@ -15,7 +15,6 @@ from tools.checks.reproducibility import check_reproducible
 from tools.checks.sizes import check_size, list_parts, render_parts, write_parts
 from tools.package.assets import list_assets, write_assets
 from tools.package.kotlin import MODULES, compile_module, engine_jars
-from tools.package.model import existing_model, export_model
 from tools.package.native import GLUE_LIBRARY, ORT_LIBRARY, build_host, java_headers
 from tools.package.packing import pack_apk, package_path
 from tools.package.resources import link_resources
@@ -30,8 +29,6 @@ __all__ = [
     "check_reproducible",
     "compile_module",
     "engine_jars",
-    "existing_model",
-    "export_model",
     "java_headers",
     "link_resources",
     "list_assets",
@@ -41,12 +38,12 @@ __all__ = [
 ]
 
 
-def build_package(abi: str = PHONE_ABI, bundle: Path | None = None) -> Path:
+def build_package(abi: str = PHONE_ABI, bundle: Path = SHIPPED_MODEL) -> Path:
     """Build, sign and check the package.
 
     Args:
         abi: Android's name of the instruction set.
-        bundle: A bundle to ship; None for the model's compact one, which is exported if need be.
+        bundle: The bundle to ship.
 
     Returns:
         The package. Beside it is NAME.sizes.json with its parts.
@@ -56,11 +53,11 @@ def build_package(abi: str = PHONE_ABI, bundle: Path | None = None) -> Path:
     """
     program = shrink_program()
     check_program(program)
-    dex, model = make_dex(program), bundle or export_model()
+    dex = make_dex(program)
     target = package_path(abi)
     say(f"packing {target.name}")
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
-        apk = pack_apk(abi, dex, model, Path(name))
+        apk = pack_apk(abi, dex, bundle, Path(name))
         parts = list_parts(apk.packed_bytes, apk.plain_bytes, apk.path.stat().st_size)
         check_package(apk.path, abi)
         if abi == PHONE_ABI:

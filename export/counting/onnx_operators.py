@@ -12,13 +12,13 @@ from typing import Any, Final
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import UnknownOperatorError
 
-__all__ = ["FORMULAS", "FREE_REASONS", "NESTED", "Call", "Shape"]
+__all__ = ["FORMULAS", "FREE_REASONS", "NESTED", "NodeCall", "Shape"]
 
 Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Call:
+class NodeCall:
     """One node of a graph whose sizes are known.
 
     Attributes:
@@ -47,30 +47,30 @@ class Call:
         return found
 
 
-def _matmul(call: Call) -> int:
+def _matmul(call: NodeCall) -> int:
     """(..., M, K) x (..., K, N): K for every element of the product."""
     return prod(call.outputs[0]) * call.shape(0)[-1]
 
 
-def _gemm(call: Call) -> int:
+def _gemm(call: NodeCall) -> int:
     """(M, K) x (K, N), either transposed; the bias is an addition."""
     first = call.shape(0)
     return prod(call.outputs[0]) * first[0 if call.attributes.get("transA") else 1]
 
 
-def _convolution(call: Call) -> int:
+def _convolution(call: NodeCall) -> int:
     """Every element of the output takes the kernel's taps over the channels of its group."""
     weight = call.shape(1)  # (outputs, inputs / groups, *kernel)
     return prod(call.outputs[0]) * prod(weight[1:])
 
 
-def _transposed_convolution(call: Call) -> int:
+def _transposed_convolution(call: NodeCall) -> int:
     """Every element of the input is spread over the kernel's taps and the outputs of its group."""
     weight = call.shape(1)  # (inputs, outputs / groups, *kernel)
     return prod(call.shape(0)) * prod(weight[1:])
 
 
-def _einsum(call: Call) -> int:
+def _einsum(call: NodeCall) -> int:
     """One Mult-Add per combination of the indices of two operands; those summed within one operand are sums."""
     equation = call.attributes["equation"]
     equation = (equation.decode() if isinstance(equation, bytes) else equation).replace(" ", "")
@@ -88,18 +88,18 @@ def _einsum(call: Call) -> int:
     return prod(size for index, size in sizes.items() if index in shared or index in result)
 
 
-def _normalised(call: Call) -> int:
+def _normalised(call: NodeCall) -> int:
     """One per normalised element."""
     return prod(call.outputs[0])
 
 
-def _squares(call: Call) -> int:
+def _squares(call: NodeCall) -> int:
     """Every element times itself."""
     return prod(call.shape(0))
 
 
 #: Operators that do arithmetic, with the kind of work and the formula.
-FORMULAS: Final[Mapping[str, tuple[WorkKind, Callable[[Call], int]]]] = {
+FORMULAS: Final[Mapping[str, tuple[WorkKind, Callable[[NodeCall], int]]]] = {
     "MatMul": ("matmul", _matmul),
     "MatMulInteger": ("matmul", _matmul),
     "Gemm": ("matmul", _gemm),

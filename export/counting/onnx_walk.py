@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
-from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, Call, Shape
+from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, NodeCall, Shape
 from lite_nlp.export.counting.onnx_products import Products
 from lite_nlp.export.runtime.layout import Bounds
 
@@ -125,7 +125,7 @@ class _Walk:
             )
         self._infer(node)
         self._evaluate(node)
-        call = Call(
+        call = NodeCall(
             operator=node.op_type,
             name=node.name,
             inputs=[self._shape(node, name) if name else None for name in node.input],

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = [
-    "Engine",
     "OpenedTranslator",
+    "RunnableModel",
     "SearchChoices",
     "build_translator",
     "open_translator",
@@ -63,7 +63,7 @@ class SearchChoices:
 
 
 @dataclass(frozen=True)
-class Engine:
+class RunnableModel:
     """A model in a runtime.
 
     Attributes:
@@ -230,7 +230,7 @@ def open_translator(
 
 
 def build_translator(
-    engine: Engine, choices: SearchChoices | None = None, *, warn: Callable[[str], None] | None = None
+    engine: RunnableModel, choices: SearchChoices | None = None, *, warn: Callable[[str], None] | None = None
 ) -> Translator:
     """The translator of an engine, with the caller's search options or else those of the ``[decoding]`` section.
 
@@ -254,13 +254,13 @@ def build_translator(
     )
 
 
-def torch_engine(model: "EncoderDecoder", config: "Config", tokenizer: "TextCodec") -> Engine:
-    """The engine of an encoder-decoder on the device of its weights; in evaluation mode while it translates."""
+def torch_engine(model: "EncoderDecoder", config: "Config", tokenizer: "TextCodec") -> RunnableModel:
+    """An encoder-decoder on the device of its weights, ready to run; in evaluation mode while it translates."""
     from lite_nlp.decoding.torch_model import TorchStepModel
 
     positions = config.model.max_positions
     step_model = TorchStepModel(model, next(model.parameters()).device)
-    return Engine(tokenizer, step_model, positions, positions, config)
+    return RunnableModel(tokenizer, step_model, positions, positions, config)
 
 
 def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "SearchOptions":
@@ -287,14 +287,14 @@ def _load(source: Source) -> LoadedModel:
     return load_model(source)
 
 
-def _open_torch(loaded: LoadedModel, threads: int) -> Engine:
+def _open_torch(loaded: LoadedModel, threads: int) -> RunnableModel:
     import torch
 
     torch.set_num_threads(threads)
     return torch_engine(loaded.encoder_decoder, loaded.config, loaded.tokenizer)
 
 
-def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress | None) -> Engine:
+def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress | None) -> RunnableModel:
     from lite_nlp.artifacts.bundles import open_any_bundle
     from lite_nlp.artifacts.cache import cached_bundle
     from lite_nlp.config.preset import parse_config
@@ -306,4 +306,4 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     engine = create_engine(bundle, runtime=runtime, threads=threads)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
     config = parse_config(bundle.read("config.toml").decode("utf-8"), name=str(path))
-    return Engine(tokenizer, engine, engine.max_source_tokens, engine.max_steps, config)
+    return RunnableModel(tokenizer, engine, engine.max_source_tokens, engine.max_steps, config)

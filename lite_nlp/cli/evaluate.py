@@ -26,7 +26,7 @@ from lite_nlp.tasks.room import Evaluation
 __all__ = ["evaluate"]
 
 
-class Metric(StrEnum):
+class MetricName(StrEnum):
     """Metrics of translations and summaries."""
 
     BLEU = "bleu"
@@ -57,7 +57,7 @@ def evaluate(
     max_length: MaxLengthOption = None,
     long_input: LongInputOption = None,
     metric: Annotated[
-        Metric | None,
+        MetricName | None,
         typer.Option(
             "--metric",
             help="BLEU and chrF of translations, or ROUGE of summaries; else that of the data's task, or bleu.",

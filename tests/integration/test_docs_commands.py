@@ -1,17 +1,9 @@
-"""Every command that README and the docs show is run, page after page, in one working directory."""
+"""Every command that the docs show is run, page after page, in one working directory."""
 
-import gzip
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
-ROOT = Path(__file__).parents[2]
+from tests.integration.command_server import command_directory
+from tests.integration.pages import ROOT, fill_workspace, run_page
 
 #: In reading order: later pages use what the earlier ones made.
 PAGES = [
@@ -29,112 +21,19 @@ PAGES = [
     "docs/bench.md",
     "docs/bench-schema.md",
     "docs/android.md",
-    "README.md",
 ]
 
-#: The page whose Python is run, section by section; and the one that only describes.
-PYTHON_PAGE = "docs/python.md"
-WITHOUT_COMMANDS = ("docs/architecture.md",)
-
-#: Shown so often that every page must have at least this many commands.
-FEWEST = 3
+#: Run by tests of their own, or without commands.
+ELSEWHERE = ("README.md", "docs/python.md", "docs/architecture.md")
 
 
-@dataclass(frozen=True)
-class _Command:
-    text: str
-    exit_code: int
-
-
-def _commands(page: str) -> Iterator[_Command]:
-    """The lines of the page's ``bash`` blocks; a block headed ``bash not-run`` needs what a test cannot have."""
-    for block in re.findall(
-        r"^```bash\n(.*?)^```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    ):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.strip():
-                stated = re.search(r"# exits with (\d+)", line)
-                yield _Command(line, int(stated[1]) if stated else 0)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    """The files that the pages take for granted: corpora as the reader would have them, made of our own sentences."""
-    pairs = (ROOT / "lite_nlp" / "assets" / "everyday.en-de.tsv").read_text(encoding="utf-8").splitlines()
-    sides = dict(zip(("en", "de"), zip(*(pair.split("\t") for pair in pairs), strict=True), strict=True))
-    (tmp_path / "copies" / "tatoeba").mkdir(parents=True)
-    parts = {"train": slice(0, 250), "valid": slice(250, 300), "test": slice(300, 330)}
-    parts |= {"copies/tatoeba/train": slice(0, 250), "copies/tatoeba/valid": slice(250, 300)}
-    parts |= {"copies/tatoeba/test": slice(300, 330), "more": slice(330, 400)}
-    for name, rows in parts.items():
-        for language, lines in sides.items():
-            (tmp_path / f"{name}.{language}").write_text("\n".join(lines[rows]) + "\n", encoding="utf-8")
-    articles = [" ".join(sides["en"][start : start + 8]) for start in range(60)]
-    (tmp_path / "news.article").write_text("\n".join(articles) + "\n", encoding="utf-8")
-    (tmp_path / "news.highlights").write_text("\n".join(sides["en"][:60]) + "\n", encoding="utf-8")
-    (tmp_path / "pairs.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
-    (tmp_path / "english.txt").write_text("\n".join(sides["en"][:12]) + "\n", encoding="utf-8")
-    (tmp_path / "english.txt.gz").write_bytes(gzip.compress((tmp_path / "english.txt").read_bytes()))
-    (tmp_path / "german.txt").write_text("\n".join(sides["de"][:12]) + "\n", encoding="utf-8")
-    training = (ROOT / "docs" / "training.md").read_text(encoding="utf-8")
-    (small,) = re.findall(r"^```toml\n(.*?)^```", training, re.DOTALL | re.MULTILINE)
-    (tmp_path / "small.toml").write_text(small, encoding="utf-8")
-    return tmp_path
-
-
-def test_the_commands_of_all_pages_work(workspace: Path) -> None:
-    for page in PAGES:
-        commands = list(_commands(page))
-        assert len(commands) >= FEWEST, page
-        for command in commands:
-            _check(command, page=page, workspace=workspace)
-
-
-def _check(command: _Command, *, page: str, workspace: Path) -> None:
-    text = command.text
-    if text.startswith("make test"):
-        # This very run; that the target starts it is all there is to check.
-        text += " --dry-run | grep -q 'python -m pytest'"
-    done = subprocess.run(
-        ["/bin/bash", "-o", "pipefail", "-c", text],
-        cwd=ROOT if text.startswith("make ") else workspace,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == command.exit_code, f"{page}: {command.text}\n{done.stdout}\n{done.stderr}"
+def test_the_commands_of_all_pages_work(tmp_path: Path) -> None:
+    fill_workspace(tmp_path)
+    with command_directory(tmp_path / "bin") as commands:
+        for page in PAGES:
+            run_page(page, workspace=tmp_path, commands=commands)
 
 
 def test_every_page_is_run() -> None:
     pages = {str(path.relative_to(ROOT)) for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
-    assert pages == {*PAGES, PYTHON_PAGE, *WITHOUT_COMMANDS}
-
-
-def test_the_sections_of_the_python_page_run(workspace: Path) -> None:
-    text = (ROOT / PYTHON_PAGE).read_text(encoding="utf-8")
-    sections = {
-        part.partition("\n")[0]: re.findall(r"```python\n(.*?)```", part, re.DOTALL) for part in text.split("\n## ")
-    }
-    scripts = {title: "\n".join(blocks) for title, blocks in sections.items() if blocks}
-    assert len(scripts) == 5
-    for title, script in scripts.items():
-        done = subprocess.run(
-            [sys.executable, "-W", "error::SyntaxWarning", "section.py"],
-            cwd=_user_directory(workspace, script),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{title}\n{done.stdout}\n{done.stderr}"
-        for line, shown in re.findall(r"^(print\(.*\))  # (.+)$", script, re.MULTILINE):
-            if shown[0].isdigit() or shown == "True":
-                assert shown in done.stdout.splitlines(), f"{title}: {line}\n{done.stdout}"
-
-
-def _user_directory(workspace: Path, script: str) -> Path:
-    """The workspace with the script in it, and files of a user's that have the names of our folders."""
-    for name in ("export", "compress", "config"):
-        (workspace / f"{name}.py").write_text(f"raise RuntimeError('the user's own {name}.py was imported')\n")
-    (workspace / "section.py").write_text(script, encoding="utf-8")
-    return workspace
+    assert pages == {*PAGES, *ELSEWHERE}

@@ -6,7 +6,7 @@ import pytest
 
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.models import DEFAULT_MODEL, LoadedModel, list_shipped, load_model
-from lite_nlp.budget.closed_form.formulas import count_model
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.parity import compare_engines
@@ -68,7 +68,7 @@ def test_the_bundle_is_counted_like_the_model(lite_nlp: LiteNlp, shipped: Loaded
     assert graphs["torch"] == graphs["onnx"] == graphs["executorch"]
     # Beyond the method, the graphs multiply empty cache slots and the zeros of a band matrix.
     assert graphs["torch"] > of_bundle["macs"]["executed"]
-    count = count_model(shipped.config.model, src_len=30, tgt_len=30)
+    count = count_config(shipped.config.model, src_len=30, tgt_len=30)
     assert of_bundle["macs"]["paper"] == count.macs_paper
     assert of_bundle["params"]["total"] == sum(parameter.numel() for parameter in shipped.model.parameters())
     assert of_bundle["size_bytes"] == bundle.path.stat().st_size

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import setuptools
 
 import lite_nlp
 from lite_nlp.core.version import __version__
@@ -85,3 +86,9 @@ def test_files_of_the_users_own_shadow_nothing(tmp_path: Path, name: str) -> Non
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "lite_nlp.compress.lnlp.container lite_nlp.export.runtime.bundle\n"
+
+
+def test_a_wheel_has_the_folders_at_the_top_level_inside_the_package() -> None:
+    packages = setuptools.find_packages(str(Path(__file__).parents[2]), include=["lite_nlp*"])
+    assert {"lite_nlp.compress.lnlp", "lite_nlp.export.runtime", "lite_nlp.tasks.translation"} <= set(packages)
+    assert all(package.partition(".")[0] == "lite_nlp" for package in packages)

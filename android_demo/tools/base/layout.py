@@ -14,6 +14,7 @@ __all__ = [
     "PHONE_ABI",
     "ROOT",
     "SHARED_DATA",
+    "SHIPPED_MODEL",
     "TARGET_SDK",
     "TOOLS",
     "VERSION_CODE",
@@ -24,6 +25,8 @@ ANDROID = TOOLS.parent
 ROOT = ANDROID.parent
 BUILD = ANDROID / "build"
 DEPS = BUILD / "deps"
+# The compact bundle that the package ships and the suites run.
+SHIPPED_MODEL = ROOT / "lite_nlp" / "assets" / "tatoeba-en-de.zip"
 # The corpora, where a checkout has them beside it.
 SHARED_DATA = ROOT.parent / "shared" / "data"
 

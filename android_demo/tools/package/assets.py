@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
+from tools.base.layout import SHIPPED_MODEL
 from tools.package.licenses import collect_licenses
-from tools.package.model import MODEL
 
 __all__ = ["list_assets", "write_assets"]
 
@@ -13,11 +13,11 @@ def list_assets(bundle: Path | None) -> dict[str, bytes]:
     """Content of the assets, by path.
 
     Args:
-        bundle: The shipped model; None for a package without one.
+        bundle: The model to ship; None for a package without one.
     """
     assets = {"licenses.txt": collect_licenses().encode()}
     if bundle:
-        assets[f"models/{MODEL}.zip"] = bundle.read_bytes()
+        assets[f"models/{SHIPPED_MODEL.name}"] = bundle.read_bytes()
     return assets
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tools.base.errors import BuildError
-from tools.base.layout import EMULATOR_ABI, PHONE_ABI
+from tools.base.layout import EMULATOR_ABI, PHONE_ABI, SHIPPED_MODEL
 from tools.base.processes import say
-from tools.sdk import build_package, export_model, package_path
+from tools.sdk import build_package, package_path
 from tools.testing.arm64 import run_arm64_tests
 from tools.testing.native_tests import run_host_tests, run_native_tests
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
@@ -21,18 +21,17 @@ def run_all_tests() -> None:
     Raises:
         BuildError: Something failed; all that did is named.
     """
-    bundle = export_model()
     # The longest first.
     run_chains(
-        {"app": lambda: run_app_tests(bundle)},
+        {"app": lambda: run_app_tests(SHIPPED_MODEL)},
         {
             "package for emulators": lambda: _build(EMULATOR_ABI),
-            "native libraries": lambda: run_native_tests(package_path(EMULATOR_ABI), bundle),
+            "native libraries": lambda: run_native_tests(package_path(EMULATOR_ABI), SHIPPED_MODEL),
             "package for phones": lambda: _build(PHONE_ABI),
         },
-        {"core": lambda: run_core_tests(bundle)},
-        {"desktop": lambda: run_desktop_tests(bundle)},
-        {"native glue": lambda: run_host_tests(bundle)},
+        {"core": lambda: run_core_tests(SHIPPED_MODEL)},
+        {"desktop": lambda: run_desktop_tests(SHIPPED_MODEL)},
+        {"native glue": lambda: run_host_tests(SHIPPED_MODEL)},
     )
 
 
@@ -42,7 +41,7 @@ def run_emulated_tests() -> None:
     Raises:
         BuildError: A test failed.
     """
-    run_arm64_tests(build_package(PHONE_ABI), export_model())
+    run_arm64_tests(build_package(PHONE_ABI), SHIPPED_MODEL)
 
 
 def run_chains(*chains: dict[str, Callable[[], object]], at_once: int = 2) -> None:

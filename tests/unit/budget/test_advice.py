@@ -13,9 +13,9 @@ from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.budget.gate.resizing import Resize
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import load_config, parse_model
-from lite_nlp.configs import list_presets
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE
+from tests.selection import PRESETS
 
 ENOUGH = 10**12
 
@@ -164,7 +164,7 @@ def test_a_bundle_is_told_to_be_compact() -> None:
     assert "lite-nlp compress" not in found.describe()
 
 
-@pytest.mark.parametrize("preset", list_presets())
+@pytest.mark.parametrize("preset", PRESETS)
 def test_every_change_is_within_and_the_next_larger_one_is_not(preset: str) -> None:
     model = load_config(preset).model
     before = count_config(model)

@@ -10,8 +10,8 @@ from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.config.layers import LayerSpec, decoder_specs, encoder_specs
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import load_config, parse_model
-from lite_nlp.configs import list_presets
 from lite_nlp.models.build import build_model
+from tests.selection import PRESETS
 
 SRC_LEN, TGT_LEN = 7, 5
 
@@ -133,7 +133,7 @@ def _tokens(config: ModelConfig) -> tuple[torch.Tensor, torch.Tensor, torch.Tens
     return src, torch.ones(1, SRC_LEN, dtype=torch.bool), torch.ones(1, TGT_LEN, dtype=torch.int64)
 
 
-@pytest.mark.parametrize("preset", list_presets())
+@pytest.mark.parametrize("preset", PRESETS)
 def test_parameters_equal_those_of_the_built_model(preset: str) -> None:
     config = load_config(preset).model
     with torch.device("meta"):

@@ -3,8 +3,8 @@ from collections.abc import Callable
 import pytest
 
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
-from lite_nlp.configs import list_presets
 from lite_nlp.core.errors import ConfigError
+from tests.selection import PRESETS
 
 PRESET = "lite-transformer-iwslt-160"
 
@@ -81,7 +81,7 @@ def test_overrides_change_one_key(override: str, found: Callable[[Config], bool]
     assert found(load_config(PRESET, [override]))
 
 
-@pytest.mark.parametrize("preset", list_presets())
+@pytest.mark.parametrize("preset", PRESETS)
 def test_dumped_presets_read_back_equal(preset: str) -> None:
     config = load_config(preset)
     assert isinstance(config, Config)

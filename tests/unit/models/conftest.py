@@ -9,6 +9,7 @@ from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import parse_model
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
+from tests.selection import VARIANT_NAMES, select
 
 KERNELS: dict[str, Any] = {"kernel_sizes": (3, 9), "decoder_kernel_sizes": (2, 31)}
 THREE: dict[str, Any] = {"num_encoder_layers": 3, "num_decoder_layers": 3}
@@ -110,7 +111,7 @@ def randomized(config: ModelConfig) -> EncoderDecoder:
     return model.eval()
 
 
-@pytest.fixture(params=VARIANTS)
+@pytest.fixture(params=select(VARIANTS, VARIANT_NAMES))
 def variant(request: pytest.FixtureRequest) -> dict[str, Any]:
     """Each family and option in turn, as keyword arguments of ``small_config``."""
     return VARIANTS[request.param]

@@ -16,6 +16,7 @@ from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.models.build import as_encoder_decoder, as_language_model
 from lite_nlp.models.conversion import Conversion, constant_state_bytes, convert_config, convert_model
 from lite_nlp.models.language_model import LanguageModel
+from tests.selection import VARIANT_NAMES, select
 from tests.unit.models.conftest import VARIANTS, randomized, small_config
 
 TYPES = 37
@@ -62,7 +63,7 @@ def _model(**changes: Any) -> LanguageModel:
     return as_language_model(randomized(_config(**changes)), source="test")
 
 
-@pytest.fixture(params=LM_VARIANTS)
+@pytest.fixture(params=select(LM_VARIANTS, [*VARIANT_NAMES, "adaptive", "adaptive-t2r"]))
 def variant(request: pytest.FixtureRequest) -> dict[str, Any]:
     return LM_VARIANTS[request.param]
 

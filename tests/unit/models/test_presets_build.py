@@ -13,6 +13,7 @@ from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
+from tests.selection import PRESETS
 
 CONFIGS = preset_path("any").parent
 
@@ -33,7 +34,7 @@ def test_the_published_rows_are_all_there() -> None:
     assert {name for name in presets if load_config(name).reproduces} >= PUBLISHED
 
 
-@pytest.mark.parametrize("preset", list_presets())
+@pytest.mark.parametrize("preset", PRESETS)
 def test_preset_builds(preset: str) -> None:
     config = load_config(preset)
     with torch.device("meta"):
