@@ -33,7 +33,7 @@ def evaluate_pairs(request: EvaluationRequest, scorer: PairScorer) -> Evaluation
         LiteNlpError: If the model cannot be opened.
     """
     if request.lowercase and not scorer.regards_case:
-        raise UsageError(f"--lowercase: expected a metric with regard to case, found {scorer.name.upper()}")
+        raise UsageError(f"--lowercase does not go with {scorer.name.upper()}, which never regards case.")
     score = partial(scorer.score, lowercase=True) if request.lowercase else scorer.score
     test_set = _read_test_set(request)
     with open_translator(
