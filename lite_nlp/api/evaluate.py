@@ -132,7 +132,10 @@ def _find_task(architecture: str, data: Path | None, metric: str | None) -> Task
     """The scored task: that of the metric, else that of the data, else the architecture's default."""
     own = task_of_architecture(architecture)
     if metric is not None and "metric" in own.options:
-        return task_of_metric(metric)
+        asked = task_of_metric(metric)
+        if architecture not in asked.architectures:
+            raise UsageError(f"--metric {metric} does not go with a model of architecture {architecture}.")
+        return asked
     if data is not None:
         found = task_of_data(data)
         if architecture in found.architectures:

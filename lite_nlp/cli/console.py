@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["SCHEMA_VERSION", "ProgressBars", "err", "out", "print_json", "progress_bar", "warn"]
+__all__ = ["SCHEMA_VERSION", "ProgressBars", "err", "out", "print_json", "warn"]
 
 SCHEMA_VERSION: Final = 1
 
@@ -34,18 +34,6 @@ def print_json(content: Mapping[str, Any]) -> None:
     sys.stdout.write("\n")
 
 
-def progress_bar() -> Progress:
-    """A progress bar on stderr with counts, elapsed and remaining time."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=err,
-    )
-
-
 def warn(message: str) -> None:
     """Print a warning to stderr."""
     err.print(f"warning: {message}", markup=False, soft_wrap=True)
@@ -55,7 +43,14 @@ class ProgressBars:
     """Progress bars on stderr, one for each piece of work; finished ones stay visible."""
 
     def __init__(self) -> None:
-        self._bars = progress_bar()
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=err,
+        )
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:

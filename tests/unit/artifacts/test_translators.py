@@ -8,7 +8,7 @@ import pytest
 import lite_nlp
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.artifacts.translators import open_translator
-from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
+from lite_nlp.core.errors import ModelError, RuntimeUnavailableError, UsageError
 from tests.integration.conftest import write_model
 
 LINES = ["the old town", "", "a boat by the sea, a town by the sea, a boat by the old sea", "boats"]
@@ -81,3 +81,8 @@ def test_warnings_are_logged_unless_they_go_elsewhere(model: Path, caplog: pytes
         translator.translate(long)
     assert told
     assert caplog.text.count("cut into") == 1
+
+
+def test_a_metric_of_another_architecture_is_refused(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--metric accuracy does not go with a model of architecture encoder-decoder"):
+        lite_nlp.evaluate_model(model, data=tmp_path, metric="accuracy")
