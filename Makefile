@@ -1,7 +1,14 @@
 # Every target does its own set-up: a virtual environment in .venv with the pinned dependencies of constraints.txt.
 PYTHON ?= $(firstword $(foreach version,3.11 3.12 3.13 3,$(shell command -v python$(version))))
 BIN := .venv/bin
-READY := .venv/.ready
+
+# "make setup TORCH=cpu" installs torch without the CUDA libraries, for training on a CPU. pip must be told of the index
+# that has such builds (PIP_EXTRA_INDEX_URL); docs/faq.md says where it is. Left empty: the build that pip finds first.
+TORCH ?=
+TORCH_PIN := $(shell sed -n 's/^torch==//p' constraints.txt)
+TORCH_BUILD := $(if $(TORCH),torch==$(TORCH_PIN)+$(TORCH))
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+READY := .venv/.ready$(if $(TORCH),-$(TORCH))
 DEMO := demo-output
 
 # The instruction set of the Android package: arm64-v8a for phones, x86_64 for an emulator.
@@ -15,8 +22,11 @@ setup: $(READY)
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "error: expected Python 3.11 or newer, found none" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv 2>/dev/null || $(MAKE) --no-print-directory venv-package
+	@test -z "$(TORCH_BUILD)" || $(PIP) --dry-run --no-deps "$(TORCH_BUILD)" >/dev/null || { \
+	  echo "error: TORCH=$(TORCH): expected $(TORCH_BUILD) in an index that pip knows, found none; name one by" \
+	    "PIP_EXTRA_INDEX_URL (docs/faq.md), or leave TORCH out for the build with CUDA" >&2; exit 1; }
 	@echo "installing the pinned dependencies into .venv (a few minutes the first time)" >&2
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	$(PIP) --constraint constraints.txt $(TORCH_BUILD) --editable ".[dev]"
 	@touch $@
 
 # Debian ships the module that makes environments in a package of its own.
