@@ -7,6 +7,7 @@ from tests.integration.pages import ROOT, fill_workspace, run_page
 
 #: In reading order: later pages use what the earlier ones made.
 PAGES = [
+    "docs/tutorial.md",
     "docs/data.md",
     "docs/training.md",
     "docs/tasks.md",
@@ -24,7 +25,7 @@ PAGES = [
 ]
 
 #: Run by tests of their own, or without commands.
-ELSEWHERE = ("README.md", "docs/python.md", "docs/architecture.md")
+ELSEWHERE = ("README.md", "docs/python.md", "docs/architecture.md", "docs/comparison.md", "docs/faq.md")
 
 
 def test_the_commands_of_all_pages_work(tmp_path: Path) -> None:
