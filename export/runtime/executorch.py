@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_startup
@@ -43,7 +44,7 @@ class ExecuTorchRunner:
         threads: Threads of the process-wide pool.
 
     Raises:
-        RuntimeUnavailableError: If ExecuTorch is not installed.
+        MissingExtraError: If ExecuTorch is not installed.
         BundleError: If the runtime does not accept the program.
     """
 
@@ -102,20 +103,14 @@ def start_runtime(*, threads: int) -> Any:
     """The process's ExecuTorch runtime, its pool set to ``threads``.
 
     Raises:
-        RuntimeUnavailableError: If ExecuTorch is not installed.
+        MissingExtraError: If ExecuTorch is not installed.
     """
-    try:
-        with quiet_libraries(), quiet_startup():
-            from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
-            from executorch.runtime import Runtime
+    with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_startup():
+        from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
+        from executorch.runtime import Runtime
 
-            _unsafe_reset_threadpool(threads)
-            return Runtime.get()
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            "--runtime executorch needs the executorch package and torch, which are not installed; expected the extra "
-            "lite-nlp[export]"
-        ) from error
+        _unsafe_reset_threadpool(threads)
+        return Runtime.get()
 
 
 EXECUTORCH: Final = Runtime(

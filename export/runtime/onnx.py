@@ -6,7 +6,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
 
@@ -58,7 +59,7 @@ class OnnxRunner:
         threads: Threads of one operator.
 
     Raises:
-        RuntimeUnavailableError: If ONNX Runtime is not installed.
+        MissingExtraError: If ONNX Runtime is not installed.
         BundleError: If it does not accept the graphs.
     """
 
@@ -88,12 +89,8 @@ class OnnxRunner:
 
 
 def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: int) -> Any:
-    try:
+    with needs_extra("--runtime onnx", "runtime", whole=False):
         import onnxruntime
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            "--runtime onnx needs onnxruntime, which is not installed; expected the extra lite-nlp[runtime]"
-        ) from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

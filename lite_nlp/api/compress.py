@@ -61,7 +61,7 @@ class CompressedModel:
         return {"model": self.name, "text": self.text, "metric": self.metric.name, "stages": stages}
 
 
-@needs_extra("compress", "export")
+@needs_extra("compress", "train")
 def compress_model(
     model: str | Path | LoadedModel | None = None,
     *,
@@ -127,8 +127,8 @@ def compress_model(
         if gate is not None:
             gate.check_model(loaded.config.model, target=named)
     else:
-        from lite_nlp.tasks.shrinking import check_shrinkable
-
+        with needs_extra("compress --structured-ffn", "export"):
+            from lite_nlp.tasks.shrinking import check_shrinkable
         check_shrinkable(loaded)
     guidance = _guide(loaded, None if data is None else Path(data))
     options = CompressionOptions(

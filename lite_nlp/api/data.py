@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final, TypeVar, cast, get_args
 
 from lite_nlp.core.errors import UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import check_output
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.choices import Normalization, PairTask, SplitName
@@ -53,6 +54,7 @@ _OF_PAIRS: Final = ("--valid", "--test", "--src-lang", "--tgt-lang", "--task")
 _HELD_OUT: Final = ("--valid-pairs", "--test-pairs")
 
 
+@needs_extra("data prepare", "train")
 def prepare_data(
     out: StrPath,
     *,

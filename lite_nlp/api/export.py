@@ -53,6 +53,7 @@ class ExportedModel:
         }
 
 
+@needs_extra("export", "export")
 def export_model(
     model: str | Path | LoadedModel | None = None,
     *,
@@ -95,8 +96,7 @@ def export_model(
         raise RuntimeUnavailableError(f"--precision {precision}: expected fp32, the only precision available yet")
     check_output(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
-    with needs_extra("export", "export"):
-        loaded = load_model(model if isinstance(model, LoadedModel) else source)
+    loaded = load_model(model if isinstance(model, LoadedModel) else source)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
     if gate is not None:
         gate.check_model(loaded.config.model, target=named)

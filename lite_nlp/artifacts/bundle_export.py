@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
-from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
@@ -55,16 +54,15 @@ def write_model_bundle(
         The manifest of the bundle.
 
     Raises:
-        RuntimeUnavailableError: If a package that exporting needs is not installed.
+        MissingExtraError: If a package that exporting needs is not installed.
         ModelError: If the model is no encoder-decoder, or cannot be exported.
         BundleError: If a runtime's graphs do other work than the model, or give other tokens.
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
     """
-    with needs_extra("export", "export"):
-        from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
     from lite_nlp.artifacts.packing import packing_of
     from lite_nlp.decoding.search import SearchOptions
     from lite_nlp.decoding.torch_model import TorchStepModel
+    from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
 
     model = loaded.encoder_decoder
     positions = loaded.config.model.max_positions

@@ -51,7 +51,7 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
         The bundle's path in the cache.
 
     Raises:
-        RuntimeUnavailableError: If torch, or another package that exporting needs, is not installed.
+        MissingExtraError: If torch, or another package that exporting needs, is not installed.
         ModelError: If the model is damaged, or no encoder-decoder.
         BundleError: If it cannot be exported without a change to its output.
         OutputError: If the system refuses the write.
@@ -60,8 +60,7 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
     if _is_whole(path):
         return path
     with needs_extra(f"{source.name}: export of a model {source.kind} to a bundle", "export"):
-        loaded = load_model(source)
-    write_model_bundle(path, loaded, source=source, force=True, progress=progress)
+        write_model_bundle(path, load_model(source), source=source, force=True, progress=progress)
     return path
 
 

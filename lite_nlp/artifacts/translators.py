@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Self, overload
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
 from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.translate import LongInput, Translator
 from lite_nlp.export.runtime.device import usable_cores
@@ -277,14 +278,9 @@ def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "S
 
 
 def _load(source: Source) -> LoadedModel:
-    try:
-        import torch  # noqa: F401 - asked for here, so that its absence has a message of its own
-    except ModuleNotFoundError as error:
-        raise RuntimeUnavailableError(
-            f"{source.name}: running it needs torch, which is not installed; expected the extra lite-nlp[train], "
-            "or an exported bundle, which runs without torch"
-        ) from error
-    return load_model(source)
+    # A bundle runs without torch, so the message names what does not.
+    with needs_extra(f"{source.name}: running a model {source.kind} in torch", "train", whole=False):
+        return load_model(source)
 
 
 def _open_torch(loaded: LoadedModel, threads: int) -> RunnableModel:

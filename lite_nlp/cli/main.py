@@ -20,6 +20,7 @@ from lite_nlp.cli.report import report
 from lite_nlp.cli.train import train
 from lite_nlp.cli.translate import translate
 from lite_nlp.core.errors import LiteNlpError, OverBudgetError, UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.version import __version__
 
 __all__ = ["app", "main"]
@@ -39,6 +40,20 @@ for command in (presets, models, budget, train, evaluate, translate, compress, e
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(convert, name="convert")
+
+
+def _name_missing_extras(group: typer.Typer, *words: str) -> None:
+    """Let every command of a group, and of the groups in it, say which extra it needs."""
+    for row in group.registered_commands:
+        if row.callback is not None:
+            name = row.name or row.callback.__name__.replace("_", "-")
+            row.callback = needs_extra(" ".join((*words, name)))(row.callback)
+    for inner in group.registered_groups:
+        if inner.typer_instance is not None:
+            _name_missing_extras(inner.typer_instance, *words, str(inner.name))
+
+
+_name_missing_extras(app)
 
 
 def _print_version(value: bool) -> None:

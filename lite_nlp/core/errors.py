@@ -7,6 +7,7 @@ __all__ = [
     "CountError",
     "DataError",
     "LiteNlpError",
+    "MissingExtraError",
     "ModelError",
     "OutputError",
     "OverBudgetError",
@@ -43,6 +44,10 @@ class BundleError(LiteNlpError):
 
 class RuntimeUnavailableError(LiteNlpError):
     """A runtime was asked for that is unknown, not installed, or not contained in the bundle."""
+
+
+class MissingExtraError(RuntimeUnavailableError):
+    """A package of an extra is not installed; the message says which extra to install."""
 
 
 class TrainingError(LiteNlpError):

@@ -121,7 +121,7 @@ def test_missing_split(lite_nlp: LiteNlp, files: Path) -> None:
 
 def test_without_sacrebleu(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "lite_nlp.tasks.translation.bleu", raising=False)
-    monkeypatch.setitem(sys.modules, "sacrebleu.metrics", None)
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
     code, _, err = lite_nlp("evaluate", files / "tiny", "--data", files / "data")
     assert code == 1
-    assert "which is not installed; expected the extra lite-nlp[train]" in err
+    assert "evaluate: needs the extra lite-nlp[train], install it with pip install 'lite-nlp[train]'" in err

@@ -196,7 +196,7 @@ def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path
     words[words.index("onnx")] = "executorch"
     refused = _run(*words, missing=TORCH)
     assert refused.returncode == 1
-    assert "--runtime executorch needs the executorch package and torch" in refused.stderr
+    assert "--runtime executorch: needs the extra lite-nlp[export]" in refused.stderr
 
 
 def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path: Path, lite_nlp: LiteNlp) -> None:

@@ -145,7 +145,7 @@ def test_without_torch_a_model_directory_is_refused(
     monkeypatch.setitem(sys.modules, "torch", None)
     code, _, err = translate(model, "--text", "Yes.")
     assert code == 1
-    assert "running it needs torch, which is not installed; expected the extra lite-nlp[train]" in err
+    assert "running a model directory in torch: needs the extra lite-nlp[train]" in err
 
 
 def test_missing_model_and_missing_input(translate: Translate, model: str, tmp_path: Path) -> None:
