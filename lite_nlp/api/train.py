@@ -47,6 +47,8 @@ def train_model(
     force: bool = False,
     init_from: str | Path | LoadedModel | None = None,
     vectors: str | Path | None = None,
+    threads: int | None = None,
+    max_minutes: float | None = None,
     gate: "BudgetGate | None" = None,
     console: "Console | None" = None,
 ) -> TrainedModel | None:
@@ -61,6 +63,8 @@ def train_model(
         force: Overwrite the run in ``out``.
         init_from: A model with the initial weights: the same model but for dropout, with the tokenizer of the data.
         vectors: File of pretrained word vectors (GloVe's format) at which a classifier's embeddings are frozen.
+        threads: Threads of each process; None chooses them by a short measurement, or resumes with those of the run.
+        max_minutes: Wall time after which this call ends the run, as ``training.max_steps`` would; above 0.
         gate: The limits that the model is checked against before training; None sets no limits.
         console: For progress and notes; None is silent.
 
@@ -68,7 +72,8 @@ def train_model(
         The finished run in the first process, None in the others.
 
     Raises:
-        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given.
+        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given, or a number is out of
+            range.
         OverBudgetError: If the model is over a limit of the gate.
         DataError: If the data is damaged or of a kind that the architecture is not trained on.
         ConfigError: If the config is invalid, or there are vectors for a model that takes none.
@@ -79,6 +84,10 @@ def train_model(
         raise UsageError("--resume and --force: expected one of them, found both")
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
+    if threads is not None and threads < 1:
+        raise UsageError(f"--threads: expected at least 1, found {threads}")
+    if max_minutes is not None and not max_minutes > 0:
+        raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)
     opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = _fit_data(loaded, opened)
@@ -92,6 +101,8 @@ def train_model(
         force=force,
         init_from=init_from,
         vectors=None if vectors is None else Path(vectors),
+        threads=threads,
+        max_minutes=max_minutes,
         console=console,
         announce=fitted != loaded,
     )
@@ -129,6 +140,8 @@ def _train(
     force: bool,
     init_from: str | Path | LoadedModel | None,
     vectors: Path | None,
+    threads: int | None,
+    max_minutes: float | None,
     console: "Console | None",
     announce: bool,
 ) -> TrainedModel | None:
@@ -168,6 +181,8 @@ def _train(
             console=console,
             resume=resume,
             force=force,
+            threads=threads,
+            max_minutes=max_minutes,
         )
         metrics = train(job, accelerator)
         return TrainedModel(path=out, metrics=metrics, labels=dict(objective.measures)) if main else None

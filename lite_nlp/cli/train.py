@@ -20,6 +20,7 @@ from lite_nlp.cli.budget_options import (
     read_gate,
 )
 from lite_nlp.cli.console import err, out
+from lite_nlp.cli.options import MeasuredThreadsOption
 from lite_nlp.core.errors import OverBudgetError
 
 __all__ = ["train"]
@@ -43,6 +44,11 @@ def train(
             metavar="FILE",
             help="Classifiers: freeze the embeddings at these word vectors (GloVe's format).",
         ),
+    ] = None,
+    threads: MeasuredThreadsOption = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option("--max-minutes", metavar="M", help="End the run after M minutes, as training.max_steps would."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the run in --out.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
@@ -72,6 +78,8 @@ def train(
             force=force,
             init_from=init_from,
             vectors=vectors,
+            threads=threads,
+            max_minutes=max_minutes,
             gate=gate if first else replace(gate, warn=lambda _: None),
             console=err,
         )
