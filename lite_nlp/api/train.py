@@ -1,9 +1,9 @@
 """Training of a preset or config on a data directory, behind ``lite-nlp train``. Needs torch when it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
@@ -11,9 +11,11 @@ from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
+from lite_nlp.tasks.usefulness import training_warnings
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from torch import nn
 
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.models.build import Model
@@ -183,11 +185,27 @@ def _train(
             force=force,
             threads=threads,
             max_minutes=max_minutes,
+            judge=_judge(config, data, fresh=init_from is None),
         )
         metrics = train(job, accelerator)
         return TrainedModel(path=out, metrics=metrics, labels=dict(objective.measures)) if main else None
     finally:
         accelerator.end_training()
+
+
+def _judge(
+    config: Config, data: TrainingData, *, fresh: bool
+) -> "Callable[[nn.Module, Mapping[str, Any], Sequence[float]], list[str]]":
+    """A function that warns of a final model of no use."""
+    tokens = None if config.model.architecture.endswith("classifier") else data.tokenizer.vocab_size
+
+    def judge(model: "nn.Module", metrics: Mapping[str, Any], losses: Sequence[float]) -> list[str]:
+        warmup_steps = config.training.warmup_steps
+        found = training_warnings(metrics, losses=losses, vocab_size=tokens, warmup_steps=warmup_steps, fresh=fresh)
+        # What has not learned even that needs no look at its outputs, which would take long.
+        return found or ([] if data.inspect is None else list(data.inspect(config, cast("Model", model))))
+
+    return judge
 
 
 def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> dict[str, Any]:

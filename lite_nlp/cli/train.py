@@ -19,7 +19,7 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import err, out
+from lite_nlp.cli.console import err, out, warn
 from lite_nlp.cli.options import MeasuredThreadsOption
 from lite_nlp.core.errors import OverBudgetError
 
@@ -93,6 +93,8 @@ def train(
 
 def _print_metrics(trained: TrainedModel) -> None:
     metrics, valid = trained.metrics, trained.metrics["valid"]
+    for warning in metrics["warnings"]:
+        warn(warning)
     measures = "".join(f", {label} {valid[name]:.2f}" for name, label in trained.labels.items() if name in valid)
     out.print(
         f"{trained.path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"

@@ -50,8 +50,8 @@ class TrainingJob(Generic[B]):
         force: Overwrite the run in ``out``.
         threads: Threads of each process; None chooses them by a measurement, or resumes with those of the run.
         max_minutes: Wall time after which this call ends the run; None sets no limit.
-        judge: Receives the final model and its metrics and returns warnings for ``metrics.json``; called in the first
-            process.
+        judge: Receives the final model, its metrics and the losses of all validations, and returns warnings for
+            ``metrics.json``; called in the first process.
     """
 
     config: Config
@@ -64,7 +64,7 @@ class TrainingJob(Generic[B]):
     force: bool = False
     threads: int | None = None
     max_minutes: float | None = None
-    judge: Callable[[nn.Module, Mapping[str, Any]], Sequence[str]] = lambda model, metrics: ()
+    judge: Callable[[nn.Module, Mapping[str, Any], Sequence[float]], Sequence[str]] = lambda *_: ()
 
 
 def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
@@ -286,7 +286,8 @@ class _Trainer(Generic[B]):
         metrics = self._metrics(scores, weights=weights)
         if main:
             self.model.eval()
-            metrics["warnings"] = list(self.job.judge(self.model, metrics))
+            losses = [validation.loss for validation in self.state.validations]
+            metrics["warnings"] = list(self.job.judge(self.model, metrics, losses))
             self.model.train()
             self.directory.save_model(self.model.state_dict(), metrics)
         self.accelerator.wait_for_everyone()

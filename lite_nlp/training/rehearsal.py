@@ -58,8 +58,8 @@ def choose_threads(
     # OMP_NUM_THREADS and the cores are the same in all processes, so either all of them have measured or none.
     if choice.rates and accelerator.num_processes > 1:
         mine = choice.threads if accelerator.is_main_process else 0
-        (threads,) = sum_over_processes(accelerator, [float(mine)])
-        choice = ThreadChoice(threads=int(threads), cores=choice.cores, rates=choice.rates)
+        (shared,) = sum_over_processes(accelerator, [float(mine)])
+        choice = ThreadChoice(threads=int(shared), cores=choice.cores, rates=choice.rates)
     torch.set_num_threads(choice.threads)
     return choice
 

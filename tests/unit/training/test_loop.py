@@ -4,7 +4,7 @@ import io
 import json
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +184,9 @@ def test_the_time_ends_a_run_as_the_last_step_does_and_it_can_go_on(tmp_path: Pa
 def test_the_judge_sees_the_final_model_and_its_words_are_kept(tmp_path: Path, accelerator: Accelerator) -> None:
     judged: list[dict[str, torch.Tensor]] = []
 
-    def judge(model: nn.Module, metrics: Mapping[str, Any]) -> list[str]:
+    def judge(model: nn.Module, metrics: Mapping[str, Any], losses: Sequence[float]) -> list[str]:
         assert not model.training
+        assert list(losses) == [line["loss"] for line in events(tmp_path / "run", "valid")]
         judged.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
         return [f"after {metrics['steps']} steps"]
 

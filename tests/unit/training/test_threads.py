@@ -91,6 +91,7 @@ def test_a_measurement_leaves_no_trace_in_the_run(
     # Two candidates, of which the run takes one thread as the other run does.
     monkeypatch.setattr(threads, "usable_cores", lambda: 2)
     monkeypatch.setattr(threads, "_WORTHWHILE", 1e9)
+    monkeypatch.setattr(threads, "_ROUNDS", 2)
     output = io.StringIO()
     train(make_job(tmp_path / "given", make_config(), threads=1), accelerator)
     job = make_job(tmp_path / "measured", make_config(), threads=None, console=Console(file=output, width=200))
