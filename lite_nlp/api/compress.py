@@ -2,18 +2,21 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
+from lite_nlp.artifacts.records import LEDGER_FILE
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import atomic_directory, check_output
+from lite_nlp.core.files import atomic_directory, check_output, write_text
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.version import SCHEMA_VERSION
 from lite_nlp.tasks.registry import task_of_architecture, task_of_data
+from lite_nlp.tasks.usefulness import CompressionFacts, compression_warnings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,6 +45,7 @@ class CompressedModel:
         text: Display name of the scored data.
         metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
+        warnings: What was lost or is wrong with the final file, and what to try.
     """
 
     name: str
@@ -49,6 +53,7 @@ class CompressedModel:
     text: str
     metric: Metric
     stages: "tuple[StageRow, ...]"
+    warnings: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -58,7 +63,13 @@ class CompressedModel:
     def as_dict(self) -> dict[str, Any]:
         """The ledger, as JSON takes it."""
         stages = [row.as_dict() for row in self.stages]
-        return {"model": self.name, "text": self.text, "metric": self.metric.name, "stages": stages}
+        return {
+            "model": self.name,
+            "text": self.text,
+            "metric": self.metric.name,
+            "stages": stages,
+            "warnings": list(self.warnings),
+        }
 
 
 @needs_extra("compress", "train")
@@ -93,7 +104,7 @@ def compress_model(
         finetune: Whether to finetune after pruning and after clustering.
         finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
         structured_ffn: Fraction of the feed-forward channels to remove first, above 0 and below 1.
-        threads: Threads of torch; None leaves the setting unchanged.
+        threads: Threads of torch; None chooses them by a short measurement.
         gate: The limits of the model and the final file; None sets no limits.
         force: Overwrite ``out``.
         progress: Receives the progress.
@@ -114,13 +125,10 @@ def compress_model(
     out = Path(out)
     check_output(out, force=force)
 
-    import torch
-
     from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
+    from lite_nlp.training.threads import threads_restored
 
     progress = progress or SilentProgress()
-    if threads is not None:
-        torch.set_num_threads(threads)
     loaded = load_model(model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
     if structured_ffn is None:
@@ -137,14 +145,16 @@ def compress_model(
         target_ratio=target_ratio,
         max_loss=max_loss,
     )
-    with atomic_directory(out, force=force) as directory:
+    finetuning = _finetuning(loaded, guidance, finetune_steps) if finetune else None
+    with threads_restored(), atomic_directory(out, force=force) as directory:
+        _set_threads(loaded, guidance, threads)
         rows = run_pipeline(
             loaded.model,
             out=directory,
             subject=_subject(loaded, guidance, progress, gate),
             options=options,
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
-            finetuning=_finetuning(loaded, guidance, finetune_steps) if finetune else None,
+            finetuning=finetuning,
             progress=progress,
         )
         if gate is not None:
@@ -152,7 +162,56 @@ def compress_model(
             file = directory / rows[-1].file
             config = read_config(resolve_source(file))
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
-    return CompressedModel(name=loaded.name, out=out, text=guidance.name, metric=guidance.metric, stages=tuple(rows))
+        facts = CompressionFacts(
+            targeted=target_bytes is not None or target_ratio is not None,
+            finetune_steps=None if finetuning is None else finetuning.pruned.steps,
+            own_data=data is not None,
+            structured=structured_ffn is not None,
+            sparsity=rows[-1].sparsity,
+        )
+        compressed = CompressedModel(
+            name=loaded.name,
+            out=out,
+            text=guidance.name,
+            metric=guidance.metric,
+            stages=tuple(rows),
+            warnings=_warnings(loaded, guidance, rows, facts, file=directory / rows[-1].file),
+        )
+        content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
+        write_text(directory / LEDGER_FILE, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+    return compressed
+
+
+def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None) -> None:
+    """Set torch's threads to the caller's number, or the one that is fastest at the predictions of the scan."""
+    import torch
+
+    from lite_nlp.training.threads import fixed_threads, measure_threads
+
+    def predict() -> float:
+        with torch.inference_mode():
+            return float(len(guidance.predict(loaded.model, guidance.scan[0])[1]))
+
+    choice = fixed_threads(threads) or measure_threads(predict)
+    torch.set_num_threads(choice.threads)
+
+
+def _warnings(
+    loaded: LoadedModel, guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts, *, file: Path
+) -> tuple[str, ...]:
+    """What there is to say against the final file."""
+    found = compression_warnings(guidance.metric, [(row.stage, row.scores) for row in rows], facts)
+    if guidance.inspect is not None:
+        found += guidance.inspect(load_model(file).model)
+    languages = loaded.metrics.get("languages", loaded.metrics.get("uncompressed", {}).get("languages"))
+    if guidance.languages is not None and isinstance(languages, dict):
+        own = (languages.get("src"), languages.get("tgt"))
+        if own != guidance.languages:
+            found.append(
+                f"without --data, compression is guided and scored by the package's sentences, which are "
+                f"{' to '.join(guidance.languages)}; the model is {' to '.join(map(str, own))}: give --data"
+            )
+    return tuple(found)
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":

@@ -1,6 +1,7 @@
 """Evaluation of a model at its task, behind ``lite-nlp evaluate``."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -123,6 +124,7 @@ def evaluate_model(
         warn=warn,
     )
     found = task.room().evaluate(request)
+    found = replace(found, facts={**found.facts, "warnings": list(found.warnings)})
     if output is not None:
         write_text(Path(output), "".join(f"{line}\n" for line in found.predictions))
     return found

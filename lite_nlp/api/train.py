@@ -1,9 +1,9 @@
 """Training of a preset or config on a data directory, behind ``lite-nlp train``. Needs torch when it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
@@ -11,9 +11,11 @@ from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
+from lite_nlp.tasks.usefulness import training_warnings
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from torch import nn
 
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.models.build import Model
@@ -47,6 +49,8 @@ def train_model(
     force: bool = False,
     init_from: str | Path | LoadedModel | None = None,
     vectors: str | Path | None = None,
+    threads: int | None = None,
+    max_minutes: float | None = None,
     gate: "BudgetGate | None" = None,
     console: "Console | None" = None,
 ) -> TrainedModel | None:
@@ -61,6 +65,8 @@ def train_model(
         force: Overwrite the run in ``out``.
         init_from: A model with the initial weights: the same model but for dropout, with the tokenizer of the data.
         vectors: File of pretrained word vectors (GloVe's format) at which a classifier's embeddings are frozen.
+        threads: Threads of each process; None chooses them by a short measurement, or resumes with those of the run.
+        max_minutes: Wall time after which this call ends the run, as ``training.max_steps`` would; above 0.
         gate: The limits that the model is checked against before training; None sets no limits.
         console: For progress and notes; None is silent.
 
@@ -68,7 +74,8 @@ def train_model(
         The finished run in the first process, None in the others.
 
     Raises:
-        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given.
+        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given, or a number is out of
+            range.
         OverBudgetError: If the model is over a limit of the gate.
         DataError: If the data is damaged or of a kind that the architecture is not trained on.
         ConfigError: If the config is invalid, or there are vectors for a model that takes none.
@@ -79,6 +86,10 @@ def train_model(
         raise UsageError("--resume and --force: expected one of them, found both")
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
+    if threads is not None and threads < 1:
+        raise UsageError(f"--threads: expected at least 1, found {threads}")
+    if max_minutes is not None and not max_minutes > 0:
+        raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)
     opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = _fit_data(loaded, opened)
@@ -92,6 +103,8 @@ def train_model(
         force=force,
         init_from=init_from,
         vectors=None if vectors is None else Path(vectors),
+        threads=threads,
+        max_minutes=max_minutes,
         console=console,
         announce=fitted != loaded,
     )
@@ -129,6 +142,8 @@ def _train(
     force: bool,
     init_from: str | Path | LoadedModel | None,
     vectors: Path | None,
+    threads: int | None,
+    max_minutes: float | None,
     console: "Console | None",
     announce: bool,
 ) -> TrainedModel | None:
@@ -168,11 +183,29 @@ def _train(
             console=console,
             resume=resume,
             force=force,
+            threads=threads,
+            max_minutes=max_minutes,
+            judge=_judge(config, data, fresh=init_from is None),
         )
         metrics = train(job, accelerator)
         return TrainedModel(path=out, metrics=metrics, labels=dict(objective.measures)) if main else None
     finally:
         accelerator.end_training()
+
+
+def _judge(
+    config: Config, data: TrainingData, *, fresh: bool
+) -> "Callable[[nn.Module, Mapping[str, Any], Sequence[float]], list[str]]":
+    """A function that warns of a final model of no use."""
+    tokens = None if config.model.architecture.endswith("classifier") else data.tokenizer.vocab_size
+
+    def judge(model: "nn.Module", metrics: Mapping[str, Any], losses: Sequence[float]) -> list[str]:
+        warmup_steps = config.training.warmup_steps
+        found = training_warnings(metrics, losses=losses, vocab_size=tokens, warmup_steps=warmup_steps, fresh=fresh)
+        # What has not learned even that needs no look at its outputs, which would take long.
+        return found or ([] if data.inspect is None else list(data.inspect(config, cast("Model", model))))
+
+    return judge
 
 
 def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> dict[str, Any]:

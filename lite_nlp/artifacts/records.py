@@ -1,7 +1,7 @@
 """The records that a MODEL keeps beside its config: cards, metrics, ledgers, manifests, logs. Imports no torch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -9,7 +9,10 @@ from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
 from lite_nlp.core.errors import ModelError
 
-__all__ = ["read_record"]
+__all__ = ["LEDGER_FILE", "read_record"]
+
+#: What ``compress`` writes beside its files: what it prints with ``--json``.
+LEDGER_FILE: Final = "ledger.json"
 
 #: Files of a model directory that belong to the model.
 _MODEL_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json")
@@ -84,10 +87,25 @@ def _stages(metadata: Mapping[str, Any], path: Path) -> tuple[Mapping[str, Any],
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
         return ()
     size_bytes, first = path.stat().st_size, rows[0].get("size_bytes")
+    if beside := _read_ledger(path, rows):
+        return beside
     own: dict[str, Any] = {"stage": str(metadata.get("stage", "")), "file": path.name, "size_bytes": size_bytes}
     if isinstance(first, int):
         own["ratio"] = round(first / size_bytes, 3)
     return (*rows, own)
+
+
+def _read_ledger(path: Path, earlier: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
+    """The rows up to ``path`` in the ledger beside it; empty if there is none, or if it is that of another file."""
+    try:
+        rows = _parse(path.with_name(LEDGER_FILE)).get("stages")
+    except ModelError:
+        return ()
+    if not isinstance(rows, list) or len(rows) <= len(earlier) or rows[: len(earlier)] != earlier:
+        return ()
+    own = rows[len(earlier)]
+    fits = isinstance(own, dict) and (own.get("file"), own.get("size_bytes")) == (path.name, path.stat().st_size)
+    return tuple(rows[: len(earlier) + 1]) if fits else ()
 
 
 def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:

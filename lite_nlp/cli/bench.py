@@ -9,9 +9,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from lite_nlp.api.bench import NUM_SENTENCES, BenchReport, bench_model
-from lite_nlp.cli.console import SCHEMA_VERSION, ProgressBars, out, print_json, warn
+from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.options import BeamOption, ModelArgument
 from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.version import SCHEMA_VERSION
 from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = ["bench"]

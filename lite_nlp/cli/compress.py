@@ -18,9 +18,9 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import ProgressBars, print_json
+from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
-from lite_nlp.cli.options import ModelArgument, ThreadsOption
+from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
 from lite_nlp.cli.quantities import parse_size
 
 __all__ = ["compress"]
@@ -67,7 +67,7 @@ def compress(
             "--structured-ffn", metavar="FRACTION", help="Remove this fraction of the feed-forward channels first."
         ),
     ] = None,
-    threads: ThreadsOption = None,
+    threads: MeasuredThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
@@ -111,3 +111,5 @@ def compress(
         print_json(compressed.as_dict())
     else:
         print_ledger(compressed)
+    for warning in compressed.warnings:
+        warn(warning)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import (
@@ -17,9 +17,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["SCHEMA_VERSION", "ProgressBars", "err", "out", "print_json", "warn"]
+from lite_nlp.core.version import SCHEMA_VERSION
 
-SCHEMA_VERSION: Final = 1
+__all__ = ["ProgressBars", "err", "out", "print_json", "warn"]
 
 #: Results as text and tables.
 out = Console(highlight=False)

@@ -109,6 +109,8 @@ def evaluate(
         print_json(found.facts)
     else:
         _print_tables(found)
+    for warning in found.warnings:
+        warn(warning)
 
 
 def _print_tables(found: Evaluation) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "LongInput",
     "LongInputOption",
     "MaxLengthOption",
+    "MeasuredThreadsOption",
     "MinLengthOption",
     "ModelArgument",
     "NgramOption",
@@ -64,6 +65,15 @@ BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept 
 BatchOption = Annotated[int, typer.Option("--batch", min=1, help="Most sentences decoded at once.")]
 ThreadsOption = Annotated[
     int | None, typer.Option("--threads", min=1, help="Threads of the runtime; else one per core.", show_default=False)
+]
+MeasuredThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        help="Threads of torch; else OMP_NUM_THREADS, or as many as a short measurement finds fastest.",
+        show_default=False,
+    ),
 ]
 LengthPenaltyOption = Annotated[
     float | None,

@@ -19,7 +19,8 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import err, out
+from lite_nlp.cli.console import err, out, warn
+from lite_nlp.cli.options import MeasuredThreadsOption
 from lite_nlp.core.errors import OverBudgetError
 
 __all__ = ["train"]
@@ -43,6 +44,11 @@ def train(
             metavar="FILE",
             help="Classifiers: freeze the embeddings at these word vectors (GloVe's format).",
         ),
+    ] = None,
+    threads: MeasuredThreadsOption = None,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option("--max-minutes", metavar="M", help="End the run after M minutes, as training.max_steps would."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the run in --out.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
@@ -72,6 +78,8 @@ def train(
             force=force,
             init_from=init_from,
             vectors=vectors,
+            threads=threads,
+            max_minutes=max_minutes,
             gate=gate if first else replace(gate, warn=lambda _: None),
             console=err,
         )
@@ -85,6 +93,8 @@ def train(
 
 def _print_metrics(trained: TrainedModel) -> None:
     metrics, valid = trained.metrics, trained.metrics["valid"]
+    for warning in metrics["warnings"]:
+        warn(warning)
     measures = "".join(f", {label} {valid[name]:.2f}" for name, label in trained.labels.items() if name in valid)
     out.print(
         f"{trained.path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"

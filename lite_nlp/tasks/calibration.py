@@ -33,6 +33,10 @@ class Guidance:
             are too few labels to learn from.
         tuning_steps: Finetuning steps that suit the amount of data.
         score: Computes the scores of a model, that of ``metric`` among them.
+        inspect: Warnings about what a compressed model says of the scored data; None if it says nothing that could be
+            judged.
+        languages: Codes of the source and target language of data that comes with the package; None for data that was
+            given.
     """
 
     name: str
@@ -43,6 +47,8 @@ class Guidance:
     label_weight: float
     tuning_steps: int
     score: Callable[[nn.Module, Progress], dict[str, float]]
+    inspect: Callable[[nn.Module], Sequence[str]] | None = None
+    languages: tuple[str, str] | None = None
 
 
 def mean_loss(predict: Predict, model: nn.Module, batches: Sequence[Any]) -> float:

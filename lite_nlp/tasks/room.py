@@ -1,6 +1,6 @@
 """The interface of a task to training, evaluation and compression. Imports no torch."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
     from lite_nlp.config.preset import Config
     from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.training.objective import Objective
 
@@ -28,6 +29,8 @@ class TrainingData:
         objective: Makes the training objective of a config's model on the directory.
         overrides: Config keys beside the vocabulary that the data determines, as ``section.key=value``.
         notes: Messages to print before training starts.
+        inspect: Warnings about what a trained model in evaluation mode says of validation examples; None if it says
+            nothing that could be judged.
     """
 
     path: Path
@@ -35,6 +38,7 @@ class TrainingData:
     objective: "Callable[[Config], Objective[Any]]"
     overrides: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    inspect: "Callable[[Config, Model], Sequence[str]] | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +96,14 @@ class Evaluation:
         predictions: The model's outputs as lines of text, one for each example; empty where it has none.
         tables: The scores for display.
         notes: Lines below the tables, such as signatures.
+        warnings: What is wrong with the model by these scores and outputs, and what to try.
     """
 
     facts: Mapping[str, Any]
     predictions: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def scores(self) -> Mapping[str, Any]:

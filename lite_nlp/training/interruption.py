@@ -1,10 +1,12 @@
-"""Ctrl-C and SIGTERM during training: finish the step, write a checkpoint, stop."""
+"""What ends training before its last step: Ctrl-C, SIGTERM, or the time that it was given."""
 
 import signal
+import time
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
-__all__ = ["StopSignal"]
+__all__ = ["StopSignal", "TimeLimit"]
 
 
 class StopSignal:
@@ -31,3 +33,26 @@ class StopSignal:
         self.name = signal.Signals(number).name
         if number == signal.SIGINT:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class TimeLimit:
+    """The wall time that a call may train for.
+
+    Args:
+        minutes: None sets no limit.
+        clock: Seconds from any beginning.
+    """
+
+    def __init__(self, minutes: float | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._end = None if minutes is None else clock() + 60.0 * minutes
+
+    @property
+    def seconds_left(self) -> float | None:
+        """What is left of it, at least 0; None without a limit."""
+        return None if self._end is None else max(0.0, self._end - self._clock())
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return self.seconds_left == 0.0

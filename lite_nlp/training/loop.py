@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +17,17 @@ from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
-from lite_nlp.training.interruption import StopSignal
+from lite_nlp.training.interruption import StopSignal, TimeLimit
 from lite_nlp.training.journal import Journal
 from lite_nlp.training.objective import Batches, Objective, SplitChoice
 from lite_nlp.training.optimizer import load_optimizer_state, optimizer_state
 from lite_nlp.training.processes import share_weights, sum_over_processes
 from lite_nlp.training.progress import TrainingProgress
+from lite_nlp.training.rehearsal import choose_threads
 from lite_nlp.training.run_directory import RunDirectory
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 from lite_nlp.training.stepper import Stepper
+from lite_nlp.training.threads import threads_restored
 from lite_nlp.training.validation import validation_loss
 
 __all__ = ["TrainingJob", "train"]
@@ -46,6 +48,10 @@ class TrainingJob(Generic[B]):
         console: For progress and warnings; the processes other than the first are silent.
         resume: Resume the run in ``out``; without a checkpoint, begin at the first step.
         force: Overwrite the run in ``out``.
+        threads: Threads of each process; None chooses them by a measurement, or resumes with those of the run.
+        max_minutes: Wall time after which this call ends the run; None sets no limit.
+        judge: Receives the final model, its metrics and the losses of all validations, and returns warnings for
+            ``metrics.json``; called in the first process.
     """
 
     config: Config
@@ -56,6 +62,9 @@ class TrainingJob(Generic[B]):
     console: Console
     resume: bool = False
     force: bool = False
+    threads: int | None = None
+    max_minutes: float | None = None
+    judge: Callable[[nn.Module, Mapping[str, Any], Sequence[float]], Sequence[str]] = lambda *_: ()
 
 
 def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
@@ -76,7 +85,8 @@ def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
             one, or a signal stopped the run, after writing a checkpoint.
         OutputError: If ``job.out`` has content already, or a write fails.
     """
-    return _Trainer(job, accelerator).run()
+    with threads_restored():
+        return _Trainer(job, accelerator).run()
 
 
 class _Trainer(Generic[B]):
@@ -109,6 +119,8 @@ class _Trainer(Generic[B]):
             total_steps=self.total_steps,
         )
         self.state = RunState()
+        self.limit = TimeLimit(None)
+        self.out_of_time = False
         self.journal: Journal | None = None
 
     def run(self) -> dict[str, Any]:
@@ -118,14 +130,36 @@ class _Trainer(Generic[B]):
         if self.job.resume:
             self._restore()
         share_weights(self.accelerator, self.model)
+        if self._end() is None:
+            self._set_threads()
         self.sitting = time.monotonic() - self.state.seconds
-        progress = TrainingProgress(console=self.console, total_steps=self.total_steps, step=self.state.step)
+        self.limit = TimeLimit(self.job.max_minutes)
+        progress = TrainingProgress(
+            console=self.console, total_steps=self.total_steps, step=self.state.step, limit=self.limit
+        )
         main = self.accelerator.is_main_process
         with Journal(self.job.out, step=self.state.step) if main else nullcontext() as self.journal, progress:
             with StopSignal() as stop:
-                while self.state.end(self.config) is None:
+                while self._end() is None:
                     self._run_epoch(progress, stop)
             return self._finish()
+
+    def _end(self) -> str | None:
+        """The reason why this call is to end, or None; a run that only its time has ended can be resumed."""
+        return self.state.end(self.config) or ("max_minutes" if self.out_of_time else None)
+
+    def _set_threads(self) -> None:
+        """Choose the number of threads; a resumed run keeps its own, so that its weights are the same bit for bit."""
+        choice = choose_threads(
+            self.stepper,
+            self.train_batches,
+            self.train_batches.steps(self.state.epoch)[self.state.step_in_epoch],
+            accelerator=self.accelerator,
+            asked=self.job.threads,
+            before=self.state.threads,
+        )
+        self.state.threads = choice.threads
+        self.console.print(choice.describe("tokens"), markup=False)
 
     def _batches(self, split: SplitChoice, *, batches: int) -> Batches[B]:
         """The batches of a split, ``batches`` per step and process; prints what is left out of the split."""
@@ -151,11 +185,14 @@ class _Trainer(Generic[B]):
         steps = self.train_batches.steps(self.state.epoch)
         for loaded in self._load(steps[self.state.step_in_epoch :]):
             begin = time.monotonic()
-            figures = self.stepper.take(self.state.step + 1, loaded, stopping=stop.name is not None)
+            figures = self.stepper.take(
+                self.state.step + 1, loaded, stopping=stop.name is not None, out_of_time=self.limit.passed
+            )
             seconds = time.monotonic() - begin
             epoch_ended = self.state.add_step(
                 figures.src_tokens, figures.tgt_tokens, seconds, steps_of_epoch=len(steps)
             )
+            self.out_of_time = figures.out_of_time
             tokens = figures.src_tokens + figures.tgt_tokens
             progress.advance(loss=figures.loss, tokens=tokens, seconds=seconds)
             self._record(
@@ -172,7 +209,7 @@ class _Trainer(Generic[B]):
                     f"stopped by {stop.name or 'a signal to another process'} after step {self.state.step}; a"
                     " checkpoint was written: the same command with --resume continues from there"
                 )
-            if self.state.end(self.config) is not None:
+            if self._end() is not None:
                 return
 
     def _load(self, steps: list[list[Work]]) -> Iterator[list[tuple[Work, B]]]:
@@ -188,7 +225,7 @@ class _Trainer(Generic[B]):
         every = self.config.validate_every_steps
         due = self.state.step % every == 0 if every else epoch_ended
         improved = False
-        if due or self.state.end(self.config) is not None:
+        if due or self._end() is not None:
             validation = self._validate()
             improved = self.state.add_validation(validation, metric=self.config.validate_metric)
             self._record("valid", **validation.model_dump(exclude={"step"}, exclude_none=True))
@@ -248,6 +285,10 @@ class _Trainer(Generic[B]):
             share_weights(self.accelerator, self.model)
         metrics = self._metrics(scores, weights=weights)
         if main:
+            self.model.eval()
+            losses = [validation.loss for validation in self.state.validations]
+            metrics["warnings"] = list(self.job.judge(self.model, metrics, losses))
+            self.model.train()
             self.directory.save_model(self.model.state_dict(), metrics)
         self.accelerator.wait_for_everyone()
         return metrics
@@ -257,7 +298,7 @@ class _Trainer(Generic[B]):
         metrics: dict[str, Any] = {
             "schema_version": 1,
             **self.objective.facts(),
-            "ended_by": state.end(self.config),
+            "ended_by": self._end(),
             "steps": state.step,
             "epochs": state.epoch,
             "weights": weights,
@@ -269,6 +310,7 @@ class _Trainer(Generic[B]):
             "tokens_per_second": round(state.tokens_per_second, 1),
             "precision": self.config.precision,
             "processes": self.accelerator.num_processes,
+            "threads": state.threads,
         }
         if state.best is not None:
             metrics["best_checkpoint"] = state.best.model_dump(exclude_none=True)

@@ -61,6 +61,7 @@ class RunState(_Record):
         validations: All validations so far, oldest first.
         best: The best of them.
         without_gain: Validations since the best.
+        threads: Threads of each process; another number gives other rounding errors.
     """
 
     step: int = 0
@@ -73,6 +74,7 @@ class RunState(_Record):
     validations: list[Validation] = Field(default_factory=list)
     best: Validation | None = None
     without_gain: int = 0
+    threads: int | None = None
 
     def add_step(self, src_tokens: int, tgt_tokens: int, seconds: float, *, steps_of_epoch: int) -> bool:
         """Record an optimizer step; return whether it ended the epoch."""

@@ -33,6 +33,7 @@ class StepFigures(NamedTuple):
         gradient_norm: Norm of the gradient per target, before clipping.
         learning_rate: Learning rate of the step.
         stopping: Whether any process received a stop signal.
+        out_of_time: Whether the time is up for any process.
     """
 
     loss: float
@@ -42,6 +43,7 @@ class StepFigures(NamedTuple):
     gradient_norm: float
     learning_rate: float
     stopping: bool
+    out_of_time: bool
 
 
 class Stepper(Generic[B]):
@@ -72,25 +74,29 @@ class Stepper(Generic[B]):
         self._accelerator = accelerator
         self._total_steps = total_steps
 
-    def take(self, step: int, batches: Sequence[tuple[Work, B]], *, stopping: bool) -> StepFigures:
+    def take(
+        self, step: int, batches: Sequence[tuple[Work, B]], *, stopping: bool, out_of_time: bool = False
+    ) -> StepFigures:
         """Take one optimizer step on the batches of all processes; every process calls this at every step.
 
         Args:
             step: The step, counted from 1.
             batches: This process's share of the step, possibly empty.
             stopping: Whether this process received a stop signal; the others are informed.
+            out_of_time: Whether the time is up for this process; likewise.
 
         Raises:
             TrainingError: If the loss or the gradient is not finite; the weights are then as before.
         """
         self.optimizer.zero_grad(set_to_none=True)
-        sums = torch.zeros(5, device=self._accelerator.device)
-        sums[4] = float(stopping)
+        sums = torch.zeros(6, device=self._accelerator.device)
+        sums[4], sums[5] = float(stopping), float(out_of_time)
         for work, batch in batches:
             # Dropout depends only on the step and the batch's position in it, not on earlier steps or the process.
             torch.manual_seed(seed_for(self._config.seed, step, work.slot))
             sums[:4] += self._objective.batch_sums(self.model, batch, self._accelerator.device)
-        loss, nll, src_tokens, tgt_tokens, stops = sum_gradients(self._accelerator, self._parameters, sums).tolist()
+        totals = sum_gradients(self._accelerator, self._parameters, sums).tolist()
+        loss, nll, src_tokens, tgt_tokens, stops, late = totals
         norm = scale_gradients(self._parameters, count=tgt_tokens, clip_norm=self._config.clip_norm)
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise TrainingError(
@@ -110,4 +116,21 @@ class Stepper(Generic[B]):
             gradient_norm=norm,
             learning_rate=rate,
             stopping=stops > 0.0,
+            out_of_time=late > 0.0,
         )
+
+    def rehearse(self, batch: B) -> int:
+        """Run the model on a batch, forward and backward, and leave no trace but the time it took.
+
+        Returns:
+            The tokens of the batch.
+        """
+        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
+        with torch.random.fork_rng(devices=[]):
+            _, _, src_tokens, tgt_tokens = self._objective.batch_sums(
+                self.model, batch, self._accelerator.device
+            ).tolist()
+        self.optimizer.zero_grad(set_to_none=True)
+        for buffer, before in buffers:
+            buffer.copy_(before)
+        return int(src_tokens + tgt_tokens)

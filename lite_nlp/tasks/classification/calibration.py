@@ -20,6 +20,8 @@ from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.tasks.calibration import Guidance, Predict, mean_loss, spaced
 from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
 from lite_nlp.tasks.classification.predict import classifier_inputs
+from lite_nlp.tasks.classification.scores import AccuracyScores
+from lite_nlp.tasks.usefulness import accuracy_warnings
 
 __all__ = ["guide_by_labels"]
 
@@ -55,9 +57,12 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
     predict = _predict_labels(np.array([labels.index(label) for label in data.info.labels]))
     name = f"{path} valid"
 
+    def score_model(model: nn.Module) -> AccuracyScores:
+        return score_classifier(model, loaded.config, valid, known=data.info.labels, labels=labels)[1]
+
     def score(model: nn.Module, report: Progress) -> dict[str, float]:
         report.start(f"classifying {name}", None)
-        _, scores = score_classifier(model, loaded.config, valid, known=data.info.labels, labels=labels)
+        scores = score_model(model)
         return {"accuracy": round(scores.accuracy, 2), "loss": round(mean_loss(predict, model, scan), 4)}
 
     return Guidance(
@@ -69,6 +74,7 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
         label_weight=0.5,
         tuning_steps=_TUNING_STEPS,
         score=score,
+        inspect=lambda model: accuracy_warnings(score_model(model)),
     )
 
 

@@ -19,6 +19,7 @@ from lite_nlp.models.build import as_classifier
 from lite_nlp.tasks.classification.predict import predict_labels
 from lite_nlp.tasks.classification.scores import AccuracyScores, score_classifications
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
+from lite_nlp.tasks.usefulness import accuracy_warnings
 
 __all__ = ["check_fit", "evaluate_labelled", "score_classifier"]
 
@@ -70,6 +71,7 @@ def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
         predictions=tuple(labels[place] for place in predicted),
         tables=_tables(scores, title=f"{loaded.name} on {data} {split}"),
         notes=(f"{scores.examples:,} examples{shortened} in {seconds:.1f} s",),
+        warnings=tuple(accuracy_warnings(scores)),
     )
 
 

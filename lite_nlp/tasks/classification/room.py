@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 from lite_nlp.core.errors import UsageError
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, TrainingData
+from lite_nlp.tasks.usefulness import accuracy_warnings
 
 if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
     from lite_nlp.config.preset import Config
+    from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.tasks.classification.training import ClassificationObjective
 
@@ -34,12 +36,19 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
             vectors_sha256=None if vectors is None else sha256_file(vectors),
         )
 
+    def inspect(config: "Config", model: "Model") -> list[str]:
+        from lite_nlp.tasks.classification.evaluate import score_classifier
+
+        _, scores = score_classifier(model, config, data.split("valid"), known=labels, labels=labels)
+        return accuracy_warnings(scores)
+
     return TrainingData(
         path=path,
         tokenizer=data.tokenizer,
         objective=objective,
         overrides=(f"model.num_classes={len(labels)}",),
         notes=(f"labels: {', '.join(labels)}",),
+        inspect=inspect,
     )
 
 

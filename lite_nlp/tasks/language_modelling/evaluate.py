@@ -15,6 +15,7 @@ from lite_nlp.models.build import as_language_model
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.tasks.language_modelling.scores import TextScores, score_text
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
+from lite_nlp.tasks.usefulness import perplexity_warnings
 
 __all__ = ["check_vocabulary", "evaluate_text", "score_language_model"]
 
@@ -68,6 +69,7 @@ def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
             f"windows of {scores.window} tokens, of which at least {scores.context} are context only, in "
             f"{seconds:.1f} s",
         ),
+        warnings=tuple(perplexity_warnings(scores.perplexity, loaded.tokenizer.vocab_size)),
     )
 
 

@@ -16,17 +16,18 @@ from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.artifacts.translators import open_translator
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
-from lite_nlp.core.progress import Progress
+from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 from lite_nlp.data.pairs.directory import open_sentence_pairs
-from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.data.pairs.everyday import EVERYDAY_LANGUAGES, read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
 from lite_nlp.tasks.translation.evaluate import translate_all
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.truncation import TruncatedRows
+from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
 
 __all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_pairs"]
 
@@ -146,10 +147,19 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         else data_calibration(path, loaded.tokenizer, loaded.config)
     )
 
-    def score(model: nn.Module, progress: Progress) -> dict[str, float]:
+    def translate(model: nn.Module, sources: Sequence[str], progress: Progress) -> list[str]:
         candidate = replace(loaded, model=cast(EncoderDecoder, model))
-        with open_translator(candidate, batch=_SCORE_BATCH, warn=lambda _: None) as opened:
-            translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
+        # Torch has one number of threads for all that it does: compression's, which is not to be changed here.
+        threads = torch.get_num_threads()
+        with open_translator(candidate, batch=_SCORE_BATCH, threads=threads, warn=lambda _: None) as opened:
+            return translate_all(opened, sources, progress, name=pairs.name)
+
+    def inspect(model: nn.Module) -> list[str]:
+        sources = pairs.sources[:INSPECTED]
+        return output_warnings(sources, translate(model, sources, SilentProgress()))
+
+    def score(model: nn.Module, progress: Progress) -> dict[str, float]:
+        translations = translate(model, pairs.sources, progress)
         found = scorer.score(translations, pairs.references, bootstrap=0).as_dict()
         scores = {field: round(found[field], 2) for field in scorer.columns.values()}
         return scores | {"loss": round(mean_loss(_target_tokens, model, pairs.scan), 4)}
@@ -163,6 +173,8 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         label_weight=pairs.label_weight,
         tuning_steps=pairs.tuning_steps,
         score=score,
+        inspect=inspect,
+        languages=EVERYDAY_LANGUAGES if path is None else None,
     )
 
 

@@ -10,6 +10,7 @@ from lite_nlp.core.errors import DataError, UsageError
 from lite_nlp.core.progress import Progress
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.translation.scorer import PairScorer, PairScores
+from lite_nlp.tasks.usefulness import output_warnings, score_warnings
 
 __all__ = ["evaluate_pairs", "translate_all"]
 
@@ -62,6 +63,10 @@ def evaluate_pairs(request: EvaluationRequest, scorer: PairScorer) -> Evaluation
                 *(f"{name} {scores.as_dict()[field]}" for name, field in scorer.signatures.items()),
                 f"{scores.sentences:,} sentences in {seconds:.1f} s, runtime {opened.runtime}, "
                 f"beam {request.choices.beam}",
+            ),
+            warnings=tuple(
+                output_warnings(test_set.sources, translations)
+                or score_warnings(scorer.metric, scores.as_dict(), examples=scores.sentences)
             ),
         )
 

@@ -1,9 +1,10 @@
 """Training of encoder-decoders on sentence pairs: label-smoothed cross entropy of the target tokens."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,10 +13,13 @@ from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.data.pairs.directory import PairDirectory, open_sentence_pairs
+from lite_nlp.models.build import Model, as_encoder_decoder
 from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.calibration import spaced
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.truncation import TruncatedRows
+from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
 from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import label_smoothed_loss
@@ -46,7 +50,14 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
             labels={scorer.metric.name: scorer.metric.label},
         )
 
-    return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective)
+    def inspect(config: Config, model: Model) -> list[str]:
+        valid = data.split("valid")
+        sources, _ = valid.texts(spaced(np.arange(len(valid)), INSPECTED))
+        return output_warnings(
+            sources, _translate(as_encoder_decoder(model, source=config.name), config, data, sources)
+        )
+
+    return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective, inspect=inspect)
 
 
 def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
@@ -54,13 +65,17 @@ def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callabl
 
     def measure(model: EncoderDecoder) -> float:
         sources, references = data.split("valid").texts()
-        engine = torch_engine(model, config, data.tokenizer)
-        # Warnings about lines would be repeated at each validation.
-        translator = build_translator(engine, warn=lambda _: None)
-        translations = list(translator.translate_lines(sources, batch_size=_VALIDATION_BATCH))
+        translations = _translate(model, config, data, sources)
         return float(scorer.score(translations, references, bootstrap=0).as_dict()[scorer.metric.name])
 
     return measure
+
+
+def _translate(model: EncoderDecoder, config: Config, data: PairDirectory, sources: Sequence[str]) -> list[str]:
+    engine = torch_engine(model, config, data.tokenizer)
+    # Warnings about lines would be repeated at each validation.
+    translator = build_translator(engine, warn=lambda _: None)
+    return list(translator.translate_lines(sources, batch_size=_VALIDATION_BATCH))
 
 
 class TranslationObjective:

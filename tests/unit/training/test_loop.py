@@ -4,13 +4,16 @@ import io
 import json
 import os
 import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from accelerate import Accelerator
 from rich.console import Console
 from safetensors.torch import load
+from torch import nn
 
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
 from lite_nlp.core.errors import OutputError, TrainingError
@@ -160,6 +163,39 @@ def test_early_stopping_waits_for_its_patience(tmp_path: Path, accelerator: Acce
     metrics = train(make_job(tmp_path / "run", config, evaluate={"bleu": evaluate}), accelerator)
     assert (metrics["ended_by"], metrics["steps"]) == ("early_stopping", 10)
     assert not any(in_training)
+
+
+def test_the_time_ends_a_run_as_the_last_step_does_and_it_can_go_on(tmp_path: Path, accelerator: Accelerator) -> None:
+    config = make_config(max_steps=9, validate_every_steps=0, checkpoint_every_steps=1000, average_checkpoints=1)
+    train(make_job(tmp_path / "whole", config), accelerator)
+    # So short a time is over when the first step begins.
+    metrics = train(make_job(tmp_path / "run", config, max_minutes=1e-9), accelerator)
+    assert (metrics["ended_by"], metrics["steps"]) == ("max_minutes", 1)
+    saved = load_model_directory(tmp_path / "run")
+    model_from_state(saved.config, saved.state, source="the run")
+    assert saved.metrics == metrics
+    assert same(saved.state, weights_at(tmp_path / "run", 1))
+    # The time of the first call does not count in the second.
+    metrics = train(make_job(tmp_path / "run", config, resume=True, max_minutes=5), accelerator)
+    assert (metrics["ended_by"], metrics["steps"]) == ("max_steps", 9)
+    assert same(weights_at(tmp_path / "whole", 9), weights_at(tmp_path / "run", 9))
+
+
+def test_the_judge_sees_the_final_model_and_its_words_are_kept(tmp_path: Path, accelerator: Accelerator) -> None:
+    judged: list[dict[str, torch.Tensor]] = []
+
+    def judge(model: nn.Module, metrics: Mapping[str, Any], losses: Sequence[float]) -> list[str]:
+        assert not model.training
+        assert list(losses) == [line["loss"] for line in events(tmp_path / "run", "valid")]
+        judged.append({name: tensor.clone() for name, tensor in model.state_dict().items()})
+        return [f"after {metrics['steps']} steps"]
+
+    metrics = train(make_job(tmp_path / "run", make_config(), judge=judge), accelerator)
+    assert metrics["warnings"] == ["after 6 steps"]
+    saved = load_model_directory(tmp_path / "run")
+    assert saved.metrics == metrics
+    (seen,) = judged
+    assert same(seen, saved.state)
 
 
 def test_the_model_is_usable_after_the_first_validation(tmp_path: Path, accelerator: Accelerator) -> None:

@@ -2,6 +2,7 @@ import io
 
 from rich.console import Console
 
+from lite_nlp.training.interruption import TimeLimit
 from lite_nlp.training.progress import TrainingProgress
 
 
@@ -34,3 +35,21 @@ def test_a_quiet_console_shows_nothing() -> None:
     output = io.StringIO()
     show(Console(file=output, quiet=True, force_terminal=True), steps=2)
     assert output.getvalue() == ""
+
+
+def test_lines_come_as_time_passes_and_know_the_time_limit() -> None:
+    output, now = io.StringIO(), 0.0
+    limit = TimeLimit(1.5, clock=lambda: now)
+    console = Console(file=output, width=120)
+    with TrainingProgress(console=console, total_steps=1000, step=0, limit=limit, clock=lambda: now) as progress:
+        for _ in range(8):
+            now += 10.0
+            progress.advance(loss=2.0, tokens=500, seconds=10.0)
+    assert [line.split(":")[0] + line[-13:] for line in output.getvalue().splitlines()] == [
+        "step 1/1000 0:01:20 left",
+        "step 4/1000 0:00:50 left",
+        "step 7/1000 0:00:20 left",
+    ]
+    assert not limit.passed
+    now += 10.0
+    assert limit.passed

@@ -92,5 +92,7 @@ def make_job(
         "tokenizer_json": b"{}",
         "out": out,
         "console": Console(quiet=True),
+        # Rounding errors depend on the number of threads, and runs are compared bit for bit.
+        "threads": 1,
     }
     return TrainingJob(**{**job, **changes})
