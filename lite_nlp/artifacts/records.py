@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
+from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
 from lite_nlp.core.errors import ModelError
 
@@ -24,7 +25,12 @@ def read_record(model: Source | LoadedModel) -> ModelRecord:
         BundleError: If a bundle is damaged.
     """
     if isinstance(model, LoadedModel):
-        return ModelRecord(kind="loaded", scores=read_scores(model.metrics), metrics=_training(model.metrics))
+        return ModelRecord(
+            kind="loaded",
+            scores=read_scores(model.metrics),
+            metrics=_training(model.metrics),
+            card=_describe(model.metrics),
+        )
     if model.kind == "directory":
         return _read_directory(model.path)
     card = next((shipped.card for shipped in list_shipped() if shipped.path == model.path), {})
@@ -39,7 +45,8 @@ def _read_directory(path: Path) -> ModelRecord:
         files={name: (path / name).stat().st_size for name in _MODEL_FILES if (path / name).is_file()},
         scores=read_scores(metrics),
         metrics=_training(metrics),
-        validations=_read_validations(path / "log.jsonl"),
+        history=_read_history(path / "log.jsonl"),
+        card=_describe(metrics),
     )
 
 
@@ -50,13 +57,16 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     metrics: dict[str, Any] = json.loads(container.files.get("metrics.json", b"{}"))
     files = {name: len(content) for name, content in container.files.items()}
     tensors = sum(len(tensor.payload) for tensor in container.tensors.values())
+    ledger = _read_ledger(path)
     return ModelRecord(
         kind="container",
         path=str(path),
         files={"tensors": tensors, **files},
         scores=_card_scores(card) or read_scores(metrics),
-        stages=_stages(container.metadata, path),
+        stages=_rows(ledger, "stages") or _stages(container.metadata, path),
+        candidates=_rows(ledger, "candidates"),
         metrics=_training(metrics),
+        card=_describe({**metrics, **card}),
     )
 
 
@@ -64,12 +74,29 @@ def _read_bundle(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     from lite_nlp.artifacts.bundles import open_any_bundle
 
     manifest = open_any_bundle(path).manifest
+    languages = {} if manifest.languages is None else {"languages": manifest.languages.model_dump()}
     return ModelRecord(
         kind="bundle",
         path=str(path),
         files={name: entry.size_bytes for name, entry in manifest.files.items()},
         scores=_card_scores(card) or manifest.scores,
+        card=_describe({**languages, **card}),
+        versions=manifest.versions,
     )
+
+
+def _describe(facts: Mapping[str, Any]) -> dict[str, str | tuple[str, ...]]:
+    """The facts of a card or of ``metrics.json`` that say what a model is, by their name for people."""
+    found: dict[str, str | tuple[str, ...]] = {}
+    languages, labels, data = (facts.get(key) for key in ("languages", "labels", "data"))
+    if isinstance(languages, Mapping) and {"src", "tgt"} <= set(languages):
+        same = languages["src"] == languages["tgt"]
+        found["languages"] = str(languages["src"]) if same else f"{languages['src']} to {languages['tgt']}"
+    if isinstance(labels, list) and labels:
+        found["labels"] = ", ".join(map(str, labels))
+    if isinstance(data, list):
+        found["data and licences"] = tuple(map(str, data))
+    return found
 
 
 def _card_scores(card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -96,19 +123,40 @@ def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _read_validations(path: Path) -> tuple[dict[str, Any], ...]:
-    """The validations in a run's log; an incomplete line of a killed run is skipped."""
+def _read_ledger(path: Path) -> Mapping[str, Any]:
+    """The ledger that compression wrote beside the files, if ``path`` is one of them; empty otherwise.
+
+    A container holds the rows of the stages before it. Only the ledger has the scores of the last file too.
+    """
+    ledger = path.with_name("ledger.json")
+    if not ledger.is_file():
+        return {}
+    content = _parse(ledger)
+    rows = _rows(content, "stages")
+    own = [row for row in rows if row.get("file") == path.name and row.get("size_bytes") == path.stat().st_size]
+    if not own:
+        return {}
+    return {**content, "stages": list(rows[: rows.index(own[0]) + 1])}
+
+
+def _rows(content: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+    rows = content.get(key)
+    return tuple(rows) if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else ()
+
+
+def _read_history(path: Path) -> TrainingHistory:
+    """The steps and validations in a run's log; an incomplete line of a killed run is skipped."""
+    history = TrainingHistory()
     if not path.is_file():
-        return ()
-    found = []
+        return history
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             content = json.loads(line)
         except ValueError:
             continue
-        if isinstance(content, dict) and content.get("event") == "valid":
-            found.append({key: value for key, value in content.items() if key != "event"})
-    return tuple(found)
+        if isinstance(content, dict):
+            history.add(content)
+    return history
 
 
 def _parse(path: Path) -> dict[str, Any]:
