@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -11,7 +11,7 @@ from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, reso
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import atomic_directory, check_output
+from lite_nlp.core.files import atomic_directory, check_output, write_text
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.tasks.registry import task_of_architecture, task_of_data
 
@@ -152,7 +152,17 @@ def compress_model(
             file = directory / rows[-1].file
             config = read_config(resolve_source(file))
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
+        _draw_ledger(rows, directory / "size-quality.svg", name=loaded.name, metric=guidance.metric)
     return CompressedModel(name=loaded.name, out=out, text=guidance.name, metric=guidance.metric, stages=tuple(rows))
+
+
+def _draw_ledger(rows: "Sequence[StageRow]", path: Path, *, name: str, metric: Metric) -> None:
+    """Write the size-quality plot of a ledger."""
+    from lite_nlp.budget.reporting.plots import render_svg
+    from lite_nlp.budget.reporting.size_quality import draw_size_quality
+
+    if panel := draw_size_quality([row.as_dict() for row in rows], metric=metric.name):
+        write_text(path, render_svg([panel], title=f"Compression of {name}"))
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":

@@ -6,15 +6,15 @@ by CSS, and the same figures give the same bytes; a plotting library would fix t
 there where a report is made without the extras. Imports no torch.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lite_nlp.budget.reporting.charts import Tick, short_count
+from lite_nlp.budget.reporting.axes import Axis
+from lite_nlp.budget.reporting.charts import Tick
 from lite_nlp.budget.reporting.templating import ENVIRONMENT
 
-__all__ = ["Axis", "Dot", "Line", "Mark", "MarkedPoint", "Panel", "Series", "draw_marks", "draw_series", "render_svg"]
+__all__ = ["Dot", "Line", "Mark", "MarkedPoint", "Panel", "Series", "draw_marks", "draw_series", "render_svg"]
 
 #: Size of a panel, and left, top, right and bottom of the plot in it, in units of the view box.
 _WIDTH: Final = 360.0
@@ -37,75 +37,6 @@ _PLACES: Final = (
     (0.0, -58.0, "middle"),
     (0.0, 52.0, "middle"),
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Axis:
-    """A linear axis from ``low`` at position ``start`` to ``high`` at position ``end``, with round ticks.
-
-    Attributes:
-        low: The figure at its start.
-        high: The figure at its end, larger.
-        step: The distance of two ticks.
-        start: Its first position.
-        end: Its last position.
-    """
-
-    low: float
-    high: float
-    step: float
-    start: float
-    end: float
-
-    @classmethod
-    def over(cls, values: Sequence[float], *, start: float, end: float, zero: bool, ticks: int = 5) -> "Axis":
-        """The axis that holds all values between two round figures.
-
-        Args:
-            values: At least one.
-            start: Its first position.
-            end: Its last position.
-            zero: Whether it begins at zero; values are then not negative.
-            ticks: About how many ticks it has.
-        """
-        low, high = (0.0 if zero else min(values)), max(values)
-        if high <= low:
-            # A single value stands in the middle, or at the top over zero.
-            spread = abs(high) / 10 or 1.0
-            low, high = (low if zero else low - spread), high + spread
-        step = _round_step((high - low) / ticks)
-        return cls(
-            low=step * math.floor(low / step + 1e-9),
-            high=step * math.ceil(high / step - 1e-9),
-            step=step,
-            start=start,
-            end=end,
-        )
-
-    def position(self, value: float) -> float:
-        """The position of ``value``."""
-        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
-
-    def ticks(self) -> tuple[Tick, ...]:
-        """The multiples of the step on the axis, from its start on."""
-        number = math.floor((self.high - self.low) / self.step + 1e-9)
-        figures = [self.low + index * self.step for index in range(number + 1)]
-        return tuple(Tick(position=self.position(figure), text=_tick_text(figure, self.step)) for figure in figures)
-
-
-def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5 and 10 times a power of ten that is at least ``least``."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least * (1 - 1e-9))
-
-
-def _tick_text(value: float, step: float) -> str:
-    if step >= 1 and abs(value) >= 1000:
-        return short_count(round(value))
-    digits = max(0, -math.floor(math.log10(step) + 1e-9))
-    if round(step * 10**digits, 9) % 1:
-        digits += 1
-    return f"{value:.{digits}f}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,12 +73,14 @@ class Line:
         name: What it stands for.
         slot: Its colour.
         path: Its corners, as the ``points`` attribute of an SVG polyline.
+        values: Its figures on the axis upwards.
         dots: Its marked points.
     """
 
     name: str
     slot: int
     path: str
+    values: tuple[float, ...]
     dots: tuple[Dot, ...]
 
 
@@ -242,7 +175,7 @@ def draw_series(
     """
     left, top, right, bottom = _PLOT
     # The last figure ends the axis: a round one beyond it would look like a run cut short.
-    x_axis = Axis(low=0.0, high=x_end, step=max(1.0, _round_step(x_end / 6)), start=left, end=right)
+    x_axis = Axis.until(x_end, start=left, end=right)
     y_axis = Axis.over([y for one in series for _, y in one.points], start=bottom, end=top, zero=zero)
     lines = []
     for one in series:
@@ -253,6 +186,7 @@ def draw_series(
                 name=one.name,
                 slot=one.slot,
                 path=_path(places),
+                values=tuple(y for _, y in one.points),
                 dots=tuple(
                     Dot(x=x, y=y, text=f"{one.name} at {x_title} {point[0]:,.0f}: {point[1]:,.{digits}f}")
                     for (x, y), point in zip(places, one.points, strict=True)

@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lite_nlp.budget.reporting.plots import Axis, MarkedPoint, Panel, Series, draw_marks, draw_series, render_svg
+from lite_nlp.budget.reporting.axes import Axis
+from lite_nlp.budget.reporting.plots import MarkedPoint, Panel, Series, draw_marks, draw_series, render_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
