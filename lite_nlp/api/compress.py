@@ -179,6 +179,7 @@ def compress_model(
         )
         content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
         write_text(directory / LEDGER_FILE, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
+        _draw_ledger(rows, directory / "size-quality.svg", name=loaded.name, metric=guidance.metric)
     return compressed
 
 
@@ -212,6 +213,15 @@ def _warnings(
                 f"{' to '.join(guidance.languages)}; the model is {' to '.join(map(str, own))}: give --data"
             )
     return tuple(found)
+
+
+def _draw_ledger(rows: "Sequence[StageRow]", path: Path, *, name: str, metric: Metric) -> None:
+    """Write the size-quality plot of a ledger."""
+    from lite_nlp.budget.reporting.plots import render_svg
+    from lite_nlp.budget.reporting.size_quality import draw_size_quality
+
+    if panel := draw_size_quality([row.as_dict() for row in rows], metric=metric.name):
+        write_text(path, render_svg([panel], title=f"Compression of {name}"))
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":

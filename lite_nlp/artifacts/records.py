@@ -1,11 +1,12 @@
 """The records that a MODEL keeps beside its config: cards, metrics, ledgers, manifests, logs. Imports no torch."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
+from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
 from lite_nlp.core.errors import ModelError
 
@@ -27,7 +28,12 @@ def read_record(model: Source | LoadedModel) -> ModelRecord:
         BundleError: If a bundle is damaged.
     """
     if isinstance(model, LoadedModel):
-        return ModelRecord(kind="loaded", scores=read_scores(model.metrics), metrics=_training(model.metrics))
+        return ModelRecord(
+            kind="loaded",
+            scores=read_scores(model.metrics),
+            metrics=_training(model.metrics),
+            card=_describe(model.metrics),
+        )
     if model.kind == "directory":
         return _read_directory(model.path)
     card = next((shipped.card for shipped in list_shipped() if shipped.path == model.path), {})
@@ -42,7 +48,8 @@ def _read_directory(path: Path) -> ModelRecord:
         files={name: (path / name).stat().st_size for name in _MODEL_FILES if (path / name).is_file()},
         scores=read_scores(metrics),
         metrics=_training(metrics),
-        validations=_read_validations(path / "log.jsonl"),
+        history=_read_history(path / "log.jsonl"),
+        card=_describe(metrics),
     )
 
 
@@ -60,6 +67,7 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
         scores=_card_scores(card) or read_scores(metrics),
         stages=_stages(container.metadata, path),
         metrics=_training(metrics),
+        card=_describe({**metrics, **card}),
     )
 
 
@@ -67,12 +75,29 @@ def _read_bundle(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     from lite_nlp.artifacts.bundles import open_any_bundle
 
     manifest = open_any_bundle(path).manifest
+    languages = {} if manifest.languages is None else {"languages": manifest.languages.model_dump()}
     return ModelRecord(
         kind="bundle",
         path=str(path),
         files={name: entry.size_bytes for name, entry in manifest.files.items()},
         scores=_card_scores(card) or manifest.scores,
+        card=_describe({**languages, **card}),
+        versions=manifest.versions,
     )
+
+
+def _describe(facts: Mapping[str, Any]) -> dict[str, str | tuple[str, ...]]:
+    """The facts of a card or of ``metrics.json`` that say what a model is, by their name for people."""
+    found: dict[str, str | tuple[str, ...]] = {}
+    languages, labels, data = (facts.get(key) for key in ("languages", "labels", "data"))
+    if isinstance(languages, Mapping) and {"src", "tgt"} <= set(languages):
+        same = languages["src"] == languages["tgt"]
+        found["languages"] = str(languages["src"]) if same else f"{languages['src']} to {languages['tgt']}"
+    if isinstance(labels, list) and labels:
+        found["labels"] = ", ".join(map(str, labels))
+    if isinstance(data, list):
+        found["data and licences"] = tuple(map(str, data))
+    return found
 
 
 def _card_scores(card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -82,30 +107,31 @@ def _card_scores(card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _stages(metadata: Mapping[str, Any], path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The ledger in a container: the rows of the earlier stages, and one of its own size."""
-    rows = metadata.get("stages")
-    if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+    """The ledger up to a container: the rows of the earlier stages, which it holds itself, and its own.
+
+    Its own scores are in the ledger beside it alone; without that, the last row has nothing but the file's size.
+    """
+    earlier = list(_rows(metadata, "stages"))
+    if not earlier:
         return ()
-    size_bytes, first = path.stat().st_size, rows[0].get("size_bytes")
-    if beside := _read_ledger(path, rows):
-        return beside
-    own: dict[str, Any] = {"stage": str(metadata.get("stage", "")), "file": path.name, "size_bytes": size_bytes}
+    size_bytes, first = path.stat().st_size, earlier[0].get("size_bytes")
+    beside = _read_ledger(path)
+    if len(beside) > len(earlier) and list(beside[: len(earlier)]) == earlier:
+        own = beside[len(earlier)]
+        if (own.get("file"), own.get("size_bytes")) == (path.name, size_bytes):
+            return (*earlier, own)
+    row: dict[str, Any] = {"stage": str(metadata.get("stage", "")), "file": path.name, "size_bytes": size_bytes}
     if isinstance(first, int):
-        own["ratio"] = round(first / size_bytes, 3)
-    return (*rows, own)
+        row["ratio"] = round(first / size_bytes, 3)
+    return (*earlier, row)
 
 
-def _read_ledger(path: Path, earlier: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
-    """The rows up to ``path`` in the ledger beside it; empty if there is none, or if it is that of another file."""
+def _read_ledger(path: Path) -> tuple[Mapping[str, Any], ...]:
+    """The rows of the ledger beside ``path``; empty where none can be read: the container says the rest."""
     try:
-        rows = _parse(path.with_name(LEDGER_FILE)).get("stages")
+        return _rows(_parse(path.with_name(LEDGER_FILE)), "stages")
     except ModelError:
         return ()
-    if not isinstance(rows, list) or len(rows) <= len(earlier) or rows[: len(earlier)] != earlier:
-        return ()
-    own = rows[len(earlier)]
-    fits = isinstance(own, dict) and (own.get("file"), own.get("size_bytes")) == (path.name, path.stat().st_size)
-    return tuple(rows[: len(earlier) + 1]) if fits else ()
 
 
 def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,19 +140,24 @@ def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _read_validations(path: Path) -> tuple[dict[str, Any], ...]:
-    """The validations in a run's log; an incomplete line of a killed run is skipped."""
+def _rows(content: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+    rows = content.get(key)
+    return tuple(rows) if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else ()
+
+
+def _read_history(path: Path) -> TrainingHistory:
+    """The steps and validations in a run's log; an incomplete line of a killed run is skipped."""
+    history = TrainingHistory()
     if not path.is_file():
-        return ()
-    found = []
+        return history
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             content = json.loads(line)
         except ValueError:
             continue
-        if isinstance(content, dict) and content.get("event") == "valid":
-            found.append({key: value for key, value in content.items() if key != "event"})
-    return tuple(found)
+        if isinstance(content, dict):
+            history.add(content)
+    return history
 
 
 def _parse(path: Path) -> dict[str, Any]:

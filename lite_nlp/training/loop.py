@@ -25,6 +25,7 @@ from lite_nlp.training.processes import share_weights, sum_over_processes
 from lite_nlp.training.progress import TrainingProgress
 from lite_nlp.training.rehearsal import choose_threads
 from lite_nlp.training.run_directory import RunDirectory
+from lite_nlp.training.sampling import ScoreSamples
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 from lite_nlp.training.stepper import Stepper
 from lite_nlp.training.threads import threads_restored
@@ -122,6 +123,7 @@ class _Trainer(Generic[B]):
         self.limit = TimeLimit(None)
         self.out_of_time = False
         self.journal: Journal | None = None
+        self.samples = ScoreSamples(self.objective)
 
     def run(self) -> dict[str, Any]:
         if self.accelerator.is_main_process:
@@ -228,7 +230,7 @@ class _Trainer(Generic[B]):
         if due or self._end() is not None:
             validation = self._validate()
             improved = self.state.add_validation(validation, metric=self.config.validate_metric)
-            self._record("valid", **validation.model_dump(exclude={"step"}, exclude_none=True))
+            self._record("valid", **validation.model_dump(exclude={"step"}, exclude_none=True), **self._sample())
             progress.note(self._describe(validation, improved=improved))
             due = True
         if due or stopping or self.state.step % self.config.checkpoint_every_steps == 0:
@@ -238,7 +240,7 @@ class _Trainer(Generic[B]):
         """Validation scores of the current weights."""
         loss, nll = validation_loss(self.model, self.objective, self.valid_batches, accelerator=self.accelerator)
         measures: dict[str, float] = {}
-        # Other scores take longer than the loss and are measured only if they decide.
+        # Other scores take longer than the loss and are measured on the whole split only if they decide.
         if self.config.validate_metric != "loss":
             self.model.eval()
             found = self.objective.measure(self.model) if self.accelerator.is_main_process else {}
@@ -247,6 +249,12 @@ class _Trainer(Generic[B]):
             scores = sum_over_processes(self.accelerator, [found.get(name, 0.0) for name in names])
             measures = dict(zip(names, scores, strict=True))
         return Validation(step=self.state.step, loss=loss, nll=nll, **measures)
+
+    def _sample(self) -> dict[str, float]:
+        """Scores for the curves where the loss decides; the other processes wait at their next step."""
+        if self.config.validate_metric != "loss" or not self.accelerator.is_main_process:
+            return {}
+        return self.samples.take(self.model, training_seconds=self.state.training_seconds)
 
     def _save(self, *, improved: bool) -> None:
         self.state.seconds = time.monotonic() - self.sitting

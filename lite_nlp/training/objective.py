@@ -59,8 +59,14 @@ class Objective(Protocol[B]):
             divided.
         """
 
-    def measure(self, model: nn.Module) -> dict[str, float]:
-        """Scores of the model, in evaluation mode, on the validation split; called in the first process."""
+    def measure(self, model: nn.Module, *, examples: int | None = None) -> dict[str, float]:
+        """Scores of the model, in evaluation mode, on the validation split; called in the first process.
+
+        Args:
+            model: The model.
+            examples: How many examples, spread over the split, are enough; None is all of them. A task whose scores
+                cost no more than the loss may measure all in any case.
+        """
 
     def fingerprint(self) -> dict[str, Any]:
         """Properties of the data that must not change before a run is resumed, as JSON values."""

@@ -16,7 +16,7 @@ from lite_nlp.training.state import RunState
 
 __all__ = ["RunDirectory"]
 
-_OWN_FILES = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json", "log.jsonl")
+_OWN_FILES = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json", "log.jsonl", "curves.svg")
 _OWN_DIRECTORIES = ("checkpoints", "tensorboard")
 
 

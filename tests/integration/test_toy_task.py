@@ -105,7 +105,7 @@ class TaggingObjective:
             loss.backward()  # type: ignore[no-untyped-call]
         return torch.stack([loss.detach(), loss.detach(), torch.tensor(0.0), torch.tensor(float(len(tags)))])
 
-    def measure(self, model: nn.Module) -> dict[str, float]:
+    def measure(self, model: nn.Module, *, examples: int | None = None) -> dict[str, float]:
         return {"accuracy": accuracy(model, self.splits["valid"])}
 
     def fingerprint(self) -> dict[str, Any]:

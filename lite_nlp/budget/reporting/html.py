@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-import jinja2
-
 from lite_nlp.budget.closed_form.counts import GROUPS, Convention, Group
 from lite_nlp.budget.closed_form.lengths import length_table
 from lite_nlp.budget.gate.limits import Verdict
@@ -17,7 +15,9 @@ from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
 from lite_nlp.budget.reporting.papers import read_published
 from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import CONVENTION_NAMES, BudgetReport
+from lite_nlp.budget.reporting.speed import SPEED_COLUMNS
 from lite_nlp.budget.reporting.tables import figure_name, graph_row_name, table_name
+from lite_nlp.budget.reporting.templating import ENVIRONMENT
 from lite_nlp.core.version import __version__
 
 __all__ = ["render_page"]
@@ -31,15 +31,6 @@ _BAR_WIDTH: Final = 960.0
 _PLOT: Final = (44.0, 14.0, 330.0, 314.0)
 
 _TOTAL: Final = "total"
-
-_ENVIRONMENT: Final = jinja2.Environment(
-    loader=jinja2.PackageLoader("lite_nlp.budget.reporting"),
-    autoescape=True,
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +82,10 @@ def render_page(report: BudgetReport, *, record: ModelRecord | None = None, comm
         record: The records of a finished model, shown beside its budget; None for the budget alone.
         command: The command line that prints the report, for the page's foot; empty to leave it out.
     """
-    return _ENVIRONMENT.get_template("report.html.j2").render(
+    return ENVIRONMENT.get_template("report.html.j2").render(
         report=report,
         record=record,
+        speed_columns=SPEED_COLUMNS,
         version=__version__,
         gauges=[_gauge(verdict) for verdict in report.verdicts],
         bars=_bars(report),

@@ -1,12 +1,17 @@
-"""Records of a finished model besides its config: scores, stages of compression, training, files."""
+"""Records of a finished model besides its config: card, scores, stages of compression, training, speed, files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-__all__ = ["ModelRecord", "Score", "read_scores"]
+from lite_nlp.budget.reporting.examples import Examples
+from lite_nlp.budget.reporting.history import TrainingHistory
+from lite_nlp.budget.reporting.plots import Panel
+from lite_nlp.budget.reporting.scores import metric_label
+from lite_nlp.budget.reporting.size_quality import draw_size_quality
+from lite_nlp.budget.reporting.speed import Speed
 
-_LABELS: Final = {"bleu": "BLEU", "chrf": "chrF", "rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougel": "ROUGE-L"}
+__all__ = ["ModelRecord", "Score", "read_scores"]
 
 #: Ends of the keys that bound a score's confidence interval.
 _BOUNDS: Final = ("_low", "_high")
@@ -46,9 +51,15 @@ class ModelRecord:
         path: Its file or directory; empty for a loaded model.
         files: Sizes in bytes by name: of the directory's files, of what a container embeds, of a bundle's members.
         scores: By test set, as its card, manifest or ``metrics.json`` has them.
-        stages: Rows of the ledger of compression, oldest first; the last one is the file itself and has its size alone.
+        stages: Rows of the ledger of compression, oldest first; the last one is the file itself, with its size alone if
+            the ledger is not beside it.
+        candidates: Rows of files that the compression measured and did not keep.
         metrics: What ``metrics.json`` says of the training run; of a compressed model, before it was compressed.
-        validations: Scores on the validation split during training, by ascending ``step``.
+        history: The steps and validations of the run, as its log has them.
+        card: Facts about the model for people, by name: task, languages, where its data comes from.
+        versions: Versions of the packages that wrote it, by name.
+        speed: Measured speed; None without a measurement.
+        examples: Outputs beside references; None if none were made.
     """
 
     kind: Literal["directory", "container", "bundle", "loaded"]
@@ -56,8 +67,36 @@ class ModelRecord:
     files: Mapping[str, int] = field(default_factory=dict)
     scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stages: Sequence[Mapping[str, Any]] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    validations: Sequence[Mapping[str, Any]] = ()
+    history: TrainingHistory = field(default_factory=TrainingHistory)
+    card: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    speed: Speed | None = None
+    examples: Examples | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its files together."""
+        return sum(self.files.values())
+
+    @property
+    def validations(self) -> Sequence[Mapping[str, Any]]:
+        """Scores on the validation split during training, by ascending ``step``."""
+        return self.history.validations
+
+    @property
+    def validation_columns(self) -> tuple[str, ...]:
+        """Everything that some validation measured, in the order in which it first occurs."""
+        return tuple(dict.fromkeys(name for row in self.validations for name in row))
+
+    def curves(self) -> tuple[Panel, ...]:
+        """The curves of the training run; none without a log."""
+        return self.history.panels()
+
+    def size_quality(self) -> Panel | None:
+        """The size-quality plot of the compression; None without scored stages."""
+        return draw_size_quality(self.stages, candidates=self.candidates)
 
     @property
     def training(self) -> dict[str, str]:
@@ -78,7 +117,7 @@ class ModelRecord:
     def stage_metrics(self) -> dict[str, str]:
         """The scores in the ledger: names and what people call them."""
         names = (name for row in self.stages for name in row.get("scores", {}))
-        return {name: _LABELS.get(name, name.replace("_", " ")) for name in names}
+        return {name: metric_label(name) for name in names}
 
     def stage_rows(self) -> tuple[tuple[str, ...], ...]:
         """The ledger for people: stage, bytes, ratio, sparsity, bits per weight, scores; empty where not recorded."""
@@ -99,11 +138,17 @@ class ModelRecord:
         return {
             "kind": self.kind,
             "path": self.path or None,
+            "card": dict(self.card),
+            "versions": dict(self.versions),
             "files": [{"name": name, "size_bytes": size} for name, size in self.files.items()],
             "scores": self.scores,
             "stages": list(self.stages),
+            "candidates": list(self.candidates),
             "training": self.metrics,
             "validations": list(self.validations),
+            "curves": self.history.curves(),
+            "speed": None if self.speed is None else self.speed.to_json(),
+            "examples": None if self.examples is None else self.examples.to_json(),
         }
 
 
@@ -123,7 +168,7 @@ def _scores(test_set: str, figures: Mapping[str, Any]) -> Iterator[Score]:
         bounded = isinstance(low, int | float) and isinstance(high, int | float)
         yield Score(
             test_set=test_set,
-            metric=_LABELS.get(key, key.replace("_", " ")),
+            metric=metric_label(key),
             value=value,
             interval=(float(low), float(high)) if bounded else None,  # type: ignore[arg-type]
         )

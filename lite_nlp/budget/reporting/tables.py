@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from rich import box
@@ -10,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from lite_nlp.budget.closed_form.counts import GROUPS, Cost
+from lite_nlp.budget.reporting.bars import BarTable, Sparkline, add_bar_columns, share_cells, use_cells, use_style
 from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
 from lite_nlp.budget.reporting.papers import Cell, Quantity, read_published
 from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import BudgetReport
+from lite_nlp.budget.reporting.speed import SPEED_COLUMNS
 
 __all__ = ["budget_tables", "figure_name", "graph_row_name", "model_tables", "papers_tables", "table_name"]
 
@@ -28,9 +31,11 @@ _FIGURES: Final[dict[Quantity, str]] = {
 
 _CONVENTIONS: Final = ("Mult-Adds\n(paper)", "Mult-Adds\n(executed)")
 
+_ORDERS: Final = ("quadratic", "linear", "constant")
+
 
 def budget_tables(report: BudgetReport) -> RenderableType:
-    """Render the costs per group and part, the totals over sentence lengths, and the limits."""
+    """Render the totals over sentence lengths, the costs per group and part, and last the limits with their use."""
     count = report.count
     beam = f", beam {count.beam}" if count.beam > 1 else ""
     # As a text it is shown as it is, whatever markup its words look like.
@@ -38,15 +43,23 @@ def budget_tables(report: BudgetReport) -> RenderableType:
     keeps = f"A hypothesis keeps {sum(report.state.values()):,} numbers from step to step."
     state = (keeps, "") if report.state else ()
     graphs = (_graphs_table(report, report.graphs), "") if report.graphs is not None else ()
-    return Group(
-        title, "", _parts_table(report), "", *state, _lengths_table(report), "", *graphs, _limits_table(report)
-    )
+    parts, limits = (BarTable(partial(table, report)) for table in (_parts_table, _limits_table))
+    return Group(title, "", _lengths_table(report), "", *graphs, *state, parts, "", _growth(report), "", limits)
 
 
 def model_tables(report: BudgetReport, record: ModelRecord) -> RenderableType:
     """Render the budget of a finished model and its scores, stages of compression, training and files."""
-    tables = (_scores_table(record), _stages_table(record), _training_table(record), _files_table(report, record))
-    return Group(budget_tables(report), *(part for table in tables if table is not None for part in ("", table)))
+    tables = (
+        _scores_table(record),
+        _examples_table(record),
+        _speed_table(record),
+        _stages_table(record),
+        _training_table(record),
+        _curves_table(record),
+        _files_table(report, record),
+    )
+    # The budget comes last, so that its limits are what a terminal shows when all is printed.
+    return Group(*(part for table in tables if table is not None for part in (table, "")), budget_tables(report))
 
 
 def _scores_table(record: ModelRecord) -> Table | None:
@@ -79,6 +92,45 @@ def _training_table(record: ModelRecord) -> Table | None:
     table = _numbers_table("training", "")
     for name, value in record.training.items():
         table.add_row(Text(name), Text(value))
+    return table
+
+
+def _curves_table(record: ModelRecord) -> Table | None:
+    lines = [(panel.title, line) for panel in record.curves() for line in panel.lines]
+    if not lines:
+        return None
+    table = _table()
+    table.add_column("curve", overflow="fold")
+    for heading in ("first", "", "last"):
+        table.add_column(heading, justify="right")
+    for title, line in lines:
+        first, last = (f"{value:,.{0 if value >= 1000 else 2}f}" for value in (line.values[0], line.values[-1]))
+        name = title if line.name.lower() in title.lower() else f"{title}, {line.name}"
+        table.add_row(Text(name), first, Sparkline(line.values), last)
+    return table
+
+
+def _examples_table(record: ModelRecord) -> Table | None:
+    found = record.examples
+    if found is None:
+        return None
+    table = _table()
+    table.add_column(Text(f"{found.test_set}: source, output, reference"), overflow="fold")
+    if found.scored:
+        table.add_column(Text(found.metric), justify="right", no_wrap=True)
+    for row in found.rows:
+        score = () if not found.scored else ("" if row.score is None else f"{row.score:.1f}",)
+        texts = (row.source, f"> {row.output}", f"= {row.reference}")
+        table.add_row(Text("\n".join(texts)), *score, end_section=True)
+    return table
+
+
+def _speed_table(record: ModelRecord) -> Table | None:
+    if record.speed is None:
+        return None
+    table = _numbers_table(*(column.replace(", ", "\n") for column in SPEED_COLUMNS))
+    for cells in record.speed.rows():
+        table.add_row(*map(Text, cells))
     return table
 
 
@@ -166,15 +218,19 @@ def _numbers_table(first: str, *headings: str) -> Table:
     return table
 
 
-def _parts_table(report: BudgetReport) -> Table:
+def _parts_table(report: BudgetReport, bar_width: int) -> Table:
     count = report.count
-    table = _numbers_table("part", "parameters", *_CONVENTIONS, "grows")
-    growth = report.growth("executed", "both")
-    for group in report.part_groups():
-        grows = growth[group.group] if group.cost.executed else ""
-        table.add_row(GROUPS[group.group], *_figures(group.cost), grows, style="bold")
-        for part in group.parts:
-            table.add_row(f"  {part.part}", *_figures(part))
+    whole = count.macs_paper
+    groups = sorted(report.part_groups(), key=lambda group: _weight(group.cost), reverse=True)
+    table = _numbers_table("part", "parameters", *_CONVENTIONS)
+    add_bar_columns(table, "share", bar_width)
+    for group in groups:
+        # The bar of the largest group is full, so that a few columns tell the groups apart.
+        bar = share_cells(group.cost.paper, whole, width=bar_width, full=groups[0].cost.paper)
+        table.add_row(GROUPS[group.group], *_figures(group.cost), *bar, style="bold")
+        for part in sorted(group.parts, key=_weight, reverse=True):
+            share = share_cells(part.paper, whole, width=bar_width, full=0)
+            table.add_row(f"  {part.part}", *_figures(part), *share)
     table.add_section()
     table.add_row("total", f"{count.params_total:,}", f"{count.macs_paper:,}", f"{count.macs_executed:,}")
     table.add_row("without embeddings", f"{count.params_paper:,}")
@@ -185,6 +241,23 @@ def _parts_table(report: BudgetReport) -> Table:
 
 def _figures(cost: Cost) -> Iterator[str]:
     return (f"{figure:,}" for figure in (cost.params, cost.paper, cost.executed))
+
+
+def _weight(cost: Cost) -> tuple[int, int, int]:
+    return cost.paper, cost.executed, cost.params
+
+
+def _growth(report: BudgetReport) -> Text:
+    """Which groups grow how with the lengths, in one sentence."""
+    growth = report.growth("executed", "both")
+    groups: dict[str, list[str]] = {}
+    for group in report.part_groups():
+        if group.cost.executed:
+            groups.setdefault(growth[group.group], []).append(GROUPS[group.group])
+    orders = [
+        f"{order}: {', '.join(groups[order])}" for order in ("quadratic", "linear", "constant") if order in groups
+    ]
+    return Text(f"Growth with the length, {'; '.join(orders)}.")
 
 
 def _lengths_table(report: BudgetReport) -> Table:
@@ -219,9 +292,17 @@ def graph_row_name(row: GraphRow, report: BudgetReport) -> str:
     return f"{graph}: {row.kind.replace('_', ' ')}"
 
 
-def _limits_table(report: BudgetReport) -> Table:
-    table = _numbers_table("limit", "found", "allowed", "")
+def _limits_table(report: BudgetReport, bar_width: int) -> Table:
+    table = _numbers_table("limit", "found", "allowed")
+    add_bar_columns(table, "used", bar_width)
+    table.add_column("", justify="right", no_wrap=True)
     for verdict in report.verdicts:
-        mark = "ok" if verdict.within else "over"
-        table.add_row(verdict.name, f"{verdict.found:,}", f"{verdict.limit:,}", mark)
+        style = use_style(verdict.found, verdict.limit)
+        table.add_row(
+            verdict.name,
+            f"{verdict.found:,}",
+            f"{verdict.limit:,}",
+            *use_cells(verdict.found, verdict.limit, width=bar_width),
+            Text("ok" if verdict.within else "over", style),
+        )
     return table

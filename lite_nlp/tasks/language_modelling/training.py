@@ -130,9 +130,9 @@ class LanguageModellingObjective:
                 logits.backward(gradient)  # type: ignore[no-untyped-call]
         return torch.stack([loss, nll, torch.zeros_like(targets), targets])
 
-    def measure(self, model: nn.Module) -> dict[str, float]:
+    def measure(self, model: nn.Module, *, examples: int | None = None) -> dict[str, float]:
         """No scores: see ``measures``."""
-        del model
+        del model, examples
         return {}
 
     def fingerprint(self) -> dict[str, Any]:

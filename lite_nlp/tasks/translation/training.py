@@ -60,11 +60,12 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
     return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective, inspect=inspect)
 
 
-def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder], float]:
-    """A function that translates the validation split with the config's options and returns the metric's score."""
+def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder, int | None], float]:
+    """A function that translates the validation split, or as many sentences of it as it is told, and scores that."""
 
-    def measure(model: EncoderDecoder) -> float:
-        sources, references = data.split("valid").texts()
+    def measure(model: EncoderDecoder, examples: int | None) -> float:
+        valid = data.split("valid")
+        sources, references = valid.texts(None if examples is None else spaced(np.arange(len(valid)), examples))
         translations = _translate(model, config, data, sources)
         return float(scorer.score(translations, references, bootstrap=0).as_dict()[scorer.metric.name])
 
@@ -86,7 +87,8 @@ class TranslationObjective:
         train: The training split.
         valid: The validation split.
         languages: Codes of the data's ``src`` and ``tgt`` language, written to ``metrics.json``.
-        evaluate: For each name of ``measures``, the score of a model in evaluation mode on the validation split.
+        evaluate: For each name of ``measures``, the score of a model in evaluation mode on so many sentences of the
+            validation split, or on all of it.
         labels: Display names of these scores, where they differ.
     """
 
@@ -97,7 +99,7 @@ class TranslationObjective:
         train: SplitRows,
         valid: SplitRows,
         languages: Mapping[str, str],
-        evaluate: Mapping[str, Callable[[EncoderDecoder], float]] | None = None,
+        evaluate: Mapping[str, Callable[[EncoderDecoder, int | None], float]] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> None:
         self._config = config
@@ -154,9 +156,9 @@ class TranslationObjective:
         counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=device)
         return torch.stack([sums.loss, sums.nll, *counts])
 
-    def measure(self, model: nn.Module) -> dict[str, float]:
+    def measure(self, model: nn.Module, *, examples: int | None = None) -> dict[str, float]:
         """See ``Objective``."""
-        return {name: evaluate(cast(EncoderDecoder, model)) for name, evaluate in self._evaluate.items()}
+        return {name: evaluate(cast(EncoderDecoder, model), examples) for name, evaluate in self._evaluate.items()}
 
     def fingerprint(self) -> dict[str, Any]:
         """See ``Objective``."""

@@ -5,6 +5,7 @@ from rich.console import Console
 
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.limits import Limits, check_limits
+from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.html import render_page
 from lite_nlp.budget.reporting.records import ModelRecord, Score, read_scores
 from lite_nlp.budget.reporting.report import BudgetReport
@@ -12,6 +13,11 @@ from lite_nlp.budget.reporting.tables import model_tables
 from lite_nlp.config.preset import load_config
 
 HOSTILE = '[red]<b>"&'
+
+HISTORY = TrainingHistory()
+for step in (100, 200):
+    HISTORY.add({"event": "train", "step": step, "loss": 4.0 - step / 100, "tokens_per_second": 1000.0})
+    HISTORY.add({"event": "valid", "step": step, "loss": 3.5 - step / 200, "nll": 2.0})
 
 RECORD = ModelRecord(
     kind="container",
@@ -38,7 +44,7 @@ RECORD = ModelRecord(
         "valid": {"loss": 2.5},
         "labels": ["a"],
     },
-    validations=({"step": 100, "loss": 3.25}, {"step": 200, "loss": 2.5}),
+    history=HISTORY,
 )
 
 
@@ -89,9 +95,11 @@ def test_tables_show_all_of_it_whatever_its_words(budget: BudgetReport, capsys: 
 def test_the_page_shows_all_of_it_escaped(budget: BudgetReport) -> None:
     page = render_page(budget, record=RECORD)
     assert "<b>&#34;" not in page.replace("<b>", "")
-    assert page.count("[red]&lt;b&gt;&#34;&amp;") == 4
-    for section in ("scores", "stages", "training", "files", "budget", "contributions"):
+    assert page.count("[red]&lt;b&gt;&#34;&amp;") == 5
+    for section in ("card", "scores", "speed", "stages", "training", "files", "budget", "contributions"):
         assert f'<section id="{section}"' in page
+    for chart in ("loss", "score", "speed", "size-quality"):
+        assert f'<title id="{chart}-title">' in page
     assert "<caption>Validations</caption>" in page
     assert "<title>Report on small</title>" in page
     plain = render_page(budget)

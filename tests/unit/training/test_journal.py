@@ -27,6 +27,33 @@ def test_figures_go_to_json_lines_and_tensorboard(tmp_path: Path) -> None:
     assert b"valid/loss" in events
 
 
+def test_a_validation_draws_the_curves_of_the_whole_run(tmp_path: Path) -> None:
+    def train(journal: Journal, steps: range) -> None:
+        for step in steps:
+            journal.record("train", step=step, figures={"loss": 9.0 - step, "tokens_per_second": 500.0})
+        journal.record("valid", step=steps[-1], figures={"loss": 2.0, "nll": 1.5})
+
+    run = tmp_path / "run"
+    run.mkdir()
+    with Journal(run, step=0) as journal:
+        train(journal, range(1, 5))
+        whole = (run / "curves.svg").read_text()
+        train(journal, range(5, 8))
+    with Journal(run, step=4) as journal:
+        assert (run / "curves.svg").read_text() != whole
+        train(journal, range(5, 8))
+    resumed = (run / "curves.svg").read_text()
+    for words in ("Training of run", "Loss, nats per target", "Validation perplexity", "Tokens per second"):
+        assert words in resumed
+    # What a run draws that was never stopped.
+    other = tmp_path / "other" / "run"
+    other.mkdir(parents=True)
+    with Journal(other, step=0) as journal:
+        train(journal, range(1, 5))
+        train(journal, range(5, 8))
+    assert (other / "curves.svg").read_text() == resumed
+
+
 def test_what_came_after_the_checkpoint_is_removed(tmp_path: Path) -> None:
     with Journal(tmp_path, step=0) as journal:
         for step in range(1, 6):

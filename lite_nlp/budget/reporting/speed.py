@@ -1,0 +1,101 @@
+"""The measured speed of a model: what ``lite-nlp bench`` found, for a report. Imports no torch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lite_nlp.core.errors import DataError
+
+__all__ = ["SPEED_COLUMNS", "Speed"]
+
+SPEED_COLUMNS: Final = (
+    "runtime",
+    "threads",
+    "sentence, median",
+    "sentence, 9 of 10 within",
+    "first token",
+    "tokens per second",
+    "memory",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """A benchmark, as ``lite-nlp bench --json`` or the Android app wrote it.
+
+    Attributes:
+        content: The JSON object, which :meth:`read` has checked.
+    """
+
+    content: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, content: object, *, name: str) -> "Speed":
+        """Check a benchmark for what a report shows of it.
+
+        Args:
+            content: The parsed JSON.
+            name: Stands for it in the message.
+
+        Raises:
+            DataError: If it is no benchmark.
+        """
+        found = type(content).__name__
+        if isinstance(content, Mapping):
+            speed = cls(content=content)
+            try:
+                if content["schema_version"] == 1 and speed.rows() and speed.device and speed.settings:
+                    return speed
+                found = f"schema_version {content['schema_version']!r}"
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                found = f"an object without {error}" if isinstance(error, KeyError) else f"an object where {error}"
+        raise DataError(f"{name}: expected the JSON of lite-nlp bench, schema_version 1, found {found}")
+
+    @property
+    def manifest_sha256(self) -> str:
+        """Hash of the measured bundle's manifest."""
+        return str(self.content["model"]["manifest_sha256"])
+
+    @property
+    def model(self) -> str:
+        """The name of the measured bundle's model."""
+        return str(self.content["model"]["name"])
+
+    @property
+    def device(self) -> str:
+        """The machine in words."""
+        device = self.content["device"]
+        return ", ".join(filter(None, (device["name"], device["cpu"], f"{device['cores']} cores", device["os"])))
+
+    @property
+    def settings(self) -> str:
+        """What was measured, when, and by what, in words."""
+        settings = self.content["settings"]
+        return (
+            f"{settings['sentences']} sentences, one at a time, beam {settings['beam']}, {settings['repeats']} times; "
+            f"{self.content['tool']} {self.content['tool_version']}, {self.content['created']}"
+        )
+
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """A row for each runtime and number of threads, with the cells of ``SPEED_COLUMNS``."""
+        return tuple(
+            (
+                f"{row['runtime']} {row['version']}",
+                f"{row['threads']}",
+                f"{row['sentence_ms']['p50']:,.1f} ms",
+                f"{row['sentence_ms']['p90']:,.1f} ms",
+                f"{row['first_token_ms']['p50']:,.1f} ms",
+                f"{row['tokens_per_s']:,.0f}",
+                _memory(row["memory_bytes"]),
+            )
+            for row in self.content["rows"]
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The benchmark as it was read."""
+        return dict(self.content)
+
+
+def _memory(memory: Mapping[str, int]) -> str:
+    """What the engine adds to the process at its peak; empty where the system does not report it."""
+    return f"{(memory['peak'] - memory['before']) / 1e6:,.0f} MB" if memory["before"] else ""
