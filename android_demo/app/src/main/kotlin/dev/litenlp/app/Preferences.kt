@@ -31,6 +31,16 @@ class Preferences(context: Context, processors: Int = Runtime.getRuntime().avail
         get() = stored.getBoolean(HISTORY, true)
         set(value) = put { putBoolean(HISTORY, value) }
 
+    /** Whether a text is translated when a person pauses, without being asked. */
+    var translatesWhileTyping: Boolean
+        get() = stored.getBoolean(TYPING, true)
+        set(value) = put { putBoolean(TYPING, value) }
+
+    /** Whether time, tokens and Mult-Adds are shown with a translation. */
+    var showsFigures: Boolean
+        get() = stored.getBoolean(FIGURES, false)
+        set(value) = put { putBoolean(FIGURES, value) }
+
     /** Folder name of the model in use, null for the first there is. */
     var model: String?
         get() = stored.getString(MODEL, null)
@@ -56,6 +66,8 @@ class Preferences(context: Context, processors: Int = Runtime.getRuntime().avail
         private const val RUNTIME = "runtime"
         private const val BEAM = "beam"
         private const val HISTORY = "history"
+        private const val TYPING = "typing"
+        private const val FIGURES = "figures"
         private const val MODEL = "model"
         private const val BUNDLED = "bundled."
     }

@@ -4,7 +4,7 @@ import android.content.Context
 import android.os.Build
 import android.os.Handler
 import android.os.Looper
-import dev.litenlp.app.history.History
+import dev.litenlp.app.history.TranslationList
 import dev.litenlp.app.inference.EngineHost
 import dev.litenlp.app.inference.TokenCounter
 import dev.litenlp.app.inference.TranslateSession
@@ -53,8 +53,18 @@ class Services(
         onRemoved = { folder -> inference.run { engines.unload(folder) } },
     )
     val tokens = TokenCounter(files, main, log)
-    val history = History(File(context.filesDir, "history.jsonl"), log, files, main)
-    val translate = TranslateSession(File(context.filesDir, "draft.json"), log) { text -> TranslationJob(this, text) }
+    val history = TranslationList(File(context.filesDir, "history.jsonl"), log, files, main)
+
+    /** Those that a person marked; none of them goes by itself. */
+    val favourites = TranslationList(
+        File(context.filesDir, "favourites.jsonl"), log, files, main, maxEntries = Int.MAX_VALUE, maxChars = 4_000_000,
+    )
+    val translate = TranslateSession(
+        file = File(context.filesDir, "draft.json"),
+        log = log,
+        model = { models.selected?.id },
+        makeJob = { text, isKept -> TranslationJob(this, text, isKept) },
+    )
     val measurements = Measurements(this, File(context.filesDir, "benchmark.json"))
 
     /** Frees what the engines hold, after what they are at. The next translation loads them again, in a moment. */

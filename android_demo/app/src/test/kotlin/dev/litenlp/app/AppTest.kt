@@ -40,13 +40,23 @@ abstract class AppTest {
         services.files.stop()
     }
 
-    /** Begins a process with a model, and waits until it is installed. */
+    /**
+     * Begins a process with a model, and waits until it is installed.
+     *
+     * @param typing,figures settings; null leaves them as they are. Most tests press the button and read the figures
+     */
     protected fun restart(
         factories: List<EngineFactory> = listOf(onnx, executorch),
         archives: Map<String, () -> InputStream> = mapOf("tatoeba-en-de.zip" to { ByteArrayInputStream(TestBundles.zip()) }),
         freeBytes: Long = 1L shl 40,
         appVersion: String = "1",
+        typing: Boolean? = false,
+        figures: Boolean? = true,
     ): Services {
+        Preferences(app).let { stored ->
+            if (typing != null) stored.translatesWhileTyping = typing
+            if (figures != null) stored.showsFigures = figures
+        }
         val made = app.restart(factories, archives, freeBytes = { freeBytes }, appVersion = appVersion)
         await("models looked at") { !made.models.isPreparing && made.models.installing == null }
         return made

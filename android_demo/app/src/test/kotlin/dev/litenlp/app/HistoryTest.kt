@@ -3,8 +3,8 @@ package dev.litenlp.app
 import android.app.AlertDialog
 import android.view.View
 import android.widget.ListView
-import dev.litenlp.app.history.History
-import dev.litenlp.app.history.HistoryEntry
+import dev.litenlp.app.history.KeptTranslation
+import dev.litenlp.app.history.TranslationList
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
 import org.junit.Assert.assertEquals
@@ -17,18 +17,18 @@ import java.io.File
 class HistoryTest : AppTest() {
     private val file get() = File(app.filesDir, "history.jsonl")
 
-    private fun entry(source: String, target: String = "T $source") = HistoryEntry(1_790_000_000_000, source, target, "en" to "de", "onnx", 84.0)
+    private fun entry(source: String, target: String = "T $source") = KeptTranslation(1_790_000_000_000, source, target, "en" to "de", "onnx", 84.0)
 
     private fun history(maxEntries: Int = 200, maxChars: Int = 1_000_000) =
-        History(file, services.log, services.files, services.main, maxEntries, maxChars)
+        TranslationList(file, services.log, services.files, services.main, maxEntries, maxChars)
 
-    private fun History.loaded(): History {
+    private fun TranslationList.loaded(): TranslationList {
         load()
         await("history") { services.files.isIdle && !isLoading }
         return this
     }
 
-    private fun sources(history: History) = history.entries.map { it.source }
+    private fun sources(history: TranslationList) = history.entries.map { it.source }
 
     @Test
     fun `keeps entries in a file, the newest first`() {

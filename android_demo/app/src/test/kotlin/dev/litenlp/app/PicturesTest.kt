@@ -7,7 +7,7 @@ import android.view.View
 import android.widget.EditText
 import android.widget.ImageView
 import android.widget.LinearLayout
-import dev.litenlp.app.history.HistoryEntry
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.ui.Screens
 import dev.litenlp.app.ui.SelectionActivity
 import org.junit.Assert.assertEquals
@@ -31,7 +31,7 @@ class PicturesTest : MeasureTest() {
         val known = KNOWN.entries.drop(1).take(2)
         for ((index, pair) in known.withIndex()) {
             val time = 1_790_000_000_000 + index * 600_000
-            services.history.add(HistoryEntry(time, pair.key, pair.value, "en" to "de", "onnx", 40.0))
+            services.history.add(KeptTranslation(time, pair.key, pair.value, "en" to "de", "onnx", 40.0))
         }
     }
 

@@ -10,7 +10,8 @@ import android.widget.ImageButton
 import android.widget.ImageView
 import android.widget.SeekBar
 import android.widget.TextView
-import dev.litenlp.app.history.HistoryEntry
+import android.widget.Toolbar
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Place
 import dev.litenlp.app.ui.ScreenEntry
@@ -29,7 +30,8 @@ class ScreensTest : AppTest() {
         RuntimeEnvironment.setQualifiers(qualifiers)
         RuntimeEnvironment.setFontScale(fontScale)
         restart()
-        services.history.add(HistoryEntry(1_790_000_000_000, "Good morning!", "Guten Morgen!", "en" to "de", "onnx", 84.0))
+        services.favourites.add(KeptTranslation(1_790_000_000_000, "Thank you!", "Danke!", "en" to "de", "onnx", 84.0))
+        services.history.add(KeptTranslation(1_790_000_000_000, "Good morning!", "Guten Morgen!", "en" to "de", "onnx", 84.0))
         services.translate.input = "Where is the nearest train station?"
         val activity = launch().get()
         if (entry.id == Screens.TRANSLATE) {
@@ -153,6 +155,27 @@ class ScreensTest : AppTest() {
             assertEquals(entry.id, activity.shown)
             assertEquals(activity.getString(entry.title), activity.title)
             assertEquals(index, (0 until items.childCount).single { items.getChildAt(it).isSelected })
+        }
+    }
+
+    @Test
+    fun `the bar has what a person translates with, and Details leads to the rest`() {
+        restart()
+        val activity = launch().get()
+        assertEquals(listOf("translate", "models"), Screens.all.filter { it.place == Place.NAVIGATION }.map { it.id })
+        val toolbar = activity.findViewById<Toolbar>(R.id.toolbar)
+        val titles = (0 until toolbar.menu.size()).map { toolbar.menu.getItem(it).title.toString() }
+        assertEquals(listOf("Favourites", "History", "Details", "Settings", "About"), titles)
+        for ((index, id) in listOf("budget", "compare", "benchmark", "log").withIndex()) {
+            toolbar.menu.performIdentifierAction(toolbar.menu.getItem(titles.indexOf("Details")).itemId, 0)
+            assertEquals("details", activity.shown)
+            activity.findViewById<ViewGroup>(R.id.details_list).getChildAt(index).performClick()
+            idle()
+            assertEquals(id, activity.shown)
+            activity.goBack()
+            assertEquals("details", activity.shown)
+            activity.goBack()
+            assertEquals("translate", activity.shown)
         }
     }
 }

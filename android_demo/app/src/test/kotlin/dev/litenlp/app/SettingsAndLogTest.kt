@@ -36,6 +36,33 @@ class SettingsAndLogTest : AppTest() {
     }
 
     @Test
+    fun `figures are shown where a person wants them, from then on`() {
+        restart(typing = null, figures = null)
+        assertFalse(services.preferences.showsFigures)
+        assertTrue(services.preferences.translatesWhileTyping)
+        val activity = launch().get()
+        services.translate.input = "Good morning!"
+        services.translate.translate()
+        await("translation") { services.translate.job?.outcome != null }
+        activity.show(Screens.MODELS)
+        activity.show(Screens.TRANSLATE)
+        assertEquals("Guten Morgen!", activity.text(R.id.output))
+        assertFalse(activity.isShown(R.id.status))
+        assertFalse(activity.isShown(R.id.count))
+        activity.show(Screens.SETTINGS)
+        activity.findViewById<Switch>(R.id.settings_figures).performClick()
+        assertTrue(activity.text(R.id.settings_typing_text), "1,000 characters" in activity.text(R.id.settings_typing_text))
+        activity.findViewById<Switch>(R.id.settings_typing).performClick()
+        activity.goBack()
+        val figures = activity.text(R.id.status)
+        assertTrue(figures, Regex("ONNX Runtime 1\\.0 · \\d+ threads? · \\d+ tokens · .* ms.* · .* M Mult-Adds").matches(figures))
+        assertTrue(activity.isShown(R.id.count))
+        restart(typing = null, figures = null)
+        assertTrue("remembered", services.preferences.showsFigures)
+        assertFalse("remembered", services.preferences.translatesWhileTyping)
+    }
+
+    @Test
     fun `threads are chosen among those that the device has`() {
         assertEquals(1..1, Preferences(app, processors = 1).threadChoices)
         assertEquals(1, Preferences(app, processors = 1).threads)

@@ -71,7 +71,7 @@ class TranslateScreenTest : AppTest() {
         assertFalse(activity.isShown(R.id.copy))
         activity.click(R.id.stop)
         permits.release(1)
-        await("end") { activity.isShown(R.id.translate) }
+        await("end") { !activity.isShown(R.id.stop) }
         assertEquals("Stopped. This is what was there by then.", activity.text(R.id.status))
         assertTrue(activity.text(R.id.output).startsWith("Wo ist"))
         assertTrue("a part can be copied", activity.isShown(R.id.copy))

@@ -12,10 +12,24 @@ import java.io.IOException
  *
  * The file rather than the saved state of the activity: that goes through the system and has no place for long texts.
  * All members are for the main thread.
+ *
+ * @param model id of the model that would translate now, null if there is none yet
+ * @param makeJob makes the translation of a text; its second argument says whether the history gets it without being asked
  */
-class TranslateSession(file: File, private val log: EventLog, private val makeJob: (String) -> TranslationJob) {
+class TranslateSession(
+    file: File,
+    private val log: EventLog,
+    private val model: () -> String?,
+    private val makeJob: (String, Boolean) -> TranslationJob,
+) {
     private val file = AtomicFile(file)
     private var saved: String? = null
+
+    /** What a translation was made of. @property model null if it was not known at its beginning */
+    internal class Basis(val text: String, val model: String?)
+
+    /** A text with its translation. */
+    internal class Content(val input: String, val output: String, val basis: Basis?, val languages: Pair<String, String>?)
 
     /** The text to translate. */
     var input = ""
@@ -24,29 +38,57 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
     var job: TranslationJob? = null
         private set
 
-    /** The last translation of an earlier process; shown until there is a [job]. */
-    var earlierOutput = ""
-        private set
+    /** Shown while there is no [job], or nothing of it. */
+    private var earlier = ""
+    private var earlierLanguages: Pair<String, String>? = null
+    private var basis: Basis? = null
 
     /** The translation as far as it is there. */
-    val output: String get() = job?.partial ?: earlierOutput
+    val output: String get() = job?.partial?.takeUnless { isOutdated } ?: earlier
 
-    /** Translates [input]; one that is running is stopped. */
-    fun translate(): TranslationJob {
+    /** Whether [output] is that of the text before, since nothing of the new one is there yet. */
+    val isOutdated: Boolean get() = job.let { it != null && it.outcome == null && it.partial.isEmpty() }
+
+    /** Codes of source and target of [output]; null if they are not known. */
+    val languages: Pair<String, String>? get() = (job?.outcome as? Outcome.Done)?.languages ?: earlierLanguages
+
+    /** Whether there is a text that the model in use has not been given yet. */
+    val needsTranslation: Boolean
+        get() = input.isNotBlank() && !(basis.let { it != null && it.text == input && (it.model == null || it.model == model()) })
+
+    /**
+     * Translates [input]; a translation that is running is stopped.
+     *
+     * @param isTyped begun because a person paused, not because one asked: the last output stays until a new one begins, and
+     *   the history gets only what such a series ends with, by [settle]
+     */
+    fun translate(isTyped: Boolean = false): TranslationJob {
+        val before = output
+        job?.let { if (!isRevision(it.text)) it.keep() }
         job?.cancel()
-        replaced = null
-        earlierOutput = ""
-        return makeJob(input).also {
+        if (!isTyped) replaced = null
+        earlier = if (isTyped) before else ""
+        basis = Basis(input, model())
+        return makeJob(input, !isTyped).also {
             job = it
             it.start()
         }
+    }
+
+    /** Whether [input] is another state of an earlier text, rather than another text. */
+    private fun isRevision(text: String): Boolean =
+        2 * input.commonPrefixWith(text).length >= minOf(input.length, text.length)
+
+    /** The text is final: its translation goes into the history. */
+    fun settle() {
+        job?.keep()
     }
 
     /** Why a text was replaced. */
     enum class Reason { SHARED, PASTED, CLEARED, FROM_HISTORY }
 
     /** State before a replacement, to undo it. */
-    class Replaced(val reason: Reason, internal val input: String, internal val output: String)
+    class Replaced internal constructor(val reason: Reason, internal val content: Content)
 
     /** The last replacement, until it is taken back, dismissed or translated over; null if there was no text to lose. */
     var replaced: Replaced? = null
@@ -57,14 +99,23 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
      *
      * Nothing is announced: the screen that calls this, or the next one, draws it.
      */
-    fun replace(text: String, reason: Reason, translation: String = "") {
-        replaced = Replaced(reason, input, output).takeIf { input.isNotBlank() && input != text }
-        put(text, translation)
+    fun replace(text: String, reason: Reason, translation: String = "", languages: Pair<String, String>? = null) {
+        val before = Content(input, output, basis, this.languages)
+        replaced = Replaced(reason, before).takeIf { input.isNotBlank() && input != text }
+        val known = if (translation.isEmpty()) null else Basis(text, model())
+        put(Content(text, translation, known, languages))
+    }
+
+    /** Puts the translation in place of the text, for the model of the other direction. A part of one stays behind. */
+    fun swap() {
+        val isWhole = job.let { it == null || it.outcome is Outcome.Done } && output.isNotBlank()
+        replaced = null
+        put(Content(if (isWhole) output else input, "", null, null))
     }
 
     /** Undoes the replacement in [replaced]. */
     fun undo() {
-        replaced?.let { put(it.input, it.output) }
+        replaced?.let { put(it.content) }
         replaced = null
     }
 
@@ -73,16 +124,25 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
         replaced = null
     }
 
-    private fun put(text: String, translation: String) {
+    /** The text was deleted: what it was translated to goes too. */
+    fun forgetOutput() = put(Content(input, "", null, null))
+
+    private fun put(content: Content) {
+        settle()
         job?.cancel()
         job = null
-        input = text
-        earlierOutput = translation
+        input = content.input
+        earlier = content.output
+        earlierLanguages = content.languages
+        basis = content.basis
     }
 
     /** Writes text and translation to the file, if they changed. */
     fun save() {
-        val content = JSONObject().put(INPUT, input).put(OUTPUT, output).toString()
+        val json = JSONObject().put(INPUT, input).put(OUTPUT, output)
+        val isWhole = job.let { it == null || it.outcome is Outcome.Done }
+        basis?.let { if (isWhole && it.text == input) json.put(MODEL, it.model ?: model()) }
+        val content = json.toString()
         if (content == saved) return
         try {
             val stream = file.startWrite()
@@ -105,7 +165,8 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
             if (!file.baseFile.exists()) return
             val content = JSONObject(String(file.readFully()))
             input = content.optString(INPUT)
-            earlierOutput = content.optString(OUTPUT)
+            earlier = content.optString(OUTPUT)
+            if (content.has(MODEL)) basis = Basis(input, content.optString(MODEL))
         } catch (error: IOException) {
             log.failure("draft", error)
         } catch (error: JSONException) {
@@ -116,5 +177,8 @@ class TranslateSession(file: File, private val log: EventLog, private val makeJo
     private companion object {
         const val INPUT = "input"
         const val OUTPUT = "output"
+
+        /** The model that made the output of the input; there only if the output is whole. */
+        const val MODEL = "model"
     }
 }

@@ -2,7 +2,7 @@ package dev.litenlp.app.inference
 
 import dev.litenlp.app.Changes
 import dev.litenlp.app.Services
-import dev.litenlp.app.history.HistoryEntry
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.models.Model
 import dev.litenlp.app.problem
 import dev.litenlp.core.LiteNlpException
@@ -45,8 +45,10 @@ class Failure(val runtime: String, val problem: Problem)
  * The translation of one text, from waiting for the model to its end. Independent of screens, which come and go.
  *
  * If the chosen runtime fails, the next one takes over from the start of the text. All members are for the main thread.
+ *
+ * @param keepsAtEnd whether the history gets the translation as soon as it is done, or when [keep] is called
  */
-class TranslationJob(private val services: Services, val text: String) {
+class TranslationJob(private val services: Services, val text: String, private val keepsAtEnd: Boolean = true) {
     enum class Stage { WAITING, LOADING, TRANSLATING, FINISHED }
 
     /** Announces a new [stage], more of [partial], the [outcome]. */
@@ -62,6 +64,8 @@ class TranslationJob(private val services: Services, val text: String) {
     /** Set once [stage] is FINISHED. */
     var outcome: Outcome? = null
         private set
+
+    private var isKept = false
 
     @Volatile
     private var isCancelled = false
@@ -159,15 +163,18 @@ class TranslationJob(private val services: Services, val text: String) {
         outcome = end
         if (end is Outcome.Done) {
             partial = end.translation.text
-            keep(end)
+            if (keepsAtEnd) keep()
         }
         changes.announce()
     }
 
-    private fun keep(done: Outcome.Done) {
-        if (!services.preferences.keepsHistory || text.isBlank()) return
+    /** Puts the translation into the history, once, if it is done and the history is on. */
+    fun keep() {
+        val done = outcome as? Outcome.Done ?: return
+        if (isKept || !services.preferences.keepsHistory || text.isBlank()) return
+        isKept = true
         services.history.add(
-            HistoryEntry(
+            KeptTranslation(
                 time = System.currentTimeMillis(),
                 source = text,
                 target = done.translation.text,

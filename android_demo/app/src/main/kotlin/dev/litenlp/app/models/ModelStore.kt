@@ -23,6 +23,9 @@ class Model(val bundle: InstalledBundle, val archive: String?) {
     val id: String get() = bundle.directory.name
 
     val name: String get() = bundle.manifest.name
+
+    /** Codes of source and target, null if the model does not say. */
+    val languages: Pair<String, String>? get() = bundle.manifest.languages?.let { it.src to it.tgt }
 }
 
 /** @property percent how far an installation is, null while that is not known */
@@ -70,6 +73,12 @@ class ModelStore(
 
     /** The model that translates: the chosen one, else the first. */
     val selected: Model? get() = models.find { it.id == preferences.model } ?: models.firstOrNull()
+
+    /** The first installed model from one language to another. */
+    fun find(languages: Pair<String, String>): Model? = models.find { it.languages == languages }
+
+    /** An installed model that translates back what [selected] translates. */
+    val reverse: Model? get() = selected?.languages?.let { (source, target) -> find(target to source) }
 
     @Volatile
     private var isCancelled = false

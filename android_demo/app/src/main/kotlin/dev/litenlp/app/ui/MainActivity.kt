@@ -11,13 +11,18 @@ import android.widget.TextView
 import android.widget.Toolbar
 import dev.litenlp.app.R
 import dev.litenlp.app.Services
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.platform.Edges
 import dev.litenlp.app.platform.NewerApi
+import dev.litenlp.app.speech.Speaker
 
 /** The window: a toolbar, the [Screen] that is shown, and the [NavigationBar]. */
 class MainActivity : Activity() {
     val services: Services get() = Services.of(this)
+
+    /** Reads translations aloud. */
+    val speaker: Speaker by lazy(LazyThreadSafetyMode.NONE) { Speaker(this, services.log, services.main) }
 
     /** Ids of the screens on the way back, the one shown last. */
     private val path = ArrayList<String>()
@@ -87,6 +92,7 @@ class MainActivity : Activity() {
 
     override fun onDestroy() {
         giveBack?.invoke()
+        speaker.release()
         super.onDestroy()
     }
 
@@ -131,7 +137,16 @@ class MainActivity : Activity() {
         put()
     }
 
-    private fun entriesIn(place: Place) = Screens.all.filter { it.place == place }
+    /** Takes a kept translation back as text and translation, with the model of its languages where there is one. */
+    fun reopen(entry: KeptTranslation) {
+        val languages = entry.languages
+        if (languages != null && services.models.selected?.languages != languages) {
+            services.models.find(languages)?.let(services.models::select)
+        }
+        services.translate.replace(entry.source, TranslateSession.Reason.FROM_HISTORY, entry.target, languages)
+    }
+
+    private fun entriesIn(vararg places: Place) = Screens.all.filter { it.place in places }
 
     private fun keepState() {
         screen?.let { states.putBundle(screenId, Bundle().also(it::onSaveState)) }
@@ -160,18 +175,22 @@ class MainActivity : Activity() {
         toolbar.navigationContentDescription = if (canGoBack) getString(R.string.back) else null
         toolbar.menu.clear()
         screen?.onCreateActions(toolbar.menu)
-        for ((index, entry) in entriesIn(Place.OVERFLOW).withIndex()) {
+        for ((index, entry) in menuEntries.withIndex()) {
             if (entry.id == shown) continue
+            val isButton = entry.place == Place.QUICK && shown == Screens.TRANSLATE
             toolbar.menu.add(Menu.NONE, FIRST_OVERFLOW_ID + index, FIRST_OVERFLOW_ID + index, entry.title)
-                .setShowAsAction(MenuItem.SHOW_AS_ACTION_NEVER)
+                .setIcon(entry.icon)
+                .setShowAsAction(if (isButton) MenuItem.SHOW_AS_ACTION_IF_ROOM else MenuItem.SHOW_AS_ACTION_NEVER)
         }
         giveBack?.invoke()
         giveBack = if (path.size > 1) NewerApi.takeBack(this, ::goBack) else null
     }
 
+    private val menuEntries: List<ScreenEntry> get() = entriesIn(Place.QUICK, Place.OVERFLOW)
+
     private fun onMenuItem(item: MenuItem): Boolean {
         if (screen?.onAction(item.itemId) == true) return true
-        val entry = entriesIn(Place.OVERFLOW).getOrNull(item.itemId - FIRST_OVERFLOW_ID) ?: return false
+        val entry = menuEntries.getOrNull(item.itemId - FIRST_OVERFLOW_ID) ?: return false
         show(entry.id)
         return true
     }

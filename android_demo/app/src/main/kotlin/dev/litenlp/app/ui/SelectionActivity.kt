@@ -111,9 +111,9 @@ class SelectionActivity : Activity() {
             }
             is Outcome.Done -> {
                 said += Outcomes.notices(this, outcome)
-                said += Outcomes.status(this, job)
+                said += Outcomes.status(this, job, services.preferences.showsFigures)
             }
-            else -> said += Outcomes.status(this, job)
+            else -> said += Outcomes.status(this, job, services.preferences.showsFigures)
         }
         if (wasCut) said += getString(R.string.text_cut, Sentences.count(this, IncomingText.MAX_CHARS))
         return said.distinct().joinToString("\n")

@@ -4,7 +4,7 @@ import android.view.View
 import android.widget.TextView
 import dev.litenlp.app.R
 import dev.litenlp.app.Sentences
-import dev.litenlp.app.history.HistoryEntry
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.ui.IncomingText
 import java.text.DateFormat
 import java.util.Date
@@ -12,7 +12,7 @@ import java.util.Date
 /** A row of history_row.xml. */
 class HistoryRow(private val row: View) {
     /** Shows an entry; without [onDelete] it cannot be deleted here. */
-    fun show(entry: HistoryEntry, onDelete: (() -> Unit)?) {
+    fun show(entry: KeptTranslation, onDelete: (() -> Unit)?) {
         row.findViewById<TextView>(R.id.row_source).text = IncomingText.beginning(entry.source)
         row.findViewById<TextView>(R.id.row_target).text = IncomingText.beginning(entry.target)
         row.findViewById<TextView>(R.id.row_about).text = about(entry)
@@ -22,13 +22,12 @@ class HistoryRow(private val row: View) {
         }
     }
 
-    private fun about(entry: HistoryEntry): String {
+    private fun about(entry: KeptTranslation): String {
         val context = row.context
         val times = DateFormat.getDateTimeInstance(DateFormat.MEDIUM, DateFormat.SHORT, Sentences.locale(context))
         val parts = listOfNotNull(
             times.format(Date(entry.time)),
             entry.languages?.let { (source, target) -> context.getString(R.string.language_pair, source, target) },
-            Sentences.runtimeName(entry.runtime).takeIf { it.isNotEmpty() },
         )
         return parts.joinToString(context.getString(R.string.separator))
     }

@@ -11,17 +11,26 @@ import dev.litenlp.app.Preferences
 import dev.litenlp.app.R
 import dev.litenlp.app.Sentences
 import dev.litenlp.app.ui.Screen
+import dev.litenlp.app.ui.translate.TranslateScreen
 
 /** The settings; a change applies from the next translation on. */
 class SettingsScreen : Screen(R.layout.settings) {
     override fun onCreated(saved: Bundle?) {
+        val preferences = services.preferences
+        showSwitch(R.id.settings_typing, preferences.translatesWhileTyping) { preferences.translatesWhileTyping = it }
+        find<TextView>(R.id.settings_typing_text).text =
+            context.getString(R.string.settings_typing_text, Sentences.count(context, TranslateScreen.MOST_TYPED))
+        showSwitch(R.id.settings_figures, preferences.showsFigures) { preferences.showsFigures = it }
+        showSwitch(R.id.settings_keep_history, preferences.keepsHistory) { preferences.keepsHistory = it }
         showRuntimes()
         showThreads()
         showSearch()
-        find<Switch>(R.id.settings_keep_history).apply {
-            isChecked = services.preferences.keepsHistory
-            setOnCheckedChangeListener { _, isChecked -> services.preferences.keepsHistory = isChecked }
-        }
+    }
+
+    private fun showSwitch(id: Int, isOn: Boolean, onChanged: (Boolean) -> Unit) {
+        val switch = find<Switch>(id)
+        switch.isChecked = isOn
+        switch.setOnCheckedChangeListener { _, isChecked -> onChanged(isChecked) }
     }
 
     private fun showRuntimes() {

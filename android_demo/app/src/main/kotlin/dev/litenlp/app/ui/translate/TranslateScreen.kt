@@ -2,10 +2,6 @@ package dev.litenlp.app.ui.translate
 
 import android.content.Context
 import android.os.Bundle
-import android.text.Spannable
-import android.text.style.LocaleSpan
-import android.view.Menu
-import android.view.MenuItem
 import android.view.View
 import android.view.inputmethod.InputMethodManager
 import android.widget.Button
@@ -13,41 +9,53 @@ import android.widget.LinearLayout
 import android.widget.TextView
 import dev.litenlp.app.R
 import dev.litenlp.app.Sentences
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.inference.TranslateSession.Reason
 import dev.litenlp.app.inference.TranslationJob
+import dev.litenlp.app.models.Model
 import dev.litenlp.app.ui.Clipboard
 import dev.litenlp.app.ui.IncomingText
 import dev.litenlp.app.ui.InstallCard
 import dev.litenlp.app.ui.Screen
 import dev.litenlp.app.ui.Screens
 import dev.litenlp.app.ui.history.HistoryRow
-import java.util.Locale
 
 /** The translate screen. Its state is in the [TranslateSession]. */
 class TranslateScreen : Screen(R.layout.translate) {
     private val session: TranslateSession get() = services.translate
     private lateinit var input: InputField
     private lateinit var installCard: InstallCard
-    private lateinit var output: TextView
+    private lateinit var languages: LanguageBar
+    private lateinit var output: OutputCard
+    private lateinit var handover: Handover
     private var observed: TranslationJob? = null
+    private var isPauseAwaited = false
     private val draw: () -> Unit = ::drawAll
     private val drawJob: () -> Unit = ::drawTranslation
     private val countTokens = Runnable { requestCount() }
+    private val translateTyped = Runnable {
+        isPauseAwaited = false
+        if (isTranslatedWhileTyping && session.needsTranslation) begin(isTyped = true)
+    }
 
     override fun onCreated(saved: Bundle?) {
-        output = find(R.id.output)
         installCard = InstallCard(find(R.id.install_card), onCancel = null)
+        languages = LanguageBar(view, services.models, ::choose, { host.show(Screens.MODELS) }, ::swap)
+        output = OutputCard(view)
+        handover = Handover(host, output, ::language)
         input = InputField(find(R.id.input), ::onInput, ::onCut)
         input.show(session.input)
-        saved?.let { restoreCursor(it) }
+        saved?.let { restore(it) }
         onClick(R.id.translate) { translate() }
         onClick(R.id.stop) { session.job?.cancel() }
         onClick(R.id.clear) { replace("", Reason.CLEARED) }
         onClick(R.id.paste) { paste() }
-        onClick(R.id.copy) { Clipboard.copy(context, session.output, R.string.copied) }
-        onClick(R.id.share) { Clipboard.share(activity, session.output) }
+        onClick(R.id.copy) { handover.copy() }
+        onClick(R.id.share) { handover.share() }
+        onClick(R.id.speak) { handover.speak() }
+        onClick(R.id.favourite) { handover.mark() }
         onClick(R.id.error_retry) { retry() }
         onClick(R.id.error_log) { Clipboard.copyLog(context) }
         onClick(R.id.no_model_retry) { services.models.start() }
@@ -62,47 +70,60 @@ class TranslateScreen : Screen(R.layout.translate) {
         services.models.changes.observe(draw)
         services.history.changes.observe(draw)
         services.history.load()
+        handover.start()
         drawAll()
+        if (languages.isChoosing) languages.choose()
     }
 
     override fun onStop() {
         services.models.changes.ignore(draw)
         services.history.changes.ignore(draw)
         services.main.removeCallbacks(countTokens)
+        services.main.removeCallbacks(translateTyped)
+        isPauseAwaited = false
+        handover.stop()
+        languages.hide()
         observe(null)
+        session.settle()
     }
 
     override fun onSaveState(state: Bundle) {
         state.putInt(CURSOR_START, input.view.selectionStart)
         state.putInt(CURSOR_END, input.view.selectionEnd)
         state.putBoolean(CUT, isShown(R.id.cut))
+        state.putBoolean(CHOOSING, languages.isChoosing)
     }
 
-    override fun onCreateActions(menu: Menu) {
-        menu.add(Menu.NONE, R.id.action_history, Menu.NONE, R.string.screen_history)
-            .setIcon(R.drawable.ic_history)
-            .setShowAsAction(MenuItem.SHOW_AS_ACTION_IF_ROOM)
-    }
-
-    override fun onAction(id: Int): Boolean {
-        if (id != R.id.action_history) return false
-        host.show(Screens.HISTORY)
-        return true
-    }
-
-    private fun restoreCursor(saved: Bundle) {
+    private fun restore(saved: Bundle) {
         val length = input.view.text.length
         val start = saved.getInt(CURSOR_START, length).coerceIn(0, length)
         input.view.setSelection(start, saved.getInt(CURSOR_END, start).coerceIn(start, length))
         if (saved.getBoolean(CUT)) onCut()
+        languages.isChoosing = saved.getBoolean(CHOOSING)
     }
 
+    /** Whether the text is translated without being asked. A long one would keep a phone busy for nothing. */
+    private val isTranslatedWhileTyping: Boolean
+        get() = services.preferences.translatesWhileTyping && session.input.length <= MOST_TYPED && services.models.selected != null
+
     private fun onInput(text: String) {
-        if (text != session.input) {
-            session.input = text
-            if (text.length < IncomingText.MAX_CHARS) show(R.id.cut, false)
-        }
+        if (text == session.input) return drawInput()
+        session.input = text
+        if (text.length < IncomingText.MAX_CHARS) show(R.id.cut, false)
+        if (text.isBlank() && services.preferences.translatesWhileTyping) session.forgetOutput()
+        observe(session.job)
         drawInput()
+        drawTranslation()
+        // The pause begins anew with every change.
+        services.main.removeCallbacks(translateTyped)
+        isPauseAwaited = false
+        awaitPause()
+    }
+
+    private fun awaitPause() {
+        if (isPauseAwaited || !isTranslatedWhileTyping || !session.needsTranslation) return
+        isPauseAwaited = true
+        services.main.postDelayed(translateTyped, PAUSE_MS)
     }
 
     private fun onCut() {
@@ -113,14 +134,29 @@ class TranslateScreen : Screen(R.layout.translate) {
 
     private fun translate() {
         hideKeyboard()
-        if (session.input.isBlank()) return
-        session.translate()
+        if (session.input.isNotBlank()) begin(isTyped = false)
+    }
+
+    private fun begin(isTyped: Boolean) {
+        session.translate(isTyped)
         drawAll()
     }
 
     private fun retry() {
         services.engines.forgetFailures()
         translate()
+    }
+
+    private fun choose(model: Model) {
+        services.models.select(model)
+        if (session.input.isNotBlank()) begin(isTyped = true) else drawAll()
+    }
+
+    private fun swap(reverse: Model) {
+        session.swap()
+        services.models.select(reverse)
+        input.show(session.input)
+        if (session.input.isNotBlank()) begin(isTyped = true) else drawAll()
     }
 
     private fun paste() {
@@ -130,6 +166,12 @@ class TranslateScreen : Screen(R.layout.translate) {
 
     private fun replace(text: String, reason: Reason) {
         session.replace(text, reason)
+        input.show(session.input)
+        drawAll()
+    }
+
+    private fun reopen(entry: KeptTranslation) {
+        host.reopen(entry)
         input.show(session.input)
         drawAll()
     }
@@ -145,13 +187,18 @@ class TranslateScreen : Screen(R.layout.translate) {
         drawReplaced()
     }
 
+    /** Code of the language of the output. */
+    private fun language(): String? = session.languages?.second ?: services.models.selected?.languages?.second
+
     private fun drawAll() {
         observe(session.job)
+        languages.draw()
         drawModel()
         drawReplaced()
         drawInput()
         drawTranslation()
         drawRecent()
+        awaitPause()
     }
 
     private fun observe(job: TranslationJob?) {
@@ -172,11 +219,6 @@ class TranslateScreen : Screen(R.layout.translate) {
             find<TextView>(R.id.no_model_text).text =
                 problem?.let { Sentences.about(context, it) } ?: context.getString(R.string.no_model_text)
         }
-        val languages = model?.bundle?.manifest?.languages
-        find<TextView>(R.id.source_language).text =
-            languages?.let { Sentences.languageName(context, it.src) } ?: context.getString(R.string.source_text)
-        find<TextView>(R.id.target_language).text =
-            languages?.let { Sentences.languageName(context, it.tgt) } ?: context.getString(R.string.translation)
     }
 
     private fun drawReplaced() {
@@ -197,11 +239,20 @@ class TranslateScreen : Screen(R.layout.translate) {
         val text = session.input
         show(R.id.paste, text.isEmpty())
         show(R.id.clear, text.isNotEmpty())
-        val canWork = services.models.selected != null || services.models.isPreparing
-        find<Button>(R.id.translate).isEnabled = text.isNotBlank() && canWork
+        drawButton()
         drawCount(null)
         services.main.removeCallbacks(countTokens)
-        if (text.isNotEmpty()) services.main.postDelayed(countTokens, COUNT_DELAY_MS)
+        if (text.isNotEmpty() && services.preferences.showsFigures) services.main.postDelayed(countTokens, COUNT_DELAY_MS)
+    }
+
+    /** The button is there where nothing happens without it. */
+    private fun drawButton() {
+        val outcome = session.job?.outcome
+        val wasStopped = outcome is Outcome.Cancelled && !session.needsTranslation
+        show(R.id.translate, !isTranslatedWhileTyping || wasStopped)
+        val canWork = services.models.selected != null || services.models.isPreparing
+        val isRunning = session.job != null && outcome == null
+        find<Button>(R.id.translate).isEnabled = session.input.isNotBlank() && canWork && !isRunning
     }
 
     private fun requestCount() {
@@ -215,82 +266,17 @@ class TranslateScreen : Screen(R.layout.translate) {
         val counted = resources.getQuantityString(R.plurals.characters, characters, Sentences.count(context, characters))
         val parts = listOfNotNull(counted, tokens?.let { Outcomes.tokens(context, it) })
         find<TextView>(R.id.count).text = parts.joinToString(context.getString(R.string.separator))
-        show(R.id.count, text.isNotEmpty())
+        show(R.id.count, text.isNotEmpty() && services.preferences.showsFigures)
     }
 
     private fun drawTranslation() {
-        val job = session.job
-        val outcome = job?.outcome
-        val isRunning = job != null && outcome == null
-        show(R.id.translate, !isRunning)
-        show(R.id.stop, isRunning)
-        val hasEnded = outcome is Outcome.Done || outcome is Outcome.Cancelled
-        show(R.id.output_card, isRunning || hasEnded || session.output.isNotEmpty())
-        show(R.id.output, session.output.isNotEmpty())
-        show(R.id.busy, isRunning)
-        drawOutput(session.output, isFinished = !isRunning)
-        val status = job?.let { Outcomes.status(context, it) }.orEmpty()
-        // Only what differs: TalkBack says it whenever it is set.
-        find<TextView>(R.id.status).let { if (it.text.toString() != status) it.text = status }
-        show(R.id.status, status.isNotEmpty())
-        val canHandOver = !isRunning && session.output.isNotEmpty()
-        show(R.id.copy, canHandOver)
-        show(R.id.share, canHandOver)
-        drawNotices((outcome as? Outcome.Done)?.let { Outcomes.notices(context, it) }.orEmpty())
-        drawFailure(outcome as? Outcome.Failed)
-    }
-
-    /** Appends to a growing text instead of replacing it: the selection stays, and less is laid out anew. */
-    private fun drawOutput(text: String, isFinished: Boolean) {
-        val shown = output.text
-        when {
-            shown.contentEquals(text) -> Unit
-            shown.isNotEmpty() && text.startsWith(shown.toString()) -> output.append(text.substring(shown.length))
-            else -> output.setText(text, TextView.BufferType.EDITABLE)
-        }
-        if (isFinished) markLanguage(output.text as? Spannable ?: return)
-    }
-
-    /** Marks the text with its language, in which TalkBack then reads it. */
-    private fun markLanguage(text: Spannable) {
-        val language = services.models.selected?.bundle?.manifest?.languages?.tgt ?: return
-        for (old in text.getSpans(0, text.length, LocaleSpan::class.java)) text.removeSpan(old)
-        text.setSpan(LocaleSpan(Locale.forLanguageTag(language)), 0, text.length, Spannable.SPAN_EXCLUSIVE_EXCLUSIVE)
-    }
-
-    private fun drawNotices(notices: List<String>) {
-        val list = find<LinearLayout>(R.id.notices)
-        val shown = (0 until list.childCount).map { (list.getChildAt(it) as TextView).text.toString() }
-        if (shown == notices) return
-        list.removeAllViews()
-        for (notice in notices) {
-            activity.layoutInflater.inflate(R.layout.notice, list, false).let {
-                (it as TextView).text = notice
-                list.addView(it)
-            }
-        }
-    }
-
-    private fun drawFailure(failed: Outcome.Failed?) {
-        show(R.id.error_card, failed != null)
-        if (failed == null) return
-        val title = if (failed.failures.isEmpty()) R.string.error_title else R.string.no_runtime_title
-        find<TextView>(R.id.error_title).setText(title)
-        val reasons = failed.failures.map {
-            val name = Sentences.runtimeName(it.runtime)
-            context.getString(R.string.no_runtime_reason, name, Sentences.about(context, it.problem))
-        }
-        val text = if (reasons.isEmpty()) {
-            Sentences.about(context, failed.problem)
-        } else {
-            (reasons + context.getString(R.string.no_runtime_text)).joinToString("\n\n")
-        }
-        find<TextView>(R.id.error_text).let { if (it.text.toString() != text) it.text = text }
+        output.draw(session, language(), services.preferences.showsFigures)
+        handover.draw()
+        drawButton()
     }
 
     private fun drawRecent() {
-        val entries = services.history.entries
-        val recent = entries.filterNot { it.source == session.input }.take(RECENT)
+        val recent = services.history.entries.filterNot { it.source == session.input }.take(RECENT)
         val list = find<LinearLayout>(R.id.recent)
         show(R.id.recent_title, recent.isNotEmpty())
         show(R.id.recent, recent.isNotEmpty())
@@ -299,11 +285,7 @@ class TranslateScreen : Screen(R.layout.translate) {
         for (entry in recent) {
             val row = activity.layoutInflater.inflate(R.layout.history_row, list, false)
             HistoryRow(row).show(entry, onDelete = null)
-            row.setOnClickListener {
-                session.replace(entry.source, Reason.FROM_HISTORY, entry.target)
-                input.show(session.input)
-                drawAll()
-            }
+            row.setOnClickListener { reopen(entry) }
             list.addView(row)
         }
     }
@@ -321,11 +303,18 @@ class TranslateScreen : Screen(R.layout.translate) {
         find<View>(id).visibility = if (isShown) View.VISIBLE else View.GONE
     }
 
-    private companion object {
-        const val CURSOR_START = "cursor_start"
-        const val CURSOR_END = "cursor_end"
-        const val CUT = "cut"
-        const val COUNT_DELAY_MS = 250L
-        const val RECENT = 3
+    companion object {
+        /** Pause after which a text counts as typed. */
+        const val PAUSE_MS = 600L
+
+        /** Characters of the longest text that is translated while it is typed: a few seconds on a phone. */
+        const val MOST_TYPED = 1_000
+
+        private const val CURSOR_START = "cursor_start"
+        private const val CURSOR_END = "cursor_end"
+        private const val CUT = "cut"
+        private const val CHOOSING = "choosing"
+        private const val COUNT_DELAY_MS = 250L
+        private const val RECENT = 3
     }
 }

@@ -17,7 +17,7 @@ import java.io.IOException
  * @property languages codes of source and target, null if the model did not say
  * @property totalMs how long it took
  */
-class HistoryEntry(
+class KeptTranslation(
     val time: Long,
     val source: String,
     val target: String,
@@ -41,10 +41,10 @@ class HistoryEntry(
 
     internal companion object {
         /** @throws JSONException if the line is no entry */
-        fun parse(line: String): HistoryEntry {
+        fun parse(line: String): KeptTranslation {
             val json = JSONObject(line)
             val languages = json.optString("languages").split(' ').takeIf { it.size == 2 }
-            return HistoryEntry(
+            return KeptTranslation(
                 time = json.getLong("time"),
                 source = json.getString("source"),
                 target = json.getString("target"),
@@ -57,12 +57,12 @@ class HistoryEntry(
 }
 
 /**
- * The translations made before, the newest first, one JSON object per line of [file].
+ * Translations that are kept, the newest first, one JSON object per line of [file]: the history, and the favourites.
  *
- * At most [maxEntries] of at most [maxChars] characters together; the oldest go first. Members are for the main thread; the
+ * At most [maxEntries] of at most [maxChars] characters together; the oldest go first, unless [hasRoomFor] is asked before. Members are for the main thread; the
  * file is read and written on [thread], always as a whole, so that it is complete at any time.
  */
-class History(
+class TranslationList(
     file: File,
     private val log: EventLog,
     private val thread: SerialThread,
@@ -70,16 +70,17 @@ class History(
     private val maxEntries: Int = 200,
     private val maxChars: Int = 1_000_000,
 ) {
+    private val name = file.nameWithoutExtension
     private val file = AtomicFile(file)
     private var isLoaded = false
     internal var isLoading = false
         private set
-    private var waiting = ArrayList<(List<HistoryEntry>) -> List<HistoryEntry>>()
+    private var waiting = ArrayList<(List<KeptTranslation>) -> List<KeptTranslation>>()
 
     val changes = Changes()
 
     /** Empty until [load] is through. */
-    var entries: List<HistoryEntry> = emptyList()
+    var entries: List<KeptTranslation> = emptyList()
         private set
 
     /** Reads the file, once; [changes] announces the end. */
@@ -101,15 +102,22 @@ class History(
     }
 
     /** Adds an entry at the front; an entry with the same source and target moves there. */
-    fun add(entry: HistoryEntry) = change { all ->
+    fun add(entry: KeptTranslation) = change { all ->
         bound(listOf(entry) + all.filterNot { it.source == entry.source && it.target == entry.target })
     }
 
-    fun remove(entry: HistoryEntry) = change { all -> all.filterNot { it === entry } }
+    /** The entry with a source and a target, null if there is none or [load] is not through. */
+    fun find(source: String, target: String): KeptTranslation? = entries.find { it.source == source && it.target == target }
+
+    /** Whether an entry can be added without another one going. */
+    fun hasRoomFor(entry: KeptTranslation): Boolean =
+        entries.size < maxEntries && entries.sumOf { it.size.toLong() } + entry.size <= maxChars
+
+    fun remove(entry: KeptTranslation) = change { all -> all.filterNot { it === entry } }
 
     fun clear() = change { emptyList() }
 
-    private fun change(how: (List<HistoryEntry>) -> List<HistoryEntry>) {
+    private fun change(how: (List<KeptTranslation>) -> List<KeptTranslation>) {
         if (!isLoaded) {
             waiting.add(how)
             load()
@@ -121,7 +129,7 @@ class History(
         changes.announce()
     }
 
-    private fun bound(all: List<HistoryEntry>): List<HistoryEntry> {
+    private fun bound(all: List<KeptTranslation>): List<KeptTranslation> {
         var chars = 0
         return all.take(maxEntries).takeWhile {
             chars += it.size
@@ -129,25 +137,25 @@ class History(
         }
     }
 
-    private fun read(): List<HistoryEntry> {
+    private fun read(): List<KeptTranslation> {
         if (!file.baseFile.exists()) return emptyList()
         val lines = try {
             String(file.readFully()).lines()
         } catch (error: IOException) {
-            log.failure("history", error)
+            log.failure(name, error)
             return emptyList()
         }
         return lines.filter { it.isNotEmpty() }.mapNotNull { line ->
             try {
-                HistoryEntry.parse(line)
+                KeptTranslation.parse(line)
             } catch (error: JSONException) {
-                log.info("history: a line that is no entry was left out (${error.javaClass.simpleName})")
+                log.info("$name: a line that is no entry was left out (${error.javaClass.simpleName})")
                 null
             }
         }
     }
 
-    private fun write(all: List<HistoryEntry>) {
+    private fun write(all: List<KeptTranslation>) {
         try {
             val stream = file.startWrite()
             try {
@@ -158,7 +166,7 @@ class History(
                 throw error
             }
         } catch (error: IOException) {
-            log.failure("history", error)
+            log.failure(name, error)
         }
     }
 }
