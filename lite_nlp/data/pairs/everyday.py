@@ -5,9 +5,10 @@ from typing import Final
 
 from lite_nlp.core.errors import DataError
 
-__all__ = ["EVERYDAY_FILE", "read_everyday_pairs"]
+__all__ = ["EVERYDAY_FILE", "EVERYDAY_LANGUAGES", "read_everyday_pairs"]
 
 EVERYDAY_FILE: Final = "everyday.en-de.tsv"
+EVERYDAY_LANGUAGES: Final = ("en", "de")
 
 
 def read_everyday_pairs() -> list[tuple[str, str]]:
