@@ -66,13 +66,11 @@ def pairs_in_files(files: PairFiles, *, say: Callable[[str], None] | None = None
     long = files.task == "summarization"
     bound = MAX_DOCUMENT_CHARACTERS if long else MAX_CHARACTERS
     splits: dict[SplitName, list[ItemSource[Pair]]] = {}
-    languages: PartlyKnown = files.languages
+    languages = _hints(files)
     for name in ("train", "valid", "test"):
         # Scores on a test set are compared with those of others, so it stays whole.
         check_ratio = name == "train" and not long
         tables = files.tables.get(name, ())
-        if name == "train" and tables and files.table_format == "tmx":
-            languages = tmx_languages(tables[0], files.languages)
         splits[name] = [_table(path, files, languages, check_ratio, bound) for path in tables]
         splits[name] += [
             TextFiles(src, tgt, check_ratio=check_ratio, max_characters=bound)
@@ -80,8 +78,21 @@ def pairs_in_files(files: PairFiles, *, say: Callable[[str], None] | None = None
         ]
     given = {name: sources for name, sources in splits.items() if sources}
     rule = hold_out(files.valid_pairs, files.test_pairs, given=len(given) > 1)
-    known = _languages(files, languages, given["train"][0], say)
+    known = _languages(files, given["train"][0], say)
     return PairCorpus(splits=given, rule=rule, languages=known, task=files.task)
+
+
+def _hints(files: PairFiles) -> PartlyKnown:
+    """What the first table says about the languages, for the keys and tags of all: they may be in another order."""
+    if not files.tables.get("train") or files.table_format == "tsv":
+        return files.languages
+    first = files.tables["train"][0]
+    if files.table_format == "tmx":
+        return tmx_languages(first, files.languages)
+    named = languages_in_name(first)
+    hints = (named[0], named[1]) if files.languages == (None, None) and len(named) == 2 else files.languages
+    src, tgt = map(language_code, files.columns or find_keys(first, hints))
+    return (src, tgt) if src is not None and tgt is not None else hints
 
 
 def _table(
@@ -92,9 +103,7 @@ def _table(
         return TmxFile(path, (src, tgt), check_ratio=check_ratio, max_characters=max_characters)
     if files.table_format == "tsv":
         return TsvFile(path, _numbers(files.columns), check_ratio=check_ratio, max_characters=max_characters)
-    named = languages_in_name(path)
-    hints = (named[0], named[1]) if languages == (None, None) and len(named) == 2 else languages
-    keys = files.columns or find_keys(path, hints)
+    keys = files.columns or find_keys(path, languages)
     return JsonLinesFile(path, keys, check_ratio=check_ratio, max_characters=max_characters)
 
 
@@ -106,11 +115,9 @@ def _numbers(columns: tuple[str, str] | None) -> tuple[int, int] | None:
     return int(columns[0]), int(columns[1])
 
 
-def _languages(
-    files: PairFiles, known: PartlyKnown, source: ItemSource[Pair], say: Callable[[str], None] | None
-) -> tuple[str, str]:
+def _languages(files: PairFiles, source: ItemSource[Pair], say: Callable[[str], None] | None) -> tuple[str, str]:
     """Source and target language: those that are known, else guessed."""
-    known = (_short(known[0]), _short(known[1]))
+    known: PartlyKnown = (_short(files.languages[0]), _short(files.languages[1]))
     if files.task != "translation":
         named = languages_of_names(source.src, source.tgt) if isinstance(source, TextFiles) else None
         return _first(known, named or UNKNOWN)
@@ -124,8 +131,10 @@ def _languages(
     elif isinstance(source, TsvFile):
         found = table_languages(source.path, sample, known, tell)
     else:
-        found = _first(known, UNKNOWN)
+        found = _first(known, source.languages if isinstance(source, TmxFile) else UNKNOWN)
     if say is not None:
+        if isinstance(source, TextFiles) and sample and all("\t" in src + tgt for src, tgt in sample):
+            say(f"warning: {source.name}: all lines have tabs: give a file that holds both sides as --tsv FILE")
         check_look(sample, found, say)
     return found
 

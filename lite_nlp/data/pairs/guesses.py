@@ -50,9 +50,12 @@ def table_languages(
     if found is not None:
         say(f"languages: {found[0]} -> {found[1]}, by name and text of {path} (else --src-lang, --tgt-lang)")
         return found
-    looks = [look[0] if look else None for look in map(look_of, texts)]
-    seen = f"; the text looks like {looks[0]} and {looks[1]}" if looks[0] and looks[1] else ""
-    say(f"warning: languages: none in the name {path.name}: give --src-lang and --tgt-lang, such as en and fr{seen}")
+    looks = [look_of(text) for text in texts]
+    if all(looks):
+        codes = f"--src-lang {src or looks[0][0]} --tgt-lang {tgt or looks[1][0]}"
+        say(f"warning: languages: not named by {path}: give them, {codes} by the look of the text")
+    elif sample:
+        say(f"warning: languages: not named by {path}: give them, as in --src-lang en --tgt-lang fr")
     return src or UNKNOWN[0], tgt or UNKNOWN[1]
 
 
@@ -93,8 +96,8 @@ def check_look(sample: Sequence[Pair], languages: tuple[str, str], say: Callable
     src, tgt = languages
     if more_like(texts, languages) is False:
         say(
-            f"warning: languages: the source looks like {tgt} and the target like {src}: swap the columns "
-            "(--columns 2,1), the files or the languages (--src-lang, --tgt-lang)"
+            f"warning: languages: the source looks like {tgt} and the target like {src}: swap the files or columns "
+            "(--columns 2,1), or --src-lang and --tgt-lang"
         )
         return
     for option, language, look in zip(("--src-lang", "--tgt-lang"), languages, map(look_of, texts), strict=True):

@@ -1,7 +1,7 @@
 """Sentence pairs out of JSON lines: an object on each line, two keys of which hold the sides."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,9 @@ _SIDES: Final = (("src", "tgt"), ("source", "target"))
 #: Bytes that JSON can need for a character, and bytes left for other keys of the object.
 _CHARACTER_BYTES: Final = 12
 _OTHER_BYTES: Final = 1 << 16
+
+#: Keys that a message lists.
+_SHOWN_KEYS: Final = 12
 
 #: Lines among which the first object is looked for.
 _SAMPLE_LINES: Final = 20
@@ -62,7 +65,11 @@ class JsonLinesFile:
 
     def advise(self, reason: Reason) -> str:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""
-        return general_advice(reason)
+        if reason != "missing_key":
+            return general_advice(reason)
+        objects = map(_parse, map(raw_text, islice(_lines(self.path, self.max_characters), _SAMPLE_LINES)))
+        found = sorted({key for parsed in objects if not isinstance(parsed, str) for key in parsed})
+        return f"few objects have text in both {' and '.join(self.keys)}: give two of {_listed(found)} as --columns"
 
     def _examine(self, line: bytes | LongLine) -> Pair | Reason:
         if isinstance(line, LongLine):
@@ -120,9 +127,13 @@ def find_keys(path: Path, languages: tuple[str | None, str | None]) -> tuple[str
     if src is None or tgt is None:
         raise DataError(
             f"{path}: expected the keys src and tgt, or two that are language codes, found "
-            f"{', '.join(map(excerpt, keys)) or 'none that holds text'}: name them with --columns SRC_KEY,TGT_KEY"
+            f"{_listed(keys)}: name them with --columns SRC_KEY,TGT_KEY"
         )
     return src, tgt
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(map(excerpt, keys[:_SHOWN_KEYS])) + ", ..." * (len(keys) > _SHOWN_KEYS) or "no key with text"
 
 
 def _lines(path: Path, max_characters: int) -> Iterator[bytes | LongLine]:

@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from xml.sax import SAXException, SAXParseException
-from xml.sax.handler import ContentHandler
+from xml.sax.handler import ContentHandler, feature_external_ges
 
-from defusedxml.common import DefusedXmlException
+from defusedxml.common import EntitiesForbidden
 from defusedxml.sax import make_parser
 
 from lite_nlp.core.errors import DataError
@@ -111,7 +111,7 @@ def survey_languages(path: Path) -> TmxLanguages:
     units = _Units(MAX_CHARACTERS)
     counts: Counter[str] = Counter()
     for unit in islice(_read_units(path, units), _SAMPLE_UNITS):
-        counts.update(dict.fromkeys(tag for tag, _ in unit.variants))
+        counts.update(list(dict.fromkeys(tag for tag, _ in unit.variants)))
     source = units.source if units.source and units.source.casefold() != _ANY_SOURCE else None
     return TmxLanguages(source, [tag for tag, _ in counts.most_common()])
 
@@ -144,7 +144,7 @@ class _Units(ContentHandler):
         self.source: str | None = None
         self._max_characters = max_characters
         self._locator: Any = None
-        self._root = False
+        self.begun = False
         self._unit: _Unit | None = None
         self._tag = ""
         self._text: list[str] | None = None
@@ -156,8 +156,8 @@ class _Units(ContentHandler):
         self._locator = locator
 
     def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802
-        if not self._root:
-            self._root = True
+        if not self.begun:
+            self.begun = True
             if name != "tmx":
                 raise SAXException(f"the root element {name}")
         if self._code or name in _CODES:
@@ -192,6 +192,10 @@ def _read_units(path: Path, units: _Units) -> Iterator[_Unit]:
     """The units of a file, parsed block by block."""
     parser = make_parser()
     parser.setContentHandler(units)
+    units.setDocumentLocator(parser)
+    # The DTD that a document type names is not an entity of the file, and is skipped like all that is external.
+    parser.forbid_external = False
+    parser.setFeature(feature_external_ges, False)
     empty = True
     try:
         for block in read_blocks(path, _BLOCK):
@@ -202,9 +206,11 @@ def _read_units(path: Path, units: _Units) -> Iterator[_Unit]:
         if empty:
             raise DataError(f"{path}: expected a TMX file, found an empty file")
         parser.close()
-    except DefusedXmlException as error:
-        raise DataError(f"{path}: expected a TMX file without entities of its own, found {error}") from error
+    except EntitiesForbidden as error:
+        raise DataError(f"{path}: expected a TMX file without entities of its own, found {error.name}") from error
     except SAXParseException as error:
+        if not units.begun:
+            raise DataError(f"{path}: expected a TMX file, found no XML: {error.getMessage()}") from error
         raise DataError(
             f"{path}: expected a whole TMX file, found it damaged at line {error.getLineNumber():,}: "
             f"{error.getMessage()}"
