@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lite_nlp.api.bench import bench_model
     from lite_nlp.api.budget import check_budget, count_model
     from lite_nlp.api.compress import compress_model
-    from lite_nlp.api.data import prepare_data
+    from lite_nlp.api.data import prepare_data, write_sample
     from lite_nlp.api.evaluate import evaluate_model
     from lite_nlp.api.export import export_model
     from lite_nlp.api.report import report_model
@@ -34,6 +34,7 @@ __all__ = [
     "prepare_data",
     "report_model",
     "train_model",
+    "write_sample",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -50,5 +51,6 @@ __getattr__, __dir__ = lazy_names(
         "prepare_data": "lite_nlp.api.data",
         "report_model": "lite_nlp.api.report",
         "train_model": "lite_nlp.api.train",
+        "write_sample": "lite_nlp.api.data",
     },
 )

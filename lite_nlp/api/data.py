@@ -1,31 +1,34 @@
-"""Preparation of corpora as data directories, behind ``lite-nlp data prepare``."""
+"""Preparation of corpora as data directories, and a corpus to try it on, behind ``lite-nlp data``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Final, TypeVar, cast, get_args
+from typing import TypeVar, cast, get_args
 
+from lite_nlp.api.data_options import check_choice, check_options, parse_columns
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import check_output
+from lite_nlp.core.files import check_output, write_text
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.choices import Normalization, PairTask, SplitName
 from lite_nlp.data.labelled.directory import LabelledInfo
 from lite_nlp.data.labelled.prepare import prepare_labelled
 from lite_nlp.data.labelled.readers import LabelledCorpus, examples_in_files
+from lite_nlp.data.pairs.corpus import PairCorpus
 from lite_nlp.data.pairs.directory import PairInfo
+from lite_nlp.data.pairs.everyday import EVERYDAY_LANGUAGES, read_everyday_pairs
+from lite_nlp.data.pairs.files import PairFiles, TableFormat, pairs_in_files
 from lite_nlp.data.pairs.prepare import prepare_pairs
-from lite_nlp.data.pairs.readers import PairCorpus, languages_of_names, pairs_in_files
-from lite_nlp.data.preparation import VocabularyOptions
 from lite_nlp.data.published.catalogue import CORPORA
 from lite_nlp.data.published.corpora import open_published
-from lite_nlp.data.published.entries import PublishedPairs
 from lite_nlp.data.text.directory import TextInfo
 from lite_nlp.data.text.prepare import prepare_text
 from lite_nlp.data.text.readers import TextCorpus, text_in_files
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import VocabularyOptions
 
-__all__ = ["prepare_data"]
+__all__ = ["SamplePairs", "prepare_data", "write_sample"]
 
 StrPath = str | PathLike[str]
 
@@ -37,22 +40,6 @@ AlignedFiles = tuple[StrPath, StrPath] | Sequence[tuple[StrPath, StrPath]]
 
 FileT = TypeVar("FileT", Path, tuple[Path, Path])
 
-#: Options that name the corpus; exactly one is given.
-_SOURCES: Final = ("--train", "--tsv", "--text", "--labelled", "--corpus")
-
-#: The only source that an option applies to.
-_ONLY_WITH: Final[Mapping[str, str]] = {
-    "--valid-text": "--text",
-    "--test-text": "--text",
-    "--valid-labelled": "--labelled",
-    "--test-labelled": "--labelled",
-    "--from": "--corpus",
-}
-
-#: Options of sentence pairs; those of held-out pairs apply to labelled examples too.
-_OF_PAIRS: Final = ("--valid", "--test", "--src-lang", "--tgt-lang", "--task")
-_HELD_OUT: Final = ("--valid-pairs", "--test-pairs")
-
 
 @needs_extra("data prepare", "train")
 def prepare_data(
@@ -62,6 +49,11 @@ def prepare_data(
     valid: AlignedFiles = (),
     test: AlignedFiles = (),
     tsv: Files = (),
+    tmx: Files = (),
+    jsonl: Files = (),
+    valid_file: Files = (),
+    test_file: Files = (),
+    columns: str | Sequence[str | int] | None = None,
     text: Files = (),
     valid_text: Files = (),
     test_text: Files = (),
@@ -76,19 +68,20 @@ def prepare_data(
     tgt_lang: str | None = None,
     valid_pairs: int | None = None,
     test_pairs: int | None = None,
-    vocab_size: int = 8_000,
+    vocab_size: int | None = None,
     lowercase: bool = False,
     normalization: Normalization = "none",
     tokenizer: StrPath | Tokenizer | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> PairInfo | TextInfo | LabelledInfo:
     """Write the data directory ``out``, complete or not at all.
 
     The arguments are the options of ``lite-nlp data prepare``, and errors use the names of those options. Exactly one
-    of ``train``, ``tsv``, ``text``, ``labelled`` and ``corpus`` decides what the directory holds: sentence pairs
-    (``train``, ``tsv``), running text, or labelled examples; a published corpus is one of the three. Text files are
-    UTF-8, plain or gzip. Lines that cannot be used are skipped and counted in the result.
+    of ``train``, ``tsv``, ``tmx``, ``jsonl``, ``text``, ``labelled`` and ``corpus`` decides what the directory holds:
+    sentence pairs (the first four), running text, or labelled examples; a published corpus is one of the three. Files
+    are UTF-8, plain, gzip or zstd. Lines that cannot be used are skipped and counted in the result.
 
     Args:
         out: The directory to write.
@@ -96,6 +89,13 @@ def prepare_data(
         valid: The same for validation.
         test: The same for test.
         tsv: Files with source, tab, target on each line.
+        tmx: Translation memories.
+        jsonl: Files with a JSON object on each line: keys ``src`` and ``tgt``, or codes of languages, there or inside
+            ``translation``.
+        valid_file: Validation pairs in the format of ``tsv``, ``tmx`` or ``jsonl``.
+        test_file: The same for test.
+        columns: Where source and target are: two columns of ``tsv``, numbered from 1, or two keys of ``jsonl``, as
+            ``"1,2"`` or ``(1, 2)``.
         text: Files of running text for a language model. Without ``valid_text`` and ``test_text`` the last twentieth
             of the lines is for test, the one before it for validation.
         valid_text: The same for validation.
@@ -107,18 +107,20 @@ def prepare_data(
         from_dir: Directory with a copy of the published corpus; None to download it.
         cache: Directory for downloads; None for ``$LITE_NLP_CACHE``, else ``lite-nlp`` in the user's cache directory.
         task: Task of pairs: with ``summarization`` one side may have 100,000 characters. None for translation.
-        src_lang: Code of the source language of pairs; None to take it from the corpus or the file names.
+        src_lang: Code of the source language of pairs; None to take it from the corpus, or names and tags of files.
         tgt_lang: Code of the target language of pairs.
         valid_pairs: Pairs or labelled examples to hold out for validation; 0 for none; None for 2000 or a twentieth,
             whichever is less, unless a split is given.
         test_pairs: The same for test.
-        vocab_size: Size of the vocabulary, which the two languages of pairs share.
+        vocab_size: Size of the vocabulary, which the two languages of pairs share; None to choose it by the amount of
+            training text, see :func:`~lite_nlp.data.vocabulary.choose_vocab_size`.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: A tokenizer, or its ``tokenizer.json``, to use instead of training one; the three above then do not
             apply.
         force: Whether to replace an existing ``out``.
         progress: Receiver of progress.
+        say: Receiver of remarks: the languages and the vocabulary size that were chosen, and doubts.
 
     Returns:
         The content of ``data.json``: kind, tokenizer, and the counts of each split, skipped lines included.
@@ -131,17 +133,20 @@ def prepare_data(
     pairs = _by_split(_aligned(train), _aligned(valid), _aligned(test))
     texts = _by_split(_files(text), _files(valid_text), _files(test_text))
     examples = _by_split(_files(labelled), _files(valid_labelled), _files(test_labelled))
-    tables = _files(tsv)
+    tables = {"tsv": _files(tsv), "tmx": _files(tmx), "jsonl": _files(jsonl)}
+    held_out = {"--valid-file": _files(valid_file), "--test-file": _files(test_file)}
     values = {
-        "--train": pairs["train"], "--valid": pairs["valid"], "--test": pairs["test"], "--tsv": tables,
+        "--train": pairs["train"], "--valid": pairs["valid"], "--test": pairs["test"],
+        **{f"--{form}": files for form, files in tables.items()}, **held_out, "--columns": columns,
         "--text": texts["train"], "--valid-text": texts["valid"], "--test-text": texts["test"],
         "--labelled": examples["train"], "--valid-labelled": examples["valid"], "--test-labelled": examples["test"],
         "--corpus": corpus, "--from": from_dir, "--src-lang": src_lang, "--tgt-lang": tgt_lang, "--task": task,
         "--valid-pairs": valid_pairs, "--test-pairs": test_pairs,
     }  # fmt: skip
-    source = _check_options({option: value for option, value in values.items() if value is not None and value != []})
-    _check_choice("--task", task or "translation", get_args(PairTask))
-    _check_choice("--normalization", normalization, get_args(Normalization))
+    source = check_options({option: value for option, value in values.items() if value is not None and value != []})
+    check_choice("--task", task or "translation", get_args(PairTask))
+    check_choice("--normalization", normalization, get_args(Normalization))
+    keys = parse_columns(columns)
     check_output(Path(out), force=force)
     if not isinstance(tokenizer, Tokenizer) and tokenizer is not None:
         tokenizer = Tokenizer.load(Path(tokenizer))
@@ -164,16 +169,57 @@ def prepare_data(
             progress=progress,
         )
     else:
-        src, tgt = (languages_of_names(*pairs["train"][0]) if pairs["train"] else None) or ("src", "tgt")
-        found = pairs_in_files(
-            pairs,
-            tables,
-            languages=(src_lang or src, tgt_lang or tgt),
+        form = next((form for form, files in tables.items() if files), "tsv")
+        files = PairFiles(
+            aligned=pairs,
+            tables=_by_split(tables[form], held_out["--valid-file"], held_out["--test-file"]),
+            table_format=cast("TableFormat", form),
+            columns=keys,
+            languages=(src_lang, tgt_lang),
             task=task or "translation",
             valid_pairs=valid_pairs,
             test_pairs=test_pairs,
         )
-    return _prepare(Path(out), found, vocabulary, force=force, progress=progress)
+        found = pairs_in_files(files, say=say)
+    return _prepare(Path(out), found, vocabulary, force=force, progress=progress, say=say)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SamplePairs:
+    """What :func:`write_sample` has written.
+
+    Attributes:
+        path: The file.
+        pairs: Sentence pairs, one on each line.
+        src_lang: Language of the first column.
+        tgt_lang: Language of the second.
+    """
+
+    path: Path
+    pairs: int
+    src_lang: str
+    tgt_lang: str
+
+
+def write_sample(out: StrPath, *, force: bool = False) -> SamplePairs:
+    """Write the everyday English-German sentence pairs that come with the package: a corpus to try things on.
+
+    Args:
+        out: The file to write, with source, tab, target on each line.
+        force: Whether to replace an existing ``out``.
+
+    Returns:
+        What was written.
+
+    Raises:
+        OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
+    """
+    path = Path(out)
+    check_output(path, force=force)
+    pairs = read_everyday_pairs()
+    write_text(path, "".join(f"{src}\t{tgt}\n" for src, tgt in pairs))
+    src_lang, tgt_lang = EVERYDAY_LANGUAGES
+    return SamplePairs(path=path, pairs=len(pairs), src_lang=src_lang, tgt_lang=tgt_lang)
 
 
 def _prepare(
@@ -183,12 +229,13 @@ def _prepare(
     *,
     force: bool,
     progress: Progress,
+    say: Callable[[str], None] | None,
 ) -> PairInfo | TextInfo | LabelledInfo:
     if isinstance(corpus, PairCorpus):
-        return prepare_pairs(out, corpus, vocabulary=vocabulary, force=force, progress=progress)
+        return prepare_pairs(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
     if isinstance(corpus, LabelledCorpus):
-        return prepare_labelled(out, corpus, vocabulary=vocabulary, force=force, progress=progress)
-    return prepare_text(out, corpus, vocabulary=vocabulary, force=force, progress=progress)
+        return prepare_labelled(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
+    return prepare_text(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
 
 
 def _by_split(train: list[FileT], valid: list[FileT], test: list[FileT]) -> dict[SplitName, list[FileT]]:
@@ -207,55 +254,3 @@ def _aligned(files: AlignedFiles) -> list[tuple[Path, Path]]:
         if len(pair) != 2:
             raise UsageError(f"aligned files: expected two, source and target, found {len(pair)}")
     return [(Path(src), Path(tgt)) for src, tgt in pairs]
-
-
-def _check_options(given: Mapping[str, object]) -> str:
-    """The one source among the given options.
-
-    Raises:
-        UsageError: If the options exclude each other.
-    """
-    sources = [option for option in _SOURCES if option in given]
-    if len(sources) != 1:
-        raise UsageError(f"exactly one of {', '.join(_SOURCES[:-1])} and {_SOURCES[-1]} is required.")
-    source = sources[0]
-    for option, needed in _ONLY_WITH.items():
-        if option in given and source != needed:
-            raise UsageError(f"{option} needs {needed}.")
-    if source == "--corpus":
-        _check_corpus_options(given)
-    elif source == "--text":
-        _refuse(given, (*_OF_PAIRS, *_HELD_OUT), "--text, which holds no pairs")
-    elif source == "--labelled":
-        _refuse(given, _OF_PAIRS, "--labelled, which holds no pairs")
-    for name in ("--valid", "--test"):
-        for option in (name, f"{name}-labelled"):
-            if option in given and f"{name}-pairs" in given:
-                raise UsageError(f"{option} and {name}-pairs exclude each other.")
-    for option in _HELD_OUT:
-        number = given.get(option, 0)
-        if not isinstance(number, int) or number < 0:
-            raise UsageError(f"{option}: expected 0 or more, found {number}.")
-    return source
-
-
-def _check_corpus_options(given: Mapping[str, object]) -> None:
-    name = str(given["--corpus"])
-    _check_choice("--corpus", name, tuple(CORPORA))
-    for split in ("--valid", "--test"):
-        if split in given or f"{split}-pairs" in given:
-            raise UsageError(f"{split} and {split}-pairs do not go with --corpus, which has its own splits.")
-    if not isinstance(CORPORA[name], PublishedPairs):
-        _refuse(given, _OF_PAIRS, f"--corpus {name}, which holds no pairs")
-    _refuse(given, ("--task",), "--corpus, which has its own")
-
-
-def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise UsageError(f"{option}: expected one of {', '.join(choices)}, found {value}.")
-
-
-def _refuse(given: Mapping[str, object], options: Sequence[str], source: str) -> None:
-    for option in options:
-        if option in given:
-            raise UsageError(f"{option} does not go with {source}.")

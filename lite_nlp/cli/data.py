@@ -1,12 +1,15 @@
-"""``lite-nlp data``: corpora to data directories."""
+"""``lite-nlp data``: corpora to data directories, and a corpus to try it on."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
 
-from lite_nlp.cli.console import ProgressBars, err
-from lite_nlp.cli.data_options import AlignedOptionsCommand, Files, aligned, aligned_option, files_option
+from lite_nlp.cli import data_options as options
+from lite_nlp.cli.console import ProgressBars, err, print_json
+from lite_nlp.cli.console import out as stdout
+from lite_nlp.cli.data_options import AlignedOptionsCommand, Files, aligned
 from lite_nlp.cli.data_report import print_info, warn_skipped
 from lite_nlp.data.choices import Normalization, PairTask
 from lite_nlp.data.published.catalogue import CORPORA
@@ -23,76 +26,80 @@ def _data() -> None:
 
 @app.command(cls=AlignedOptionsCommand)
 def prepare(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The data directory to write.")],
-    train: Annotated[Files, aligned_option("Two aligned text files for training, plain or .gz; repeatable.")] = None,
-    valid: Annotated[Files, aligned_option("The same for validation.")] = None,
-    test: Annotated[Files, aligned_option("The same for test.")] = None,
-    tsv: Annotated[
-        Files,
-        files_option("--tsv", "Text file with source, tab, target on each line, plain or .gz; repeatable."),
-    ] = None,
-    text: Annotated[
-        Files,
-        files_option("--text", "Running text to train a language model on, plain or .gz; repeatable."),
-    ] = None,
-    valid_text: Annotated[Files, files_option("--valid-text", "The same for validation.")] = None,
-    test_text: Annotated[Files, files_option("--test-text", "The same for test.")] = None,
-    labelled: Annotated[
-        Files,
-        files_option(
-            "--labelled",
-            "Text file with label, tab, sentence (tab, second sentence) on each line, plain or .gz; repeatable.",
-        ),
-    ] = None,
-    valid_labelled: Annotated[Files, files_option("--valid-labelled", "The same for validation.")] = None,
-    test_labelled: Annotated[Files, files_option("--test-labelled", "The same for test.")] = None,
-    task: Annotated[
-        PairTask | None,
-        typer.Option(
-            help="Task of pairs; for summarization one side may be long. Else translation.",
-            show_default=False,
-        ),
-    ] = None,
-    src_lang: Annotated[str | None, typer.Option(help="Source language; else from the corpus or file name.")] = None,
-    tgt_lang: Annotated[str | None, typer.Option(help="Target language; else from the corpus or file name.")] = None,
-    vocab_size: Annotated[int, typer.Option(help="Size of the vocabulary, which both languages share.")] = 8000,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Lowercase the text.")] = False,
-    normalization: Annotated[Normalization, typer.Option(help="Unicode normalization.")] = "none",
-    corpus: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A published corpus: " + ", ".join(CORPORA) + ".")
-    ] = None,
-    from_dir: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="Read the corpus from this copy, without a download.")
-    ] = None,
-    cache: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep downloads here.", envvar="LITE_NLP_CACHE")
-    ] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Use this tokenizer.json instead of training one.")
-    ] = None,
-    valid_pairs: Annotated[
-        int | None, typer.Option(min=0, help="Pairs (or labelled examples) to hold out for validation, 0 for none.")
-    ] = None,
-    test_pairs: Annotated[
-        int | None, typer.Option(min=0, help="Pairs (or labelled examples) to hold out for test, 0 for none.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing data directory.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    *,
+    train: Annotated[Files, options.TRAIN] = None,
+    valid: Annotated[Files, options.VALID] = None,
+    test: Annotated[Files, options.TEST] = None,
+    tsv: Annotated[Files, options.TSV] = None,
+    tmx: Annotated[Files, options.TMX] = None,
+    jsonl: Annotated[Files, options.JSONL] = None,
+    valid_file: Annotated[Files, options.VALID_FILE] = None,
+    test_file: Annotated[Files, options.TEST_FILE] = None,
+    columns: Annotated[str | None, options.COLUMNS] = None,
+    src_lang: Annotated[str | None, options.SRC_LANG] = None,
+    tgt_lang: Annotated[str | None, options.TGT_LANG] = None,
+    task: Annotated[PairTask | None, options.TASK] = None,
+    text: Annotated[Files, options.TEXT] = None,
+    valid_text: Annotated[Files, options.VALID_TEXT] = None,
+    test_text: Annotated[Files, options.TEST_TEXT] = None,
+    labelled: Annotated[Files, options.LABELLED] = None,
+    valid_labelled: Annotated[Files, options.VALID_LABELLED] = None,
+    test_labelled: Annotated[Files, options.TEST_LABELLED] = None,
+    corpus: Annotated[str | None, options.CORPUS] = None,
+    from_dir: Annotated[Path | None, options.FROM] = None,
+    cache: Annotated[Path | None, options.CACHE] = None,
+    valid_pairs: Annotated[int | None, options.VALID_PAIRS] = None,
+    test_pairs: Annotated[int | None, options.TEST_PAIRS] = None,
+    vocab_size: Annotated[int | None, options.VOCAB_SIZE] = None,
+    lowercase: Annotated[bool, options.LOWERCASE] = False,
+    normalization: Annotated[Normalization, options.NORMALIZATION] = "none",
+    tokenizer: Annotated[Path | None, options.TOKENIZER] = None,
+    out: Annotated[Path, options.OUT],
+    force: Annotated[bool, options.FORCE] = False,
+    json: Annotated[bool, options.JSON] = False,
 ) -> None:
-    """Tokenize a corpus into a data directory and report the lines that cannot be used."""
+    """Tokenize a corpus into a data directory and report the lines that cannot be used.
+
+    Give one kind of data. Text may be plain, .gz or .zst; options that take files may be repeated.
+    """
     pairs = [aligned(f"--{name}", paths) for name, paths in (("train", train), ("valid", valid), ("test", test))]
     if corpus is not None and corpus in CORPORA and from_dir is None:
-        err.print(f"{corpus}: {CORPORA[corpus].about}", markup=False, soft_wrap=True)
+        _say(f"{corpus}: {CORPORA[corpus].about}")
     from lite_nlp.api.data import prepare_data
 
     with ProgressBars() as progress:
         info = prepare_data(
-            out, train=pairs[0], valid=pairs[1], test=pairs[2], tsv=tsv or (), text=text or (),
+            out, train=pairs[0], valid=pairs[1], test=pairs[2], tsv=tsv or (), tmx=tmx or (), jsonl=jsonl or (),
+            valid_file=valid_file or (), test_file=test_file or (), columns=columns, text=text or (),
             valid_text=valid_text or (), test_text=test_text or (), labelled=labelled or (),
             valid_labelled=valid_labelled or (), test_labelled=test_labelled or (), corpus=corpus, from_dir=from_dir,
             cache=cache, task=task, src_lang=src_lang, tgt_lang=tgt_lang, valid_pairs=valid_pairs,
             test_pairs=test_pairs, vocab_size=vocab_size, lowercase=lowercase, normalization=normalization,
-            tokenizer=tokenizer, force=force, progress=progress,
+            tokenizer=tokenizer, force=force, progress=progress, say=_say,
         )  # fmt: skip
     warn_skipped(info)
     print_info(out, info, as_json=json)
+
+
+@app.command()
+def sample(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write, such as sample.en-de.tsv.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
+) -> None:
+    """Write 400 everyday English-German sentence pairs, to try things on without a corpus of your own."""
+    from lite_nlp.api.data import write_sample
+
+    written = write_sample(out, force=force)
+    if json:
+        languages = {"src": written.src_lang, "tgt": written.tgt_lang}
+        print_json({"path": str(out), "pairs": written.pairs, "languages": languages})
+    else:
+        line = f"{out}: {written.pairs} sentence pairs, {written.src_lang} -> {written.tgt_lang}"
+        stdout.print(line, markup=False, soft_wrap=True)
+    named = f"--src-lang {written.src_lang} --tgt-lang {written.tgt_lang}"
+    _say(f"next: lite-nlp data prepare --tsv {quote(str(out))} {named} --out data/sample")
+
+
+def _say(remark: str) -> None:
+    err.print(remark, markup=False, soft_wrap=True)

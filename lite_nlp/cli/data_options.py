@@ -1,4 +1,4 @@
-"""Options of ``lite-nlp data prepare`` that take files."""
+"""Options of ``lite-nlp data prepare``, in the groups of its help; some take two files at once."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,7 +7,14 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand
 
-__all__ = ["AlignedOptionsCommand", "Files", "aligned", "aligned_option", "files_option"]
+from lite_nlp.data.published.catalogue import CORPORA
+
+__all__ = [
+    *("AlignedOptionsCommand", "Files", "aligned"),
+    *("CACHE", "COLUMNS", "CORPUS", "FORCE", "FROM", "JSON", "JSONL", "LABELLED", "LOWERCASE", "NORMALIZATION", "OUT"),
+    *("SRC_LANG", "TASK", "TEST", "TEST_FILE", "TEST_LABELLED", "TEST_PAIRS", "TEST_TEXT", "TEXT", "TGT_LANG", "TMX"),
+    *("TOKENIZER", "TRAIN", "TSV", "VALID", "VALID_FILE", "VALID_LABELLED", "VALID_PAIRS", "VALID_TEXT", "VOCAB_SIZE"),
+]
 
 #: Value of an option that may be repeated.
 Files = list[Path] | None
@@ -15,14 +22,85 @@ Files = list[Path] | None
 _ALIGNED: Final = ("--train", "--valid", "--test")
 
 
-def files_option(name: str, description: str) -> Any:
+def _panel(panel: str, *names: str, **facts: Any) -> Any:
+    """An option in a group of the help."""
+    return typer.Option(*names, rich_help_panel=panel, **facts)
+
+
+def _files(panel: str, name: str, description: str) -> Any:
     """An option that takes a file and may be repeated."""
-    return typer.Option(name, metavar="FILE", help=description)
+    return _panel(panel, name, metavar="FILE", help=description)
 
 
-def aligned_option(description: str) -> Any:
+def _aligned(description: str) -> Any:
     """An option that takes two aligned files and may be repeated, of an :class:`AlignedOptionsCommand`."""
-    return typer.Option(metavar="SRC TGT", help=description)
+    return _panel(_PAIRS, metavar="SRC TGT", help=description)
+
+
+_PAIRS: Final = "Sentence pairs"
+_TEXT: Final = "Running text, for language models"
+_LABELLED: Final = "Labelled examples, for classifiers"
+_CORPUS: Final = "Published corpus"
+_HELD_OUT: Final = "Held-out data, where none is given"
+_TOKENIZER: Final = "Tokenizer"
+_OUTPUT: Final = "Output"
+
+TRAIN: Final = _aligned("Two text files for training: line 1 of TGT translates line 1 of SRC.")
+VALID: Final = _aligned("The same for validation.")
+TEST: Final = _aligned("The same for test.")
+TSV: Final = _files(_PAIRS, "--tsv", "Text file for training with source, tab, target on each line.")
+TMX: Final = _files(_PAIRS, "--tmx", "Translation memory for training.")
+JSONL: Final = _files(
+    _PAIRS,
+    "--jsonl",
+    'JSON lines for training: {"src": ..., "tgt": ...}, {"en": ..., "de": ...} or that in "translation".',
+)
+VALID_FILE: Final = _files(_PAIRS, "--valid-file", "Validation pairs in the format of --tsv, --tmx or --jsonl.")
+TEST_FILE: Final = _files(_PAIRS, "--test-file", "The same for test.")
+COLUMNS: Final = _panel(
+    _PAIRS,
+    metavar="SRC,TGT",
+    help="Where source and target are: columns of --tsv from 1 (1,2; 2,1 reverses), or keys of --jsonl (en,de).",
+    show_default=False,
+)
+SRC_LANG: Final = _panel(
+    _PAIRS, metavar="CODE", help="Source language; else from names and tags of the files.", show_default=False
+)
+TGT_LANG: Final = _panel(
+    _PAIRS, metavar="CODE", help="Target language; else from names and tags of the files.", show_default=False
+)
+TASK: Final = _panel(
+    _PAIRS,
+    help="What the pairs are for: with summarization one side may be long. Else translation.",
+    show_default=False,
+)
+TEXT: Final = _files(_TEXT, "--text", "Text file for training.")
+VALID_TEXT: Final = _files(_TEXT, "--valid-text", "The same for validation; else the last lines are held out.")
+TEST_TEXT: Final = _files(_TEXT, "--test-text", "The same for test.")
+LABELLED: Final = _files(
+    _LABELLED, "--labelled", "Text file for training with label, tab, sentence (tab, second sentence) on each line."
+)
+VALID_LABELLED: Final = _files(_LABELLED, "--valid-labelled", "The same for validation.")
+TEST_LABELLED: Final = _files(_LABELLED, "--test-labelled", "The same for test.")
+CORPUS: Final = _panel(_CORPUS, metavar="NAME", help=f"One of {', '.join(CORPORA)}.")
+FROM: Final = _panel(_CORPUS, "--from", metavar="DIR", help="Read the corpus from this copy, without a download.")
+CACHE: Final = _panel(_CORPUS, metavar="DIR", help="Keep downloads here.", envvar="LITE_NLP_CACHE")
+VALID_PAIRS: Final = _panel(
+    _HELD_OUT,
+    min=0,
+    help="Pairs or labelled examples for validation; else 2,000 or a twentieth, whichever is less. 0 for none.",
+    show_default=False,
+)
+TEST_PAIRS: Final = _panel(_HELD_OUT, min=0, help="The same for test.", show_default=False)
+VOCAB_SIZE: Final = _panel(
+    _TOKENIZER, help="Tokens of the vocabulary; else 500 to 8,000 by the amount of text.", show_default=False
+)
+LOWERCASE: Final = _panel(_TOKENIZER, "--lowercase", help="Lowercase the text.")
+NORMALIZATION: Final = _panel(_TOKENIZER, help="Unicode normalization.")
+TOKENIZER: Final = _panel(_TOKENIZER, metavar="FILE", help="Use this tokenizer.json instead of training one.")
+OUT: Final = _panel(_OUTPUT, metavar="DIR", help="The data directory to write.")
+FORCE: Final = _panel(_OUTPUT, "--force", help="Replace an existing data directory.")
+JSON: Final = _panel(_OUTPUT, "--json", help="Print the counts as JSON.")
 
 
 def aligned(option: str, paths: Files) -> list[tuple[Path, Path]]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from rich.markup import escape
 from rich.table import Table
 
-from lite_nlp.cli.console import out, print_json, warn
+from lite_nlp.cli.console import err, out, print_json, warn
+from lite_nlp.data.sources import MEANINGS
 
 if TYPE_CHECKING:
     from lite_nlp.data.labelled.directory import LabelledInfo
@@ -21,11 +22,15 @@ _MOST_LABELS: Final = 6
 
 
 def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
-    """Warn about skipped lines on stderr."""
+    """Warn about skipped lines on stderr, with examples, and say what to do where most lines of a file were skipped."""
     for name, split in info.splits.items():
         for reason, lines in split.skipped.items():
-            shown = ", ".join(lines.first) + (", ..." if lines.count > len(lines.first) else "")
-            warn(f"{name}: {lines.count:,} skipped, {reason}: {shown}")
+            meaning = MEANINGS.get(reason, "")
+            warn(f"{name}: {lines.count:,} skipped, {reason}: {meaning}")
+            for example in lines.examples:
+                err.print(f"  {example.place}: {example.text}", markup=False, soft_wrap=True)
+            if lines.advice is not None:
+                err.print(f"  {lines.advice}", markup=False, soft_wrap=True)
 
 
 def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_json: bool) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "TOKENIZER_FILE",
     "DataDirectory",
     "Facts",
+    "SkippedLine",
     "SkippedLines",
     "TokenizerInfo",
     "data_task",
@@ -70,11 +71,33 @@ class TokenizerInfo(Facts):
         )
 
 
+class SkippedLine(Facts):
+    """A skipped line: its file, number and the beginning of its text, in which unprintable characters are escaped."""
+
+    file: str
+    line: PositiveInt
+    text: str
+
+    @property
+    def place(self) -> str:
+        """File and number."""
+        return f"{self.file}:{self.line}"
+
+
 class SkippedLines(Facts):
-    """Lines skipped for one reason: how many, and the first of them as ``file:line``."""
+    """Lines skipped for one reason.
+
+    Attributes:
+        count: How many.
+        first: The first ten, as ``file:line``.
+        examples: The first three with their text.
+        advice: What to do, if this is why most lines of a file were skipped.
+    """
 
     count: PositiveInt
     first: list[str]
+    examples: list[SkippedLine] = []
+    advice: str | None = None
 
 
 class _Info(Protocol):

@@ -4,26 +4,23 @@ The steps: fit the rule that divides the training text, survey the training item
 tokenize and write each split, write the facts. A kind says only what differs, as a :class:`DataFormat`.
 """
 
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Generic, TypeVar
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.data.choices import SPLITS, Normalization, SplitName
+from lite_nlp.data.choices import SPLITS, SplitName
 from lite_nlp.data.directory import BAD_LINES_FILE, INFO_FILE, TOKENIZER_FILE, Facts, SkippedLines, TokenizerInfo
 from lite_nlp.data.holdout import Assignment
 from lite_nlp.data.sources import BadLine, Corpus, ItemSource, ignore_bad_line
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.troubles import Tally
+from lite_nlp.data.vocabulary import VocabularyOptions, train_vocabulary
 
-__all__ = ["DataFormat", "SplitPass", "VocabularyOptions", "prepare_directory"]
-
-#: Line numbers kept in data.json for each reason; bad_lines.jsonl has all.
-_FIRST_LINES: Final = 10
+__all__ = ["DataFormat", "SplitPass", "prepare_directory"]
 
 #: Items from one report of progress to the next.
 _PROGRESS_ITEMS: Final = 1_000
@@ -31,23 +28,6 @@ _PROGRESS_ITEMS: Final = 1_000
 ItemT = TypeVar("ItemT")
 SplitT = TypeVar("SplitT", bound=Facts)
 InfoT = TypeVar("InfoT", bound=Facts)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class VocabularyOptions:
-    """The vocabulary of a data directory.
-
-    Attributes:
-        vocab_size: Tokens of the vocabulary, which the two languages of pairs share.
-        lowercase: Whether the tokenizer lowercases.
-        normalization: Unicode normalization form of the tokenizer.
-        tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
-    """
-
-    vocab_size: int = 8_000
-    lowercase: bool = False
-    normalization: Normalization = "none"
-    tokenizer: Tokenizer | None = None
 
 
 class DataFormat(ABC, Generic[ItemT, SplitT, InfoT]):
@@ -90,6 +70,7 @@ def prepare_directory(
     vocabulary: VocabularyOptions,
     force: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> InfoT:
     """Write the data directory ``out``, whole or not at all.
 
@@ -100,6 +81,7 @@ def prepare_directory(
         vocabulary: The vocabulary.
         force: Whether to replace an existing ``out``.
         progress: Receiver of progress, in items.
+        say: Receiver of a remark on the size of the vocabulary, where that is chosen here.
 
     Raises:
         DataError: If a source is missing or damaged, or a split has no usable item.
@@ -111,11 +93,10 @@ def prepare_directory(
     ):
         work = _Preparation(corpus, form, progress or SilentProgress())
         form.survey(work.split("train", "labels"))
-        tokenizer = vocabulary.tokenizer or Tokenizer.train(
-            (text for item in work.split("train", "vocabulary") for text in form.texts(item)),
-            vocab_size=vocabulary.vocab_size,
-            lowercase=vocabulary.lowercase,
-            normalization=vocabulary.normalization,
+        tokenizer = vocabulary.tokenizer or train_vocabulary(
+            vocabulary,
+            lambda stage: (text for item in work.split("train", stage) for text in form.texts(item)),
+            say=say,
         )
         splits = {
             name: form.write_split(partial, work.split(name, name, bad_lines), tokenizer) for name in work.split_names
@@ -137,8 +118,28 @@ class _Preparation(Generic[ItemT]):
         #: Items of each split, where a pass has counted them.
         self.sizes: dict[SplitName, int] = {}
         if corpus.rule is not None:
-            everything = (item for source in corpus.splits["train"] for item in source.read(ignore_bad_line))
-            self.assignment = corpus.rule.fit(map(form.sides, self.watch(everything, "splits", None)))
+            tally = Tally("train", form.contents)
+            everything = self.watch(self._training_items(tally), "splits", None)
+            try:
+                self.assignment = corpus.rule.fit(map(form.sides, everything))
+            except DataError as error:
+                if tally.complete:
+                    # Too few are left; where most were skipped, that is why.
+                    raise DataError(f"{error}{tally.explanation()}") from error
+                raise
+
+    def _training_items(self, tally: Tally) -> Iterator[ItemT]:
+        """All items of the training sources; raises at the end if there is none."""
+        found = False
+        for source in self.corpus.splits["train"]:
+            tally.begin(source)
+            for item in source.read(tally.add):
+                tally.add_usable()
+                found = True
+                yield item
+        if not found:
+            raise tally.nothing_usable()
+        tally.complete = True
 
     @property
     def split_names(self) -> list[SplitName]:
@@ -178,7 +179,7 @@ class SplitPass(Generic[ItemT]):
         self.overlapping = 0
         self._work = work
         self._stage = stage
-        self._tally = _Tally(name, bad_lines)
+        self._tally = Tally(name, work.form.contents, bad_lines)
         self._own = name in work.corpus.splits
         self._sources: list[ItemSource[ItemT]] = list(work.corpus.splits[name if self._own else "train"])
 
@@ -199,9 +200,7 @@ class SplitPass(Generic[ItemT]):
             yield item
         self._work.sizes[self.name] = found
         if not found:
-            counts = self._tally.counts
-            skipped = ", ".join(f"{counts[reason]:,} {reason}" for reason in sorted(counts)) or "none"
-            raise DataError(f"{self.name}: expected {self._work.form.contents}, found none (lines skipped: {skipped})")
+            raise self._tally.nothing_usable()
 
     def _items(self) -> Iterator[ItemT]:
         form = self._work.form
@@ -209,41 +208,18 @@ class SplitPass(Generic[ItemT]):
         assignment = self._work.assignment if self.name == "train" or not self._own else None
         index = -1
         for source in self._sources:
+            self._tally.begin(source)
             for item in source.read(self._tally.add if self._own else ignore_bad_line):
                 index += 1
                 if assignment is not None:
                     split = assignment.split_of(index, *form.sides(item))
                     self.overlapping += split is None and self.name == "train"
                     if split != self.name:
+                        self._tally.add_usable()
                         continue
                 refused = None if self.name == "train" else form.refuse(item, source.name)
                 if refused is None:
+                    self._tally.add_usable()
                     yield item
                 else:
                     self._tally.add(refused)
-
-
-class _Tally:
-    """Counts the bad lines of a split and writes each to the report file, if there is one."""
-
-    def __init__(self, split: SplitName, file: IO[str] | None) -> None:
-        self._split = split
-        self._file = file
-        self._first: dict[str, list[str]] = {}
-        self.counts: dict[str, int] = {}
-
-    def add(self, bad: BadLine) -> None:
-        """Count and report a line."""
-        self.counts[bad.reason] = self.counts.get(bad.reason, 0) + 1
-        first = self._first.setdefault(bad.reason, [])
-        if len(first) < _FIRST_LINES:
-            first.append(f"{bad.file}:{bad.line}")
-        if self._file is not None:
-            entry = {"split": self._split, "file": bad.file, "line": bad.line, "reason": bad.reason}
-            self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-
-    def skipped(self) -> dict[str, SkippedLines]:
-        """The counts by reason, with the first lines of each."""
-        return {
-            reason: SkippedLines(count=self.counts[reason], first=self._first[reason]) for reason in sorted(self.counts)
-        }

@@ -1,36 +1,66 @@
-"""Sources of text: what a corpus is made of, lines of files, and reports of lines that cannot be used.
+"""Sources of text: what a corpus is made of, and reports of lines that cannot be used.
 
-A line ends at a newline; a carriage return before it and a byte order mark at the start of a file are not part of the
-text. What cannot be used is reported by line number, never repaired.
+What cannot be used is reported by line number, never repaired.
 """
 
-import gzip
-import io
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
-from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.holdout import SplitRule
 
 __all__ = [
+    "MEANINGS",
     "BadLine",
     "Corpus",
     "ItemSource",
     "OnBadLine",
     "Reason",
+    "general_advice",
     "ignore_bad_line",
-    "open_text",
-    "read_lines",
 ]
 
-Reason = Literal["missing_tab", "extra_tab", "empty_side", "invalid_utf8", "length_ratio", "too_long", "unknown_label"]
+Reason = Literal[
+    "missing_tab",
+    "extra_tab",
+    "empty_side",
+    "invalid_utf8",
+    "invalid_json",
+    "missing_key",
+    "missing_language",
+    "length_ratio",
+    "too_long",
+    "unknown_label",
+]
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+#: What each reason means, in a few words.
+MEANINGS: Final[Mapping[str, str]] = {
+    "missing_tab": "too few columns",
+    "extra_tab": "too many columns",
+    "empty_side": "no text in one of the places where it should be",
+    "invalid_utf8": "bytes or characters that are not Unicode text",
+    "invalid_json": "no JSON object",
+    "missing_key": "a key is missing, or its value is no text",
+    "missing_language": "one of the two languages is missing",
+    "length_ratio": "one side is too long to be a translation of the other",
+    "too_long": "more characters than a line may have",
+    "unknown_label": "a label that no training example has",
+}
+
+#: What to do where most lines of a source are skipped for a reason, unless the source knows better.
+_ADVICE: Final[Mapping[Reason, str]] = {
+    "missing_tab": "separate the columns by tabs",
+    "extra_tab": "remove the columns that are not used",
+    "empty_side": "check that these are the right files and columns",
+    "invalid_utf8": "the text is not UTF-8: convert it, such as with iconv -f LATIN1 -t UTF-8 FILE",
+    "invalid_json": "write one JSON object on each line",
+    "missing_key": "give the keys of source and target, --columns KEY,KEY",
+    "missing_language": "give two languages that most units have, --src-lang and --tgt-lang",
+    "length_ratio": "check that each line translates the one beside it",
+    "too_long": "divide the text into sentences, one on each line",
+    "unknown_label": "check that the label is the first column, and spelled as in the training examples",
+}
 
 #: An item of a corpus: a sentence pair, a line of text or a labelled example.
 ItemT = TypeVar("ItemT")
@@ -45,11 +75,13 @@ class BadLine:
         file: Its file; of two aligned files, the source.
         line: Its number, from 1.
         reason: Why it cannot be used.
+        text: The line, or its beginning, as it was read.
     """
 
     file: str
     line: int
     reason: Reason
+    text: bytes | str = b""
 
 
 OnBadLine = Callable[[BadLine], None]
@@ -57,6 +89,11 @@ OnBadLine = Callable[[BadLine], None]
 
 def ignore_bad_line(bad: BadLine) -> None:
     """Report nothing: for further passes over a source whose bad lines are known already."""
+
+
+def general_advice(reason: Reason) -> str:
+    """What to do where most lines of a source are skipped for ``reason``, whatever the format."""
+    return _ADVICE[reason]
 
 
 class ItemSource(Protocol[ItemT_co]):
@@ -73,6 +110,9 @@ class ItemSource(Protocol[ItemT_co]):
             DataError: If a file is missing, empty, truncated, or does not match its partner.
         """
 
+    def advise(self, reason: Reason) -> str:
+        """What to do if most lines are skipped for ``reason``; the source may look at its first lines again."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus(Generic[ItemT]):
@@ -85,43 +125,3 @@ class Corpus(Generic[ItemT]):
 
     splits: Mapping[SplitName, Sequence[ItemSource[ItemT]]]
     rule: SplitRule | None = None
-
-
-def read_lines(path: Path, *, max_bytes: int) -> Iterator[bytes | None]:
-    """Yield the lines without their ends; None for a line of more than ``max_bytes`` bytes.
-
-    Raises:
-        DataError: If the file is missing, empty, or its gzip stream is damaged.
-    """
-    number = 0
-    try:
-        with open_text(path) as file:
-            while line := file.readline(max_bytes + 2):
-                number += 1
-                if len(line) > max_bytes and not line.endswith(b"\n"):
-                    _skip_line(file, max_bytes)
-                    yield None
-                    continue
-                if number == 1:
-                    line = line.removeprefix(_BYTE_ORDER_MARK)
-                yield line.removesuffix(b"\n").removesuffix(b"\r")
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(
-            f"{path}: expected a whole gzip file, found it damaged after line {number:,}: {error}"
-        ) from error
-    except OSError as error:
-        raise DataError(f"{path}: expected a readable text file, found none: {error.strerror or error}") from error
-    if not number:
-        raise DataError(f"{path}: expected lines of text, found an empty file")
-
-
-def open_text(path: Path) -> io.BufferedIOBase:
-    """Open a file for reading bytes, through gzip where its content is gzip, whatever its name."""
-    with path.open("rb") as file:
-        magic = file.read(len(_GZIP_MAGIC))
-    return gzip.open(path, "rb") if magic == _GZIP_MAGIC else path.open("rb")
-
-
-def _skip_line(file: io.BufferedIOBase, piece_bytes: int) -> None:
-    while (piece := file.readline(piece_bytes)) and not piece.endswith(b"\n"):
-        pass

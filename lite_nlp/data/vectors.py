@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import PAD_ID, SPECIAL_TOKENS
-from lite_nlp.data.sources import open_text
+from lite_nlp.data.lines import open_text
 from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = ["TokenVectors", "read_vectors"]

@@ -7,9 +7,10 @@ import pytest
 
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.artifacts.translators import open_translator
+from lite_nlp.data.pairs.corpus import PairCorpus
 from lite_nlp.data.pairs.prepare import prepare_pairs
-from lite_nlp.data.pairs.readers import PairCorpus, TextFiles
-from lite_nlp.data.preparation import VocabularyOptions
+from lite_nlp.data.pairs.readers import TextFiles
+from lite_nlp.data.vocabulary import VocabularyOptions
 from lite_nlp.tasks.translation.calibration import data_calibration
 from tests.integration.conftest import LiteNlp, write_model
 

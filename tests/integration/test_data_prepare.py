@@ -50,10 +50,11 @@ def test_bad_lines_are_counted_reported_and_listed(run):
     Path("all.tsv").write_bytes(good.encode() + bad + b"last line here\tletzte Zeile hier\n")
     code, out, err = run("data", "prepare", "--tsv", "all.tsv", "--vocab-size", "300", "--out", "data")
     assert code == 0
-    assert "warning: train: 1 skipped, missing_tab: all.tsv:51" in err
-    assert "warning: train: 2 skipped, empty_side: all.tsv:52, all.tsv:53" in err
-    assert "warning: train: 1 skipped, invalid_utf8: all.tsv:54" in err
-    assert "warning: train: 1 skipped, length_ratio: all.tsv:55" in err
+    assert "warning: train: 1 skipped, missing_tab: too few columns\n  all.tsv:51: no tab\n" in err
+    assert "warning: train: 2 skipped, empty_side" in err
+    assert "\n  all.tsv:52: \\tempty\n  all.tsv:53: empty\\t\n" in err
+    assert "\n  all.tsv:54: \\xff\\xfe\\tx\n" in err
+    assert "\n  all.tsv:55: short\\tlong long" in err
     assert "skipped" in out
     listed = [json.loads(line) for line in Path("data/bad_lines.jsonl").read_text().splitlines()]
     assert [(entry["line"], entry["reason"]) for entry in listed] == [
@@ -74,7 +75,8 @@ def test_only_the_first_line_numbers_are_kept_in_the_facts(run):
     arguments = ("--vocab-size", "300", "--valid-pairs", "0", "--test-pairs", "0", "--out", "data")
     code, _, err = run("data", "prepare", "--tsv", "all.tsv", *arguments)
     assert code == 0
-    assert "25 skipped, missing_tab: all.tsv:4, all.tsv:5" in err
+    assert "25 skipped, missing_tab: too few columns\n  all.tsv:4: bad\n  all.tsv:5: bad\n  all.tsv:6: bad\n" in err
+    assert "  all.tsv: 25 of 28 lines skipped, missing_tab: the lines have no tabs" in err
     skipped = open_sentence_pairs("data").info.splits["train"].skipped["missing_tab"]
     assert (skipped.count, skipped.first) == (25, [f"all.tsv:{n}" for n in range(4, 14)])
     assert len(Path("data/bad_lines.jsonl").read_text().splitlines()) == 25
@@ -101,10 +103,26 @@ def test_local_copy_of_a_named_corpus_and_a_shared_tokenizer(run):
         (["--train", "a.en"], "--train requires two files"),
         (["--train", "a.en", "--out"], "--train requires two files"),
         (["--train=a.en"], "--train requires two files"),
-        ([], "exactly one of --train, --tsv, --text, --labelled and --corpus"),
-        (["--tsv", "a", "--corpus", "multi30k"], "exactly one of --train, --tsv, --text, --labelled and --corpus"),
+        ([], "exactly one of --train, --tsv, --tmx, --jsonl, --text, --labelled and --corpus"),
+        (
+            ["--tsv", "a", "--corpus", "multi30k"],
+            "exactly one of --train, --tsv, --tmx, --jsonl, --text, --labelled and --corpus",
+        ),
         (["--corpus", "multi31k"], "expected one of multi30k, tatoeba, iwslt14"),
         (["--tsv", "a", "--from", "b"], "--from needs --corpus"),
+        (["--tmx", "a", "--columns", "1,2"], "--columns needs --tsv or --jsonl"),
+        (["--train", "a", "b", "--valid-file", "c"], "--valid-file needs --tsv or --tmx or --jsonl"),
+        (["--tsv", "a", "--test-file", "c", "--test-pairs", "3"], "--test-file and --test-pairs exclude each other"),
+        (
+            ["--tsv", "a", "--columns", "1"],
+            "--columns: expected two different columns, such as 1,2 or src,tgt, found 1",
+        ),
+        (["--tsv", "a", "--columns", "2,2"], "--columns: expected two different columns"),
+        (
+            ["--tsv", "a", "--columns", "0,1"],
+            "--columns: expected two different numbers from 1, such as 1,2, found 0,1",
+        ),
+        (["--tsv", "a", "--columns", "en,de"], "--columns: expected two different numbers from 1"),
         (["--tsv", "a", "--valid", "b", "c", "--valid-pairs", "3"], "exclude each other"),
         (["--corpus", "tatoeba", "--test", "a", "b"], "do not go with --corpus"),
         (["--text", "a", "--tsv", "b"], "exactly one of"),
@@ -203,7 +221,8 @@ def test_running_text(run):
     facts = json.loads(out)
     assert facts["kind"] == "text"
     assert {name: split["lines"] for name, split in facts["splits"].items()} == {"train": 101, "valid": 1}
-    assert "warning: valid: 1 skipped, invalid_utf8: valid.txt:2" in err
+    assert "warning: valid: 1 skipped, invalid_utf8" in err
+    assert "\n  valid.txt:2: \\xff\n" in err
     code, out, err = run("data", "prepare", "--text", "one.txt", "--vocab-size", "270", "--out", "held")
     assert code == 0, err
     # A twentieth of 100 lines for each of validation and test.

@@ -93,7 +93,7 @@ def test_existing_output_needs_force(files: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "exactly one of --train, --tsv, --text, --labelled and --corpus is required"),
+        ({}, "exactly one of --train, --tsv, --tmx, --jsonl, --text, --labelled and --corpus is required"),
         ({"tsv": "a", "text": "b"}, "exactly one of"),
         ({"train": ("a", "b", "c")}, "expected two, source and target, found 3"),
         ({"tsv": "a", "test_text": "b"}, "--test-text needs --text"),

@@ -23,6 +23,7 @@ NAMES = [
     "prepare_data",
     "report_model",
     "train_model",
+    "write_sample",
 ]
 
 #: Packages of which none may be imported with the package itself.

@@ -1,7 +1,7 @@
 """The preparation of a data directory of labelled examples."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -13,9 +13,10 @@ from lite_nlp.data.directory import TokenizerInfo
 from lite_nlp.data.labelled.directory import LABELS_FILE, LabelledInfo, LabelledSplitInfo
 from lite_nlp.data.labelled.readers import Example, LabelledCorpus, collect_labels
 from lite_nlp.data.pairs.storage import write_split
-from lite_nlp.data.preparation import DataFormat, SplitPass, VocabularyOptions, prepare_directory
+from lite_nlp.data.preparation import DataFormat, SplitPass, prepare_directory
 from lite_nlp.data.sources import BadLine
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import VocabularyOptions
 
 __all__ = ["prepare_labelled"]
 
@@ -27,6 +28,7 @@ def prepare_labelled(
     vocabulary: VocabularyOptions,
     force: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> LabelledInfo:
     """Write the data directory ``out`` of labelled examples.
 
@@ -37,7 +39,7 @@ def prepare_labelled(
         DataError: Also if the sources do not agree on the number of sentences, or there are fewer than two labels.
     """
     form = _LabelledFormat(2 if corpus.sentences == 2 else 1)
-    return prepare_directory(out, corpus, form, vocabulary=vocabulary, force=force, progress=progress)
+    return prepare_directory(out, corpus, form, vocabulary=vocabulary, force=force, progress=progress, say=say)
 
 
 class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
@@ -58,7 +60,7 @@ class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
         self._numbers = {label: number for number, label in enumerate(collect_labels(training))}
 
     def refuse(self, item: Example, source: str) -> BadLine | None:
-        return None if item.label in self._numbers else BadLine(source, item.line, "unknown_label")
+        return None if item.label in self._numbers else BadLine(source, item.line, "unknown_label", item.label)
 
     def write_split(self, directory: Path, split: SplitPass[Example], tokenizer: Tokenizer) -> LabelledSplitInfo:
         labels = array("i")

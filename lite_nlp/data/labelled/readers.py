@@ -11,8 +11,9 @@ from typing import Final
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.holdout import hold_out
-from lite_nlp.data.pairs.readers import MAX_CHARACTERS, max_line_bytes
-from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, read_lines
+from lite_nlp.data.lines import LongLine, read_lines
+from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, max_line_bytes, raw_text
+from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, general_advice
 
 __all__ = ["MAX_LABELS", "Example", "LabelledCorpus", "LabelledFile", "collect_labels", "examples_in_files"]
 
@@ -42,7 +43,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class LabelledFile:
-    """A text file, plain or gzip, with label, tab, sentence on each line, and for pairs tab, second sentence.
+    """A text file, plain or compressed, with label, tab, sentence on each line, and for pairs tab, second sentence.
 
     Attributes:
         path: The file.
@@ -63,7 +64,7 @@ class LabelledFile:
             DataError: If no line has two or three columns.
         """
         for line in read_lines(self.path, max_bytes=max_line_bytes()):
-            if line is not None and (columns := line.count(b"\t") + 1) in _COLUMNS:
+            if isinstance(line, bytes) and (columns := line.count(b"\t") + 1) in _COLUMNS:
                 return columns - 1
         raise DataError(
             f"{self.path}: expected lines of a label and one or two sentences, separated by tabs, found none"
@@ -75,9 +76,17 @@ class LabelledFile:
         for number, line in enumerate(read_lines(self.path, max_bytes=max_line_bytes()), start=1):
             usable = _examine(line, columns, number)
             if isinstance(usable, str):
-                on_bad(BadLine(self.name, number, usable))
+                on_bad(BadLine(self.name, number, usable, raw_text(line)))
             else:
                 yield usable
+
+    def advise(self, reason: Reason) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        if reason in ("missing_tab", "extra_tab"):
+            return (
+                f"write a label and {self.sentences} sentence{'s' * (self.sentences > 1)} on each line, as on the first"
+            )
+        return general_advice(reason)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,9 +151,9 @@ def collect_labels(examples: Iterable[Example]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def _examine(line: bytes | None, columns: int, number: int) -> Example | Reason:
-    """The example that the raw line holds, or why it holds none; a line of None was too long to be read."""
-    if line is None:
+def _examine(line: bytes | LongLine, columns: int, number: int) -> Example | Reason:
+    """The example that the raw line holds, or why it holds none."""
+    if isinstance(line, LongLine):
         return "too_long"
     cells = line.split(b"\t")
     if len(cells) != columns:

@@ -1,5 +1,6 @@
 """The preparation of a data directory of sentence pairs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -7,11 +8,12 @@ from typing import ClassVar
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import PairTask, SplitName
 from lite_nlp.data.directory import TokenizerInfo
+from lite_nlp.data.pairs.corpus import Pair, PairCorpus
 from lite_nlp.data.pairs.directory import LanguagePair, PairInfo, PairSplitInfo
-from lite_nlp.data.pairs.readers import Pair, PairCorpus
 from lite_nlp.data.pairs.storage import write_split
-from lite_nlp.data.preparation import DataFormat, SplitPass, VocabularyOptions, prepare_directory
+from lite_nlp.data.preparation import DataFormat, SplitPass, prepare_directory
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import VocabularyOptions
 
 __all__ = ["prepare_pairs"]
 
@@ -23,10 +25,11 @@ def prepare_pairs(
     vocabulary: VocabularyOptions,
     force: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> PairInfo:
     """Write the data directory ``out`` of sentence pairs; see :func:`lite_nlp.data.preparation.prepare_directory`."""
     form = _PairFormat(languages=corpus.languages, task=corpus.task)
-    return prepare_directory(out, corpus, form, vocabulary=vocabulary, force=force, progress=progress)
+    return prepare_directory(out, corpus, form, vocabulary=vocabulary, force=force, progress=progress, say=say)
 
 
 @dataclass(frozen=True, kw_only=True)

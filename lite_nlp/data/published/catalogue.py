@@ -104,7 +104,7 @@ _PAIRS: Final = (
         name="tatoeba",
         about="Everyday sentences of the Tatoeba project, CC BY 2.0 FR, https://www.manythings.org/anki",
         languages=("en", "de"),
-        parts={"train": [Columns(Archive("https://www.manythings.org/anki/deu-eng.zip"), "deu.txt", 3)]},
+        parts={"train": [Columns(Archive("https://www.manythings.org/anki/deu-eng.zip"), "deu.txt")]},
         rule=HoldOut(valid_pairs=2_000, test_pairs=2_000),
         stems=_STEMS,
     ),

@@ -7,7 +7,8 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.labelled.readers import LabelledCorpus, LabelledFile
-from lite_nlp.data.pairs.readers import Pair, PairCorpus, TsvFile
+from lite_nlp.data.pairs.corpus import Pair, PairCorpus
+from lite_nlp.data.pairs.readers import TsvFile
 from lite_nlp.data.published.download import default_cache, extract, fetch
 from lite_nlp.data.published.entries import (
     Archive,
@@ -157,7 +158,7 @@ def download_pairs(
         for part in parts:
             if isinstance(part, Columns):
                 path = texts[Text(part.archive, part.member)]
-                splits[split].append(TsvFile(path, columns=part.columns, swap=languages != corpus.languages))
+                splits[split].append(TsvFile(path, columns=(1, 2) if languages == corpus.languages else (2, 1)))
                 continue
             files = stories[split] if isinstance(part, Stories) else {key: texts[text] for key, text in part.items()}
             src, tgt = (files[language] for language in languages)

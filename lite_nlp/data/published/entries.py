@@ -7,7 +7,8 @@ from urllib.parse import urlsplit
 
 from lite_nlp.data.choices import PairTask, SplitName
 from lite_nlp.data.holdout import SplitRule
-from lite_nlp.data.pairs.readers import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS, TextFiles
+from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, MAX_DOCUMENT_CHARACTERS
+from lite_nlp.data.pairs.readers import TextFiles
 from lite_nlp.data.published.markup import Markup
 
 __all__ = [
@@ -54,11 +55,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Both languages in one tab-separated member of an archive, the source language of the corpus first."""
+    """Both languages in the first two columns of a tab-separated member of an archive, the source language first."""
 
     archive: Archive
     member: str
-    columns: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_file
-from lite_nlp.data.sources import open_text
+from lite_nlp.data.lines import open_text
 
 __all__ = ["Markup", "plain_text"]
 

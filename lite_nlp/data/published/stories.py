@@ -13,8 +13,8 @@ from typing import IO, Final
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.data.choices import SplitName
+from lite_nlp.data.lines import read_lines
 from lite_nlp.data.published.download import open_archive
-from lite_nlp.data.sources import read_lines
 
 __all__ = ["ARTICLE", "HIGHLIGHTS", "extract_stories", "split_story"]
 
@@ -83,7 +83,7 @@ def _by_name(addresses: Mapping[SplitName, Path]) -> dict[str, SplitName]:
         hashlib.sha1(line.strip(), usedforsecurity=False).hexdigest(): split
         for split, path in addresses.items()
         for line in read_lines(path, max_bytes=_MAX_ADDRESS_BYTES)
-        if line
+        if isinstance(line, bytes) and line
     }
 
 

@@ -10,10 +10,11 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.directory import TokenizerInfo
-from lite_nlp.data.preparation import DataFormat, SplitPass, VocabularyOptions, prepare_directory
+from lite_nlp.data.preparation import DataFormat, SplitPass, prepare_directory
 from lite_nlp.data.text.directory import TOKEN_TYPE, TextInfo, TextSplitInfo, tokens_file
 from lite_nlp.data.text.readers import TextCorpus
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import VocabularyOptions
 
 __all__ = ["prepare_text"]
 
@@ -29,9 +30,10 @@ def prepare_text(
     vocabulary: VocabularyOptions,
     force: bool = False,
     progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> TextInfo:
     """Write the data directory ``out`` of running text; see :func:`lite_nlp.data.preparation.prepare_directory`."""
-    return prepare_directory(out, corpus, _TextFormat(), vocabulary=vocabulary, force=force, progress=progress)
+    return prepare_directory(out, corpus, _TextFormat(), vocabulary=vocabulary, force=force, progress=progress, say=say)
 
 
 class _TextFormat(DataFormat[str, TextSplitInfo, TextInfo]):

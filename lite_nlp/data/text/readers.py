@@ -7,7 +7,8 @@ from typing import Final
 
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.holdout import LastLines
-from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, read_lines
+from lite_nlp.data.lines import LongLine, read_lines
+from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, general_advice
 
 __all__ = ["MAX_LINE_BYTES", "TextCorpus", "TextFile", "text_in_files"]
 
@@ -17,7 +18,7 @@ MAX_LINE_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A text file, plain or gzip.
+    """A text file, plain or compressed.
 
     Attributes:
         path: The file.
@@ -34,16 +35,20 @@ class TextFile:
         """Yield the lines without their ends; those that are no UTF-8 or too long are bad lines.
 
         Raises:
-            DataError: If the file is missing, empty, or its gzip stream is damaged.
+            DataError: If the file is missing, empty, or its compressed stream is damaged.
         """
         for number, line in enumerate(read_lines(self.path, max_bytes=MAX_LINE_BYTES), start=1):
-            if line is None:
-                on_bad(BadLine(self.name, number, "too_long"))
+            if isinstance(line, LongLine):
+                on_bad(BadLine(self.name, number, "too_long", line.start))
                 continue
             try:
                 yield line.decode("utf-8")
             except UnicodeDecodeError:
-                on_bad(BadLine(self.name, number, "invalid_utf8"))
+                on_bad(BadLine(self.name, number, "invalid_utf8", line))
+
+    def advise(self, reason: Reason) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return general_advice(reason)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,12 +9,12 @@ import pytest
 from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.data.directory import INFO_FILE, TOKENIZER_FILE
 from lite_nlp.data.holdout import HoldOut
+from lite_nlp.data.pairs.corpus import PairCorpus
 from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.pairs.prepare import prepare_pairs
-from lite_nlp.data.pairs.readers import PairCorpus
 from lite_nlp.data.pairs.storage import load_split, write_split
-from lite_nlp.data.preparation import VocabularyOptions
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import VocabularyOptions
 from tests.unit.data.recorder import Recorder
 
 #: More than one chunk of the writer and several of the file.

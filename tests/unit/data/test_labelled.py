@@ -15,7 +15,7 @@ from lite_nlp.data.labelled.prepare import prepare_labelled
 from lite_nlp.data.labelled.readers import Example, LabelledCorpus, LabelledFile, collect_labels
 from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.data.pairs.directory import open_sentence_pairs
-from lite_nlp.data.preparation import VocabularyOptions
+from lite_nlp.data.vocabulary import VocabularyOptions
 
 OPTIONS = VocabularyOptions(vocab_size=320)
 COLORS = ["red", "green", "blue"]

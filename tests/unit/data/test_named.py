@@ -14,7 +14,7 @@ import pytest
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.holdout import EveryNth, HoldOut, LastLines, Shares
-from lite_nlp.data.pairs.readers import MAX_DOCUMENT_CHARACTERS
+from lite_nlp.data.pairs.corpus import MAX_DOCUMENT_CHARACTERS
 from lite_nlp.data.published.catalogue import CORPORA
 from lite_nlp.data.published.corpora import (
     corpus_languages,
@@ -64,7 +64,7 @@ def moved(part, base):
         return Archive(f"{base}/{archive.name}")
 
     if isinstance(part, Columns):
-        return Columns(here(part.archive), part.member, part.columns)
+        return Columns(here(part.archive), part.member)
     if isinstance(part, Stories):
         return Stories(tuple(map(here, part.archives)), here(part.addresses))
     if isinstance(part, Text):

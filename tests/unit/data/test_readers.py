@@ -4,14 +4,13 @@ from dataclasses import replace
 import pytest
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.pairs.readers import (
+from lite_nlp.data.pairs.corpus import (
     MAX_CHARACTERS,
     MAX_DOCUMENT_CHARACTERS,
     MAX_LENGTH_RATIO,
     RATIO_FREE_CHARACTERS,
-    TextFiles,
-    TsvFile,
 )
+from lite_nlp.data.pairs.readers import TextFiles, TsvFile
 from lite_nlp.data.sources import BadLine, ignore_bad_line
 
 
@@ -84,7 +83,7 @@ def test_bad_lines_are_reported_by_number_and_the_rest_is_kept(tmp_path):
         (9, "missing_tab"),
         (10, "too_long"),
     ]
-    assert bad[0] == BadLine(str(tmp_path / "a.tsv"), 2, "missing_tab")
+    assert bad[0] == BadLine(str(tmp_path / "a.tsv"), 2, "missing_tab", b"no tab here")
 
 
 def test_bad_lines_of_two_files_keep_them_aligned(tmp_path):
@@ -117,11 +116,18 @@ def test_published_test_sets_keep_odd_ratios(tmp_path):
     assert read(source) == ([("a", "b" * 100)], [])
 
 
-def test_tsv_with_more_columns_and_swapped_sides(tmp_path):
-    source = tsv(tmp_path, b"one\teins\tby whom\ntwo\tzwei\n", columns=3, swap=True)
-    pairs, bad = read(source)
-    assert pairs == [("eins", "one")]
-    assert reasons(bad) == [(2, "missing_tab")]
+@pytest.mark.parametrize(
+    ("columns", "pairs", "missing"),
+    [
+        ((1, 2), [("one", "eins"), ("two", "zwei")], []),
+        ((2, 1), [("eins", "one"), ("zwei", "two")], []),
+        ((3, 1), [("by whom", "one")], [(2, "missing_tab")]),
+    ],
+)
+def test_tsv_with_more_columns_in_any_order(tmp_path, columns, pairs, missing):
+    found, bad = read(tsv(tmp_path, b"one\teins\tby whom\ntwo\tzwei\n", columns=columns))
+    assert found == pairs
+    assert reasons(bad) == missing
 
 
 @pytest.mark.parametrize(("src", "tgt"), [(3, 1), (1, 3), (2, 1), (1, 2)])

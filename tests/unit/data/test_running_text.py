@@ -7,14 +7,15 @@ import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.data.directory import data_task
+from lite_nlp.data.pairs.corpus import PairCorpus
 from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.pairs.prepare import prepare_pairs
-from lite_nlp.data.pairs.readers import PairCorpus, TsvFile
-from lite_nlp.data.preparation import VocabularyOptions
+from lite_nlp.data.pairs.readers import TsvFile
 from lite_nlp.data.text.directory import TextInfo, TokenStream, cut_blocks, open_running_text
 from lite_nlp.data.text.prepare import prepare_text
 from lite_nlp.data.text.readers import MAX_LINE_BYTES, TextCorpus, TextFile, text_in_files
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.vocabulary import VocabularyOptions
 
 LINES = ["First Citizen:", "", "  We are accounted poor citizens.", "Ünd naïve café ☕"]
 
