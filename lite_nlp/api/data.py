@@ -9,6 +9,7 @@ from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import check_output
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.data.choices import Normalization, PairTask, SplitName
 from lite_nlp.data.labelled.directory import LabelledInfo
 from lite_nlp.data.labelled.prepare import prepare_labelled
@@ -252,7 +253,7 @@ def _check_corpus_options(given: Mapping[str, object]) -> None:
 
 def _check_choice(option: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
-        raise UsageError(f"{option}: expected one of {', '.join(choices)}, found {value}.")
+        raise UsageError(f"{option}: expected one of {', '.join(choices)}, found {value}{did_you_mean(value, choices)}")
 
 
 def _refuse(given: Mapping[str, object], options: Sequence[str], source: str) -> None:

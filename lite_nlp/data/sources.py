@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Generic, Literal, Protocol, TypeVar
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.suggestions import did_you_mean_path
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.holdout import SplitRule
 
@@ -110,7 +111,8 @@ def read_lines(path: Path, *, max_bytes: int) -> Iterator[bytes | None]:
             f"{path}: expected a whole gzip file, found it damaged after line {number:,}: {error}"
         ) from error
     except OSError as error:
-        raise DataError(f"{path}: expected a readable text file, found none: {error.strerror or error}") from error
+        found = f"{error.strerror or error}{did_you_mean_path(path)}"
+        raise DataError(f"{path}: expected a readable text file, found none: {found}") from error
     if not number:
         raise DataError(f"{path}: expected lines of text, found an empty file")
 
