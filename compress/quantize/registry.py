@@ -7,6 +7,7 @@ from lite_nlp.compress.quantize.protocol import Quantizer
 from lite_nlp.compress.quantize.shared_centroids import KMeansQuantizer
 from lite_nlp.compress.stages import FIXED_STAGES, stage_file
 from lite_nlp.core.errors import UsageError
+from lite_nlp.core.suggestions import did_you_mean
 
 __all__ = ["DEFAULT_QUANTIZER", "get_quantizer", "register_quantizer"]
 
@@ -40,5 +41,6 @@ def get_quantizer(name: str) -> Quantizer:
         UsageError: If there is none.
     """
     if name not in _QUANTIZERS:
-        raise UsageError(f"quantizer: expected one of {', '.join(_QUANTIZERS)}, found {name!r}")
+        hint = did_you_mean(name, _QUANTIZERS)
+        raise UsageError(f"quantizer: expected one of {', '.join(_QUANTIZERS)}, found {name!r}{hint}")
     return _QUANTIZERS[name]

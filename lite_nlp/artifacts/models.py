@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lite_nlp.core.errors import ContainerError, ModelError
+from lite_nlp.core.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config
@@ -98,8 +99,10 @@ def resolve_source(source: str | Path | None) -> Source:
         return Source("bundle", path, path.stem)
     names = ", ".join(shipped.name for shipped in list_shipped()) or "none"
     found = f"a file that ends in {path.suffix!r}" if path.is_file() else "nothing there"
+    hint = "" if path.is_file() else did_you_mean_path(path, [shipped.name for shipped in list_shipped()])
     raise ModelError(
-        f"{wanted}: expected a model directory, a .lnlp file, a bundle .zip or a shipped model ({names}), found {found}"
+        f"{wanted}: expected a model directory, a .lnlp file, a bundle .zip or a shipped model ({names}), "
+        f"found {found}{hint}"
     )
 
 

@@ -1,6 +1,5 @@
 """Targets that are counted by config: a preset, a config, a config file or any MODEL. Imports no torch by itself."""
 
-import difflib
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import Config, load_config
 from lite_nlp.configs import list_presets
 from lite_nlp.core.errors import ConfigError, UsageError
+from lite_nlp.core.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.columns import GraphColumns
@@ -162,11 +162,8 @@ def displayable(name: str) -> str:
 
 
 def _unknown_target(target: str, shipped: Sequence[str]) -> str:
-    presets = list_presets()
-    close = difflib.get_close_matches(target, [*presets, *shipped], n=1, cutoff=0.5)
-    hint = f"; did you mean {close[0]}?" if close else ""
     return (
-        f"{displayable(target)}: expected a preset, a config file, a model directory, a .lnlp file, a bundle or a "
-        f"shipped model, found nothing of that name{hint}\npresets: {', '.join(presets)}\n"
-        f"shipped models: {', '.join(shipped) or 'none'}"
+        f"{displayable(target)}: expected a preset, as `lite-nlp presets` lists them, a config file, a model "
+        f"directory, a .lnlp file, a bundle or a shipped model ({', '.join(shipped) or 'none'}), found nothing of that "
+        f"name{did_you_mean_path(Path(target), [*list_presets(), *shipped])}"
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = [
@@ -39,7 +40,7 @@ def check_runtime(name: str | None) -> str | None:
     """
     known = ("torch", *RUNTIMES)
     if name is not None and name not in known:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}")
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}{did_you_mean(name, known)}")
     return name
 
 

@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from lite_nlp.config.overrides import fit_layer_lists
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.suggestions import did_you_mean
 
 __all__ = ["EXTENDS", "parse_toml", "read_resolved"]
 
@@ -61,13 +63,16 @@ def _resolve(path: Path, *, name: str, chain: tuple[Path, ...]) -> dict[str, Any
 
 def _find_base(extended: object, path: Path, *, name: str) -> Path:
     """The file that ``extends`` in ``path`` names."""
+    hint = ""
     if isinstance(extended, str):
         base = preset_path(extended) if extended in list_presets() else path.parent / extended
         if base.suffix == ".toml" and base.is_file():
             return base
+        beside = (other.name for other in path.parent.glob("*.toml") if other.name != path.name)
+        hint = did_you_mean(extended, [*list_presets(), *beside])
     raise ConfigError(
         f"{name}: extends: expected the name of a preset or the path of a .toml file, relative to this one, "
-        f"found {extended!r}"
+        f"found {extended!r}{hint}"
     )
 
 
@@ -86,4 +91,6 @@ def _merge(base: Mapping[str, Any], own: Mapping[str, Any], *, name: str) -> dic
         if isinstance(inherited, dict) and not isinstance(value, dict):
             raise ConfigError(f"{name}: {key}: expected a section, found {value!r}")
         merged[key] = {**inherited, **value} if isinstance(inherited, dict) else value
+    if isinstance(merged.get("model"), dict) and "model" in own:
+        fit_layer_lists(merged["model"], own["model"], name=name)
     return merged

@@ -1,6 +1,5 @@
 """A whole configuration: model, training and decoding. Imports no torch."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -10,10 +9,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from lite_nlp.config.inheritance import EXTENDS, parse_toml, read_resolved
 from lite_nlp.config.model import ModelConfig, ModelSection
-from lite_nlp.config.problems import describe_problems
+from lite_nlp.config.overrides import apply_overrides
+from lite_nlp.config.problems import Sections, describe_problems
 from lite_nlp.config.section import ConfigSection
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.suggestions import did_you_mean_path
 
 __all__ = [
     "Config",
@@ -104,12 +105,20 @@ class Config(ConfigSection):
     decoding: DecodingConfig | None = None
 
 
+_SECTIONS: Final[Sections] = {
+    "": Config.model_fields,
+    "reproduces": Reproduces.model_fields,
+    "training": TrainingConfig.model_fields,
+    "decoding": DecodingConfig.model_fields,
+}
+
+
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Load a preset by name or a TOML file by path, with everything that it extends.
 
     Args:
         source: The name of a preset, or the path of a config file or of a directory with a ``config.toml``.
-        overrides: ``section.key=value`` strings; the value is read as TOML, or as a string if it is no TOML.
+        overrides: ``section.key=value`` strings; see :func:`lite_nlp.config.overrides.apply_overrides`.
 
     Raises:
         ConfigError: If a file is missing or malformed, extends itself, a key is unknown, or a value is wrong.
@@ -118,7 +127,11 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     if path.is_dir():
         path = path / "config.toml"
     if not path.is_file():
-        raise ConfigError(f"{source}: expected a config file or the name of a preset ({', '.join(list_presets())})")
+        hint = did_you_mean_path(Path(source), list_presets())
+        raise ConfigError(
+            f"{source}: expected a config file or the name of a preset, as `lite-nlp presets` lists them, "
+            f"found neither{hint}"
+        )
     return _validate(read_resolved(path, name=str(source)), name=str(source), overrides=overrides)
 
 
@@ -166,24 +179,8 @@ def dump_config(config: Config) -> str:
 
 
 def _validate(content: dict[str, Any], *, name: str, overrides: Sequence[str]) -> Config:
-    for override in overrides:
-        _apply_override(content, override)
+    apply_overrides(content, overrides, _SECTIONS)
     try:
         return Config.model_validate(content)
     except ValidationError as error:
-        raise ConfigError(f"{name}: {describe_problems(error)}") from error
-
-
-def _apply_override(content: dict[str, Any], override: str) -> None:
-    key, separator, value = override.partition("=")
-    section, dot, name = key.strip().partition(".")
-    if not separator or not dot or not name:
-        raise ConfigError(f"--set {override}: expected section.key=value")
-    try:
-        parsed: Any = tomllib.loads(f"value = {value.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    table = content.setdefault(section, {})
-    if not isinstance(table, dict):
-        raise ConfigError(f"--set {override}: expected a section, found the plain value {section} = {table!r}")
-    table[name] = parsed
+        raise ConfigError(f"{name}: {describe_problems(error, _SECTIONS)}") from error

@@ -42,10 +42,11 @@ def needs_extra(work: str, extra: Extra | None = None, *, whole: bool = True) ->
     try:
         yield
     except ModuleNotFoundError as error:
-        owner = next((level for level, packages in EXTRAS.items() if error.name in packages), None)
-        if owner is None or error.name is None or _is_installed(error.name):
+        package = (error.name or "").partition(".")[0]
+        owner = next((level for level, packages in EXTRAS.items() if package in packages), None)
+        if owner is None or _is_installed(package):
             raise
-        raise _missing(work, max(owner, extra or owner, key=_LEVELS.index), error.name) from error
+        raise _missing(work, max(owner, extra or owner, key=_LEVELS.index), package) from error
 
 
 def missing_package(extra: Extra) -> str | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
 from lite_nlp.data.choices import Normalization, SplitName
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def split_counts(directory: Path, splits: Mapping[SplitName, FactsT], name: str)
     for split, counts in splits.items():
         if split == name:
             return counts
-    raise DataError(f"{directory}: expected a split of {', '.join(splits)}, found {name}")
+    raise DataError(f"{directory}: expected a split of {', '.join(splits)}, found {name}{did_you_mean(name, splits)}")
 
 
 def data_task(path: str | Path) -> tuple[str, str | None]:
@@ -197,7 +198,10 @@ def _read_json(directory: Path) -> dict[str, Any]:
         content = (directory / INFO_FILE).read_bytes()
     except OSError as error:
         detail = error.strerror or str(error)
-        raise DataError(f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}") from error
+        hint = did_you_mean_path(directory)
+        raise DataError(
+            f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}{hint}"
+        ) from error
     try:
         facts = json.loads(content)
     except ValueError as error:

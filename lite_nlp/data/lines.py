@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.suggestions import did_you_mean_path
 
 __all__ = ["LongLine", "open_text", "read_blocks", "read_lines"]
 
@@ -83,7 +84,8 @@ def _clear_errors(path: Path, place: Callable[[], str]) -> Iterator[None]:
         kind = "zstd" if isinstance(error, _ZstdError) else "gzip"
         raise DataError(f"{path}: expected a whole {kind} file, found it damaged after {place()}: {error}") from error
     except OSError as error:
-        raise DataError(f"{path}: expected a readable text file, found none: {error.strerror or error}") from error
+        found = f"{error.strerror or error}{did_you_mean_path(path)}"
+        raise DataError(f"{path}: expected a readable text file, found none: {found}") from error
 
 
 def open_text(path: Path) -> io.BufferedIOBase:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.suggestions import did_you_mean_path
 
 __all__ = ["open_lines", "read_chunks", "read_file_lines"]
 
@@ -100,7 +101,8 @@ def _open(path: Path) -> Iterator[BinaryIO]:
     try:
         stream: gzip.GzipFile | BinaryIO = gzip.GzipFile(path, "rb") if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
-        raise DataError(f"{path}: expected a readable text file: {error}") from error
+        found = f"{error.strerror or error}{did_you_mean_path(path)}"
+        raise DataError(f"{path}: expected a readable text file, found none: {found}") from error
     with stream:
         yield cast(BinaryIO, stream)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from lite_nlp.core.errors import ConfigError, DataError
+from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.tasks.room import Room
 
 __all__ = ["TASKS", "Task", "register_task", "task_of_architecture", "task_of_data", "task_of_metric"]
@@ -147,4 +148,5 @@ def task_of_metric(metric: str) -> Task:
     for task in TASKS.values():
         if task.metric == metric:
             return task
-    raise ConfigError(f"metric: expected one of {', '.join(task.metric for task in TASKS.values())}, found {metric!r}")
+    known = [task.metric for task in TASKS.values()]
+    raise ConfigError(f"metric: expected one of {', '.join(known)}, found {metric!r}{did_you_mean(metric, known)}")

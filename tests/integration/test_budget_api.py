@@ -63,7 +63,7 @@ def test_require_says_what_the_command_says(run: LiteNlp) -> None:
 
 
 def test_wrong_arguments_are_typed_errors(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"did you mean {PRESET}"):
+    with pytest.raises(ConfigError, match=f"did you mean '{PRESET}'"):
         lite_nlp.count_model(PRESET[:-1])
     with pytest.raises(UsageError, match=rf"expected a \.lnlp file or a bundle to weigh, found {PRESET}"):
         lite_nlp.check_budget(PRESET, max_size=4_000_000)

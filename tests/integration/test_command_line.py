@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.conftest import LiteNlp
+
 COMMANDS = [
     "presets",
     "models",
@@ -82,3 +84,32 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     heavy = {"torch", "pyarrow", "onnxruntime", "executorch", "sacrebleu", "accelerate", "tokenizers"}
     assert not heavy & set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("transalte --text Hi", "Did you mean 'translate'?"),
+        ("data perpare --out out", "Did you mean 'prepare'?"),
+        ("translate --txt Hi", "--text"),
+        ("translate --text Hi --runtime onx", "did you mean 'onnx'?"),
+        ("translate tatoeba-en-d --text Hi", "did you mean 'tatoeba-en-de'?"),
+        ("translate runs/frist --text Hi", "did you mean 'runs/first'?"),
+        ("translate --input wrods.txt", "did you mean 'words.txt'?"),
+        ("train multi30k-transfomer --data data --out out", "did you mean 'multi30k-transformer'?"),
+        ("train multi30k-transformer --data daat --out out", "did you mean 'data'?"),
+        ("data prepare --corpus multi-30k --out out", "did you mean 'multi30k'?"),
+        ("budget multi30k-lite-transformer --set training.step=1", "did you mean 'training."),
+    ],
+)
+def test_the_nearest_name_is_suggested(
+    lite_nlp: LiteNlp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, hint: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "first").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "words.txt").touch()
+    code, out, err = done = lite_nlp(*words.split())
+    assert code in (1, 2)
+    assert out == ""
+    assert hint in done.message, err

@@ -32,7 +32,7 @@ def _message(*overrides: str, preset: str = PRESET) -> str:
             "model.decoder_kernel_sizes=[]",
             "decoder_kernel_sizes: expected 6 sizes for a lite-transformer with 6 layers, found 0",
         ),
-        ("model.num_encoder_layers=5", "kernel_sizes: expected 5 sizes for a lite-transformer with 5 layers, found 6"),
+        ("model.kernel_sizes=3,7", "kernel_sizes: expected 6 sizes for a lite-transformer with 6 layers, found 2"),
         (
             "model.kernel_sizes=[3, 7, 15, 31, 31, 30]",
             "kernel_sizes: expected odd sizes (centred in the encoder), found 30",

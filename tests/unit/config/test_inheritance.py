@@ -102,6 +102,7 @@ def test_the_name_is_never_that_of_the_base(tmp_path: Path) -> None:
         ('"nothing"', "'nothing'"),
         ('"missing.toml"', "'missing.toml'"),
         ('"notes.txt"', "'notes.txt'"),
+        ('"multi30k_transfomer"', "'multi30k_transfomer'; did you mean 'multi30k-transformer'?"),
         ('"."', "'.'"),
         ("3", "3"),
         ('["multi30k-transformer"]', "['multi30k-transformer']"),

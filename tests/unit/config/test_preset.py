@@ -63,7 +63,7 @@ def test_missing_keys_and_broken_toml() -> None:
 
 
 def test_an_unknown_source_lists_the_presets() -> None:
-    with pytest.raises(ConfigError, match=r"nowhere.toml: expected a config file or the name of a preset .*lightconv"):
+    with pytest.raises(ConfigError, match=r"nowhere.toml: expected a config file or the name .*found neither$"):
         load_config("nowhere.toml")
 
 
