@@ -191,7 +191,7 @@ class _Run:
                 parameters=self.parameters,
                 curves=curves,
                 target_bytes=self.options.target_bytes,
-                on_trial=self.progress.advance,
+                on_trial=lambda size, loss: self.progress.advance(figures=f"{size:,} bytes, loss {loss:.3f}"),
             )
         self.progress.start("search for the largest sparsity", 6)
         sparsity = largest_sparsity(
@@ -263,7 +263,7 @@ class _Run:
             self.finetuning.loss,
             masks=masks,
             options=options,
-            on_step=lambda _: self.progress.advance(),
+            on_step=lambda loss: self.progress.advance(figures=f"loss {loss:.3f}"),
         )
         before.restore_if_better()
         return True
@@ -283,7 +283,7 @@ class _Run:
             self.finetuning.loss,
             weights=weights,
             options=options,
-            on_step=lambda _: self.progress.advance(),
+            on_step=lambda loss: self.progress.advance(figures=f"loss {loss:.3f}"),
         )
         tuned = weights.quantized()
         set_weights(self.parameters, tuned)

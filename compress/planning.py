@@ -60,7 +60,7 @@ def plan_for_size(
     parameters: Mapping[str, nn.Parameter],
     curves: Mapping[str, SensitivityCurve],
     target_bytes: int,
-    on_trial: Callable[[], None] = lambda: None,
+    on_trial: Callable[[int, float], None] = lambda size_bytes, loss: None,
 ) -> Plan:
     """The plan with the smallest loss among those whose file, actually built, is no larger than a target.
 
@@ -75,7 +75,7 @@ def plan_for_size(
         parameters: The matrices.
         curves: From ``scan_sensitivity``.
         target_bytes: Largest size of the file.
-        on_trial: Called after each file built.
+        on_trial: Called after each file built, with its size and its loss.
 
     Raises:
         ModelError: If even the strongest compression is larger; the message tells the smallest size reached.
@@ -85,7 +85,7 @@ def plan_for_size(
         trial = _build(
             model, plan, subject=subject, ledger=ledger, quantizer=quantizer, parameters=parameters, curves=curves
         )
-        on_trial()
+        on_trial(trial.size_bytes, trial.loss)
         return trial
 
     wanted = int(target_bytes * _MARGIN)
