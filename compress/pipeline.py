@@ -35,7 +35,7 @@ from lite_nlp.compress.stages import (
     quantized_model,
     set_weights,
 )
-from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.errors import ModelError, TargetSizeError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
 __all__ = ["CompressionOptions", "Finetuning", "run_pipeline"]
@@ -218,9 +218,10 @@ class _Run:
             if target is not None and last.size_bytes > target:
                 tries += 1
                 if tries > _TARGET_TRIES:
-                    raise ModelError(
+                    raise TargetSizeError(
                         f"{self.subject.name}: cannot be compressed to {target:,} bytes; the smallest file reached has "
-                        f"{last.size_bytes:,} bytes"
+                        f"{last.size_bytes:,} bytes",
+                        smallest_bytes=last.size_bytes,
                     )
                 sparsity = min(0.95, sparsity + _TARGET_STEP * tries)
                 continue
