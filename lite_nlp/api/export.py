@@ -1,6 +1,8 @@
 """Export of a MODEL to a bundle, behind ``lite-nlp export``."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -93,11 +95,11 @@ def export_model(
         max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
         max_tgt_tokens: Longest output, end mark included; likewise.
         target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes. The next
-            four are those of ``compress_model``, and are for that alone.
+            three are those of ``compress_model``, and are for that alone.
         data: Data directory to score and finetune on; None is the package's own sentences.
         finetune: Whether to finetune.
         finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
-        threads: Threads of torch while compressing; None chooses them by a short measurement.
+        threads: Threads of torch; None is one, and a short measurement chooses them while compressing.
         gate: The limits of the model and the bundle; None sets no limits.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
@@ -131,17 +133,18 @@ def export_model(
             gate.check_size(loaded.config.model, target=named, size_bytes=size_bytes, bundle=True)
 
     def write(path: Path, loaded: LoadedModel, source: Source | None, *, final: bool = False) -> "Manifest":
-        return write_model_bundle(
-            path,
-            loaded,
-            source=source,
-            max_src_tokens=max_src_tokens,
-            max_tgt_tokens=max_tgt_tokens,
-            compact=compact,
-            force=force or not final,
-            progress=progress,
-            accept=accept if final else lambda bundle: None,
-        )
+        with _few_threads(threads):
+            return write_model_bundle(
+                path,
+                loaded,
+                source=source,
+                max_src_tokens=max_src_tokens,
+                max_tgt_tokens=max_tgt_tokens,
+                compact=compact,
+                force=force or not final,
+                progress=progress,
+                accept=accept if final else lambda bundle: None,
+            )
 
     if target_bytes is None:
         manifest = write(path, loaded, source, final=True)
@@ -155,6 +158,19 @@ def export_model(
             shutil.copyfile(made.path, partial)
     size_bytes = path.stat().st_size
     return ExportedModel(path=path, size_bytes=size_bytes, manifest=made.manifest, compressed=made.compressed)
+
+
+@contextmanager
+def _few_threads(threads: int | None) -> Iterator[None]:
+    """One thread unless another number was asked for: tracing runs small operators one by one, which threads slow."""
+    import torch
+
+    from lite_nlp.training.threads import fixed_threads, threads_restored
+
+    with threads_restored():
+        choice = fixed_threads(threads)
+        torch.set_num_threads(1 if choice is None else choice.threads)
+        yield
 
 
 def _check_target(
