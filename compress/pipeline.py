@@ -35,7 +35,7 @@ from lite_nlp.compress.stages import (
     quantized_model,
     set_weights,
 )
-from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.errors import ModelError, TargetSizeError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
 __all__ = ["CompressionOptions", "Finetuning", "run_pipeline"]
@@ -191,7 +191,7 @@ class _Run:
                 parameters=self.parameters,
                 curves=curves,
                 target_bytes=self.options.target_bytes,
-                on_trial=self.progress.advance,
+                on_trial=lambda size, loss: self.progress.advance(figures=f"{size:,} bytes, loss {loss:.3f}"),
             )
         self.progress.start("search for the largest sparsity", 6)
         sparsity = largest_sparsity(
@@ -218,9 +218,10 @@ class _Run:
             if target is not None and last.size_bytes > target:
                 tries += 1
                 if tries > _TARGET_TRIES:
-                    raise ModelError(
+                    raise TargetSizeError(
                         f"{self.subject.name}: cannot be compressed to {target:,} bytes; the smallest file reached has "
-                        f"{last.size_bytes:,} bytes"
+                        f"{last.size_bytes:,} bytes",
+                        smallest_bytes=last.size_bytes,
                     )
                 sparsity = min(0.95, sparsity + _TARGET_STEP * tries)
                 continue
@@ -263,7 +264,7 @@ class _Run:
             self.finetuning.loss,
             masks=masks,
             options=options,
-            on_step=lambda _: self.progress.advance(),
+            on_step=lambda loss: self.progress.advance(figures=f"loss {loss:.3f}"),
         )
         before.restore_if_better()
         return True
@@ -283,7 +284,7 @@ class _Run:
             self.finetuning.loss,
             weights=weights,
             options=options,
-            on_step=lambda _: self.progress.advance(),
+            on_step=lambda loss: self.progress.advance(figures=f"loss {loss:.3f}"),
         )
         tuned = weights.quantized()
         set_weights(self.parameters, tuned)

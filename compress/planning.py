@@ -18,7 +18,7 @@ from lite_nlp.compress.stages import (
     quantize_parameters,
     set_weights,
 )
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import TargetSizeError
 
 __all__ = ["Plan", "plan_for_size"]
 
@@ -60,7 +60,7 @@ def plan_for_size(
     parameters: Mapping[str, nn.Parameter],
     curves: Mapping[str, SensitivityCurve],
     target_bytes: int,
-    on_trial: Callable[[], None] = lambda: None,
+    on_trial: Callable[[int, float], None] = lambda size_bytes, loss: None,
 ) -> Plan:
     """The plan with the smallest loss among those whose file, actually built, is no larger than a target.
 
@@ -75,17 +75,17 @@ def plan_for_size(
         parameters: The matrices.
         curves: From ``scan_sensitivity``.
         target_bytes: Largest size of the file.
-        on_trial: Called after each file built.
+        on_trial: Called after each file built, with its size and its loss.
 
     Raises:
-        ModelError: If even the strongest compression is larger; the message tells the smallest size reached.
+        TargetSizeError: If even the strongest compression is larger; the message tells the smallest size reached.
     """
 
     def attempt(plan: Plan) -> _Trial:
         trial = _build(
             model, plan, subject=subject, ledger=ledger, quantizer=quantizer, parameters=parameters, curves=curves
         )
-        on_trial()
+        on_trial(trial.size_bytes, trial.loss)
         return trial
 
     wanted = int(target_bytes * _MARGIN)
@@ -98,9 +98,10 @@ def plan_for_size(
             break
         best = found or best
     if best is None:
-        raise ModelError(
+        raise TargetSizeError(
             f"{subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file reached, with "
-            f"a sparsity of {MAX_SPARSITY} and {quantizer.ladder[-1]} values per matrix, has {smallest:,} bytes"
+            f"a sparsity of {MAX_SPARSITY} and {quantizer.ladder[-1]} values per matrix, has {smallest:,} bytes",
+            smallest_bytes=smallest or 0,
         )
     return best.plan
 

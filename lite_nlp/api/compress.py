@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
 
-__all__ = ["CompressedModel", "compress_model"]
+__all__ = ["CompressedModel", "compress_model", "embedded_files"]
 
 #: Divergence from the original's predictions, in nats per prediction, that pruning may cause without a target size or
 #: ratio; finetuning recovers about a third of it.
@@ -251,7 +251,7 @@ def _subject(
 
     return CompressionSubject(
         name=loaded.name,
-        files=lambda model: _embedded_files(loaded, cast("Model", model)),
+        files=lambda model: embedded_files(loaded, cast("Model", model)),
         load=lambda path: load_model(path).model,
         metric=guidance.metric,
         score=lambda model: guidance.score(model, progress),
@@ -260,7 +260,8 @@ def _subject(
     )
 
 
-def _embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:
+def embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:
+    """The files that a container of ``model``, made from ``loaded``, embeds: config, metrics, tokenizer."""
     from lite_nlp.config.preset import dump_config
 
     config = loaded.config.model_copy(update={"model": model.config})

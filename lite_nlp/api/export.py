@@ -1,18 +1,22 @@
 """Export of a MODEL to a bundle, behind ``lite-nlp export``."""
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lite_nlp.artifacts.bundle_export import write_model_bundle
-from lite_nlp.artifacts.models import LoadedModel, load_model, resolve_source
+from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
 from lite_nlp.core.errors import RuntimeUnavailableError, UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import check_output
+from lite_nlp.core.files import atomic_file, check_output
 from lite_nlp.core.progress import Progress
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
 if TYPE_CHECKING:
+    from lite_nlp.api.compress import CompressedModel
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.export.runtime.manifest import Manifest
 
@@ -27,11 +31,18 @@ class ExportedModel:
         path: The ``.zip`` file.
         size_bytes: Its size.
         manifest: Its table of contents.
+        compressed: The compression by which it reached its target; None if there was none. Its files are gone.
     """
 
     path: Path
     size_bytes: int
     manifest: "Manifest"
+    compressed: "CompressedModel | None" = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What compression lost, and what to try."""
+        return () if self.compressed is None else self.compressed.warnings
 
     @property
     def made_bytes(self) -> dict[str, int]:
@@ -50,6 +61,8 @@ class ExportedModel:
             "made": [{"name": name, "size_bytes": size} for name, size in self.made_bytes.items()],
             "bounds": manifest.bounds.model_dump(),
             "parity": manifest.parity,
+            "compression": None if self.compressed is None else self.compressed.as_dict(),
+            "warnings": list(self.warnings),
         }
 
 
@@ -62,6 +75,11 @@ def export_model(
     compact: bool = False,
     max_src_tokens: int = DEFAULT_BOUNDS.source,
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
+    target_bytes: int | None = None,
+    data: str | Path | None = None,
+    finetune: bool = True,
+    finetune_steps: int | None = None,
+    threads: int | None = None,
     gate: "BudgetGate | None" = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -77,12 +95,19 @@ def export_model(
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
         max_tgt_tokens: Longest output, end mark included; likewise.
+        target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes. The next
+            three are those of ``compress_model``, and are for that alone.
+        data: Data directory to score and finetune on; None is the package's own sentences.
+        finetune: Whether to finetune.
+        finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
+        threads: Threads of torch; None is one, and a short measurement chooses them while compressing.
         gate: The limits of the model and the bundle; None sets no limits.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
 
     Raises:
-        UsageError: If ``out`` does not end in ``.zip``.
+        UsageError: If ``out`` does not end in ``.zip``, or options exclude each other.
+        TargetSizeError: If no bundle is as small as ``target_bytes``.
         RuntimeUnavailableError: If the precision is not available, or a package that exporting needs is missing.
         ModelError: If the model is missing, damaged, no encoder-decoder, or cannot be exported.
         BundleError: If a runtime's graphs do other work than the model, or give other tokens.
@@ -94,6 +119,7 @@ def export_model(
         raise UsageError(f"--out: expected a name that ends in .zip, found {path}")
     if precision != "fp32":
         raise RuntimeUnavailableError(f"--precision {precision}: expected fp32, the only precision available yet")
+    _check_target(target_bytes, compact=compact, data=data, finetune=finetune, finetune_steps=finetune_steps)
     check_output(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
     loaded = load_model(model if isinstance(model, LoadedModel) else source)
@@ -106,15 +132,59 @@ def export_model(
             size_bytes = bundle.stat().st_size
             gate.check_size(loaded.config.model, target=named, size_bytes=size_bytes, bundle=True)
 
-    manifest = write_model_bundle(
-        path,
-        loaded,
-        source=source,
-        max_src_tokens=max_src_tokens,
-        max_tgt_tokens=max_tgt_tokens,
-        compact=compact,
-        force=force,
-        progress=progress,
-        accept=accept,
-    )
-    return ExportedModel(path=path, size_bytes=path.stat().st_size, manifest=manifest)
+    def write(path: Path, loaded: LoadedModel, source: Source | None, *, final: bool = False) -> "Manifest":
+        with _few_threads(threads):
+            return write_model_bundle(
+                path,
+                loaded,
+                source=source,
+                max_src_tokens=max_src_tokens,
+                max_tgt_tokens=max_tgt_tokens,
+                compact=compact,
+                force=force or not final,
+                progress=progress,
+                accept=accept if final else lambda bundle: None,
+            )
+
+    if target_bytes is None:
+        manifest = write(path, loaded, source, final=True)
+        return ExportedModel(path=path, size_bytes=path.stat().st_size, manifest=manifest)
+    from lite_nlp.api.sized_export import bundle_of_size
+
+    options = {"data": data, "finetune": finetune, "finetune_steps": finetune_steps, "threads": threads}
+    with bundle_of_size(loaded, source, target_bytes=target_bytes, write=write, progress=progress, **options) as made:
+        accept(made.path)
+        with atomic_file(path) as partial:
+            shutil.copyfile(made.path, partial)
+    size_bytes = path.stat().st_size
+    return ExportedModel(path=path, size_bytes=size_bytes, manifest=made.manifest, compressed=made.compressed)
+
+
+@contextmanager
+def _few_threads(threads: int | None) -> Iterator[None]:
+    """One thread unless another number was asked for: tracing runs small operators one by one, which threads slow."""
+    import torch
+
+    from lite_nlp.training.threads import fixed_threads, threads_restored
+
+    with threads_restored():
+        choice = fixed_threads(threads)
+        torch.set_num_threads(1 if choice is None else choice.threads)
+        yield
+
+
+def _check_target(
+    target_bytes: int | None,
+    *,
+    compact: bool,
+    data: str | Path | None,
+    finetune: bool,
+    finetune_steps: int | None,
+) -> None:
+    """Refuse options of a compression that is not asked for."""
+    if target_bytes is not None and not compact:
+        raise UsageError("--target-size: expected --compact with it: a plain bundle has every weight in fp32")
+    given = {"--data": data, "--no-finetune": not finetune, "--finetune-steps": finetune_steps}
+    alone = [name for name, value in given.items() if value]
+    if target_bytes is None and alone:
+        raise UsageError(f"{alone[0]}: expected --target-size with it, for which the model is compressed")

@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from lite_nlp.cli.lines import ProgressLines
 from lite_nlp.core.version import SCHEMA_VERSION
 
 __all__ = ["ProgressBars", "err", "out", "print_json", "warn"]
@@ -40,17 +41,19 @@ def warn(message: str) -> None:
 
 
 class ProgressBars:
-    """Progress bars on stderr, one for each piece of work; finished ones stay visible."""
+    """Progress on stderr: a bar for each piece of work on a terminal, lines now and then elsewhere."""
 
     def __init__(self) -> None:
         self._bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
+            TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=err,
         )
+        self._lines = None if err.is_terminal else ProgressLines(_print_line)
         self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
@@ -59,24 +62,39 @@ class ProgressBars:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._task is not None:
+        if self._lines is not None:
+            if error is None:
+                self._lines.finish()
+            self._lines.close()
+        elif self._task is not None:
             if error is None:
                 self._finish()
             self._bars.stop()
 
     def start(self, task: str, total: int | None) -> None:
         """Begin a piece of work; see :class:`lite_nlp.core.progress.Progress`."""
+        if self._lines is not None:
+            self._lines.start(task, total)
+            return
         self._finish()
         # Started only now, so that work without progress leaves no trace on the screen.
         self._bars.start()
-        self._task = self._bars.add_task(task, total=total)
+        self._task = self._bars.add_task(task, total=total, figures="")
 
-    def advance(self, steps: int = 1) -> None:
-        """Advance the bar of the current piece of work."""
-        if self._task is not None:
+    def advance(self, steps: int = 1, figures: str = "") -> None:
+        """Advance the bar of the current piece of work; figures are shown beside it."""
+        if self._lines is not None:
+            self._lines.advance(steps, figures)
+        elif self._task is not None:
             self._bars.advance(self._task, steps)
+            if figures:
+                self._bars.update(self._task, figures=figures)
 
     def _finish(self) -> None:
         if self._task is not None:
             done = max(self._bars.tasks[self._task].completed, 1)
             self._bars.update(self._task, total=done, completed=done)
+
+
+def _print_line(text: str) -> None:
+    err.print(text, markup=False, soft_wrap=True)

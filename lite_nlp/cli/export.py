@@ -20,8 +20,10 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import ProgressBars, out, print_json
-from lite_nlp.cli.options import ModelArgument
+from lite_nlp.cli.console import ProgressBars, out, print_json, warn
+from lite_nlp.cli.ledger import print_ledger
+from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
+from lite_nlp.cli.quantities import parse_size
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
 __all__ = ["Precision", "export"]
@@ -49,6 +51,23 @@ def export(
     compact: Annotated[
         bool, typer.Option("--compact", help="Store the weights once for all runtimes, as compressed as in MODEL.")
     ] = False,
+    target_size: Annotated[
+        str | None,
+        typer.Option(
+            "--target-size",
+            metavar="SIZE",
+            help="With --compact: largest bundle, such as 1MB; the model is compressed as far as that takes.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="With --target-size: data directory to score and finetune on."),
+    ] = None,
+    no_finetune: Annotated[bool, typer.Option("--no-finetune", help="With --target-size: skip finetuning.")] = False,
+    finetune_steps: Annotated[
+        int | None, typer.Option("--finetune-steps", min=1, help="With --target-size: finetuning steps after pruning.")
+    ] = None,
+    threads: MeasuredThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
@@ -76,6 +95,11 @@ def export(
             compact=compact,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
+            target_bytes=None if target_size is None else parse_size(target_size),
+            data=data,
+            finetune=not no_finetune,
+            finetune_steps=finetune_steps,
+            threads=threads,
             gate=gate,
             force=force,
             progress=progress,
@@ -83,7 +107,11 @@ def export(
     if as_json:
         print_json(exported.as_dict())
     else:
+        if exported.compressed is not None:
+            print_ledger(exported.compressed, path=False)
         _print_files(exported)
+    for warning in exported.warnings:
+        warn(warning)
 
 
 def _print_files(exported: ExportedModel) -> None:

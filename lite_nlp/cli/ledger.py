@@ -9,8 +9,13 @@ from lite_nlp.cli.console import out
 __all__ = ["print_ledger"]
 
 
-def print_ledger(compressed: CompressedModel) -> None:
-    """Print the ledger as a table that fits 80 columns, and the path of the file to keep."""
+def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
+    """Print the ledger as a table that fits 80 columns.
+
+    Args:
+        compressed: The ledger.
+        path: Whether to print the path of the file to keep too.
+    """
     metric = compressed.metric
     table = Table(title=f"{compressed.name}, {metric.label} on {compressed.text}", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("stage", no_wrap=True)
@@ -29,4 +34,5 @@ def print_ledger(compressed: CompressedModel) -> None:
             f"{row.scores[metric.name]:.2f}",
         )
     out.print(table)
-    out.print(str(compressed.path), markup=False, soft_wrap=True)
+    if path:
+        out.print(str(compressed.path), markup=False, soft_wrap=True)

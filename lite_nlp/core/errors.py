@@ -12,6 +12,7 @@ __all__ = [
     "OutputError",
     "OverBudgetError",
     "RuntimeUnavailableError",
+    "TargetSizeError",
     "TrainingError",
     "UnknownOperatorError",
     "UsageError",
@@ -32,6 +33,18 @@ class DataError(LiteNlpError):
 
 class ModelError(LiteNlpError):
     """A model directory is missing, damaged, or its weights do not fit its config."""
+
+
+class TargetSizeError(ModelError):
+    """A model cannot be made as small as asked for.
+
+    Attributes:
+        smallest_bytes: The smallest size that was reached.
+    """
+
+    def __init__(self, message: str, *, smallest_bytes: int) -> None:
+        super().__init__(message)
+        self.smallest_bytes = smallest_bytes
 
 
 class ContainerError(LiteNlpError):

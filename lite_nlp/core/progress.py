@@ -17,8 +17,13 @@ class Progress(Protocol):
             total: Steps expected; None if that is not known.
         """
 
-    def advance(self, steps: int = 1) -> None:
-        """Report completed steps of the current piece of work."""
+    def advance(self, steps: int = 1, figures: str = "") -> None:
+        """Report completed steps of the current piece of work.
+
+        Args:
+            steps: Completed since the last report.
+            figures: Figures to show with them, such as the loss; empty leaves those shown as they are.
+        """
 
 
 class SilentProgress:
@@ -27,7 +32,7 @@ class SilentProgress:
     def start(self, task: str, total: int | None) -> None:
         """Show nothing."""
 
-    def advance(self, steps: int = 1) -> None:
+    def advance(self, steps: int = 1, figures: str = "") -> None:
         """Show nothing."""
 
 

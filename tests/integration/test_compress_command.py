@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,36 @@ def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
     assert stages[-1]["scores"]["bleu"] > 80
     # The last two stages hold the same weights.
     assert stages[-1]["scores"] == stages[-2]["scores"]
+
+
+def test_the_ledger_is_kept_beside_the_files_and_read_by_report(
+    run: Compress, lite_nlp: LiteNlp, tmp_path: Path
+) -> None:
+    out = tmp_path / "small"
+    done = run("--out", out, "--no-finetune", "--json")
+    assert done.code == 0, done.err
+    assert (out / "ledger.json").read_text(encoding="utf-8") == done.out
+    stages = json.loads(done.out)["stages"]
+    assert lite_nlp.json("report", out)["stages"] == stages
+    assert lite_nlp.json("report", out / "model.lnlp")["stages"] == stages
+    assert lite_nlp.json("report", out / "pruned.lnlp")["stages"] == stages[:2]
+    # A ledger of other files, or a damaged one, is not taken for this one's: the file's own is.
+    (out / "ledger.json").write_text(done.out.replace('"size_bytes": ', '"size_bytes": 1'), encoding="utf-8")
+    assert [set(row) for row in lite_nlp.json("report", out)["stages"]][-1] == {"stage", "file", "size_bytes", "ratio"}
+    (out / "ledger.json").write_text("{", encoding="utf-8")
+    assert len(lite_nlp.json("report", out)["stages"]) == len(stages)
+
+
+def test_a_compression_that_lost_too_much_is_called_so(run: Compress, tmp_path: Path) -> None:
+    done = run("--out", tmp_path / "small", "--no-finetune", "--target-size", "23KB", "--json")
+    assert done.code == 0, done.err
+    content = json.loads(done.out)
+    before, after = (content["stages"][place]["scores"]["bleu"] for place in (0, -1))
+    assert before - after > 3
+    warning = content["warnings"][0]
+    assert warning.startswith(f"BLEU fell from {before:.2f} to {after:.2f}, most of it in the stage")
+    assert "fine-tuning (leave --no-finetune out)" in warning
+    assert f"warning: {warning}" in done.message
 
 
 def test_the_final_file_is_a_model(run: Compress, home: Path, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import gzip
+import json
 import sys
 from pathlib import Path
 
@@ -58,6 +59,20 @@ def test_json_of_a_split(lite_nlp: LiteNlp, files: Path) -> None:
     assert content["seconds"] > 0
     assert 0 <= content["scores"]["chrf_low"] <= content["scores"]["chrf_high"] <= 100
     assert "|version:" in content["scores"]["bleu_signature"]
+
+
+def test_a_model_of_no_use_is_called_so(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
+    for name in ("en.txt", "de.txt"):
+        lines = (files / name).read_text(encoding="utf-8").splitlines()
+        many = [f"{line[:-1]}, {number}." for number in range(5) for line in lines]
+        (tmp_path / name).write_text("\n".join(many) + "\n", encoding="utf-8")
+    words = ("evaluate", files / "tiny", "--input", tmp_path / "en.txt", "--reference", tmp_path / "de.txt")
+    done = lite_nlp(*words, "--json", "--max-length", "12")
+    assert done.code == 0, done.err
+    # Random weights repeat themselves, or say nothing that any reference says.
+    (warning,) = json.loads(done.out)["warnings"]
+    assert "repeat themselves" in warning or "have the same output" in warning or warning.startswith("BLEU is 0.0")
+    assert f"warning: {warning}" in done.message
 
 
 def test_split_and_text_files_agree(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:

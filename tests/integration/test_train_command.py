@@ -58,6 +58,19 @@ def test_bf16_and_bleu(run: Run, tmp_path: Path) -> None:
     assert {str(tensor.dtype) for tensor in load_model_directory(tmp_path / "run").state.values()} == {"torch.float32"}
 
 
+def test_a_run_that_its_time_ends_says_what_to_try(run: Run, tmp_path: Path) -> None:
+    code, out, errors = run("--max-minutes", "0.00001", "--threads", "1")
+    assert code == 0, errors
+    assert ": 1 steps" in out
+    assert "threads: 1 of" in errors
+    assert "warning: validation perplexity is" in errors
+    assert "1 steps are within the warm-up of the learning rate (10)" in errors
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["ended_by"] == "max_minutes"
+    assert len(metrics["warnings"]) == 1
+    assert run("--resume", "--max-minutes", "0")[0] == 2
+
+
 def test_a_finished_run_can_be_made_longer(run: Run) -> None:
     assert run("--set", "training.max_steps=10")[0] == 0
     code, out, errors = run("--set", "training.max_steps=20", "--resume")

@@ -334,7 +334,7 @@ def test_progress_is_reported(cnn: nn.Module, tmp_path: Path) -> None:
         def start(self, task: str, total: int | None) -> None:
             self.started.append(task)
 
-        def advance(self, steps: int = 1) -> None:
+        def advance(self, steps: int = 1, figures: str = "") -> None:
             self.steps += steps
 
     progress = Recorded()
