@@ -62,11 +62,11 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
         kind="container",
         path=str(path),
         files={"tensors": tensors, **files},
-        scores=_card_scores(card) or read_scores(metrics),
+        scores=_card_scores(card) or read_scores(metrics) or _ledger_scores(ledger),
         stages=_rows(ledger, "stages") or _stages(container.metadata, path),
         candidates=_rows(ledger, "candidates"),
         metrics=_training(metrics),
-        card=_describe({**metrics, **card}),
+        card={**_origin(container.metadata), **_describe({**metrics, **card})},
     )
 
 
@@ -137,6 +137,18 @@ def _read_ledger(path: Path) -> Mapping[str, Any]:
     if not own:
         return {}
     return {**content, "stages": list(rows[: rows.index(own[0]) + 1])}
+
+
+def _ledger_scores(ledger: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The scores of the last file of a ledger, by the text that they were measured on."""
+    rows = _rows(ledger, "stages")
+    scores = rows[-1].get("scores") if rows else None
+    return {str(ledger.get("text", "")): scores} if isinstance(scores, Mapping) else {}
+
+
+def _origin(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What a container was made of."""
+    return {"compressed from": str(metadata["name"])} if metadata.get("name") else {}
 
 
 def _rows(content: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
