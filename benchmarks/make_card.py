@@ -19,6 +19,13 @@ from lite_nlp.core.files import write_text
 #: Name of a test set, and the stem of its two files below the copies.
 TEST_SETS = {"tatoeba test": "tatoeba/test", "multi30k test2016": "multi30k/test2016"}
 
+#: What the weights derive from, and its licences; the report of a model shows it too.
+DATA = (
+    "Tatoeba project (tatoeba.org) sentence pairs by way of manythings.org/anki, 2018: CC BY 2.0 FR, attribution to "
+    "both.",
+    "Multi30k, task 1 (Elliott et al. 2016): for research use, see the data set's own terms.",
+)
+
 CARD = """# {name}
 
 English to German, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters
@@ -60,8 +67,7 @@ lite-nlp train {preset} --data runs/data-en-de --out runs/{name} --set training.
 
 ## Data and licences
 
-- Tatoeba project (tatoeba.org) sentence pairs by way of manythings.org/anki, 2018: CC BY 2.0 FR, attribution to both.
-- Multi30k, task 1 (Elliott et al. 2016): for research use, see the data set's own terms.
+{data}
 
 The weights derive from both; whoever distributes an app with them has to respect these terms. None of the text is in
 the package; `everyday.en-de.tsv` beside this card was written for this project.
@@ -113,6 +119,7 @@ def main() -> None:
     card = {
         "task": "translation",
         "languages": {"src": "en", "tgt": "de"},
+        "data": list(DATA),
         "params": budget["params"]["total"],
         "macs": budget["macs"]["paper"],
         "scores": scores,
@@ -138,6 +145,7 @@ def main() -> None:
         processor=arguments.processor,
         compress=arguments.compress_command,
         note=arguments.note,
+        data="\n".join(f"- {line}" for line in DATA),
     )
     write_text(arguments.out.with_suffix(".md"), text)
     print(text)

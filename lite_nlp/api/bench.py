@@ -1,7 +1,6 @@
 """Benchmark of a MODEL on this machine, behind ``lite-nlp bench``. A bundle needs no torch."""
 
 import logging
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundle_export import write_model_bundle
-from lite_nlp.artifacts.bundles import open_any_bundle
+from lite_nlp.artifacts.bundles import manifest_sha256, open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, resolve_source
 from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError, UsageError
-from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
@@ -221,11 +219,9 @@ def _measure_all(
 
 def _describe_model(bundle: "Bundle") -> dict[str, Any]:
     manifest = bundle.manifest
-    with zipfile.ZipFile(bundle.path) as archive:
-        content = archive.read("manifest.json")
     return {
         "name": manifest.name,
-        "manifest_sha256": sha256_bytes(content),
+        "manifest_sha256": manifest_sha256(bundle.path),
         "size_bytes": sum(entry.size_bytes for entry in manifest.files.values()),
         "params": manifest.budget.get("params", {}).get("total", 0),
         "macs": manifest.budget.get("macs", {}).get("executed", 0),

@@ -1,19 +1,29 @@
-"""The report of a finished model: budget, size, scores, stages of compression, training. Imports no torch by itself."""
+"""The report of a finished model: card, budget, scores, compression, training, speed, outputs. Imports no torch."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 
 from lite_nlp.api.budget import check_budget
+from lite_nlp.api.report_outputs import EVERYDAY_LANGUAGES, Outputs, run_on_data, run_on_everyday
 from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
 from lite_nlp.artifacts.records import read_record
 from lite_nlp.budget.gate.limits import CountParams
 from lite_nlp.budget.reporting.html import render_page
 from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import BudgetReport
+from lite_nlp.budget.reporting.speed import Speed
 from lite_nlp.budget.reporting.tables import model_tables
+from lite_nlp.core.errors import DataError, LiteNlpError, UsageError
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.tasks.registry import task_of_architecture
+
+if TYPE_CHECKING:
+    from lite_nlp.api.bench import BenchReport
 
 __all__ = ["ModelReport", "report_model"]
 
@@ -24,7 +34,8 @@ class ModelReport:
 
     Attributes:
         budget: Parameters and Mult-Adds, with a verdict for each limit.
-        record: Scores, stages of compression, training and files, as far as the model records them.
+        record: Card, scores, stages of compression, training and files, as far as the model records them; speed and
+            outputs, as far as they were asked for.
     """
 
     budget: BudgetReport
@@ -61,29 +72,47 @@ def report_model(
     max_size: int | None = None,
     src_len: int | None = None,
     tgt_len: int | None = None,
+    data: str | Path | None = None,
+    split: str | None = None,
+    samples: int = 0,
+    bench: "str | Path | BenchReport | None" = None,
+    warn: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> ModelReport:
-    """Report on a finished model: budget, size, scores, stages of compression, training.
+    """Report on a finished model: card, budget, scores, stages of compression, training, speed and outputs.
 
     Scores come from the card of a shipped model, the manifest of a bundle or ``metrics.json``; the stages from the
-    ledger in a ``.lnlp`` file; the training from ``metrics.json`` and, for a run's directory, from its log. Nothing is
-    measured again.
+    ``ledger.json`` beside a ``.lnlp`` file, or from the file; the training from ``metrics.json`` and, for a run's
+    directory, from its log. None of these is measured again. With ``samples`` or ``data`` the model is run.
 
     Args:
-        model: A MODEL, the directory of a run, or a loaded model; None is the default shipped model.
+        model: A MODEL, the directory of a run or of a compression, or a loaded model; None is the default shipped
+            model.
         max_macs: Most Mult-Adds, in the ``paper`` convention.
         max_params: Most parameters.
         count_params: Which count ``max_params`` bounds, ``total`` or ``paper``.
         max_size: Largest file in bytes, for a ``.lnlp`` file or a bundle; None sets no limit.
         src_len: Source tokens counted, end mark included; None is 30, or as many as the model takes.
         tgt_len: Target tokens counted, likewise.
+        data: Data directory to run the model on. A language model or classifier is scored on the whole split.
+        split: Its split; None is ``test``.
+        samples: How many outputs are shown beside their references: of ``data``, or else of the package's everyday
+            sentences if the model translates English into German. 0 runs nothing.
+        bench: The measured speed: a file that ``lite-nlp bench --out`` or the Android app wrote, or what
+            ``bench_model`` returned.
+        warn: Receives warnings, such as that outputs need a package that is not installed; None drops them.
+        progress: Receives the progress of running the model.
 
     Raises:
         ModelError: If ``model`` names nothing, or its directory is damaged.
         ContainerError: If a ``.lnlp`` file is damaged.
         BundleError: If a bundle is damaged.
-        UsageError: If there is no file for ``max_size`` to bound.
+        DataError: If ``data`` or ``bench`` is damaged, or does not fit the model.
+        UsageError: If there is no file for ``max_size`` to bound, or a split without data.
         ConfigError: If a length is beyond the model's positions.
     """
+    if split is not None and data is None:
+        raise UsageError(f"--split {split}: expected --data DIR beside it, found none")
     source = model if isinstance(model, LoadedModel) else _find(model)
     budget = check_budget(
         source,
@@ -95,7 +124,18 @@ def report_model(
         tgt_len=tgt_len,
         recount=False,
     )
-    return ModelReport(budget=budget, record=read_record(source))
+    record = read_record(source)
+    task = task_of_architecture(budget.model.architecture).name
+    record = replace(record, card={"task": task, **record.card})
+    if bench is not None:
+        record = replace(record, speed=_read_speed(bench, source))
+    if samples:
+        outputs = _run(
+            source, budget.model.architecture, record.card, None if data is None else Path(data), split or "test",
+            samples, progress or SilentProgress(), warn,
+        )  # fmt: skip
+        record = replace(record, examples=outputs.examples, scores={**record.scores, **outputs.scores})
+    return ModelReport(budget=budget, record=record)
 
 
 def _find(model: str | Path | None) -> Source:
@@ -105,3 +145,53 @@ def _find(model: str | Path | None) -> Source:
     if source.kind == "directory" and final.is_file() and not (source.path / "config.toml").exists():
         return resolve_source(final)
     return source
+
+
+def _run(
+    source: Source | LoadedModel,
+    architecture: str,
+    card: Mapping[str, Any],
+    data: Path | None,
+    split: str,
+    samples: int,
+    progress: Progress,
+    warn: Callable[[str], None] | None,
+) -> Outputs:
+    """The model's outputs on the data or, if it can, on the everyday sentences."""
+    model = source if isinstance(source, LoadedModel) else source.path
+    if data is not None:
+        return run_on_data(
+            model, data, architecture=architecture, split=split, samples=samples, progress=progress, warn=warn
+        )
+    if architecture != "encoder-decoder" or card.get("languages") != EVERYDAY_LANGUAGES:
+        return Outputs()
+    try:
+        return run_on_everyday(model, samples=samples, progress=progress)
+    except LiteNlpError as error:
+        # The rest of the report does not depend on running the model.
+        if warn is not None:
+            warn(f"no outputs in the report: {error}")
+        return Outputs()
+
+
+def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel) -> Speed:
+    """The benchmark, which must be of this bundle if the model is one."""
+    if isinstance(bench, str | Path):
+        name = str(bench)
+        try:
+            content = json.loads(Path(bench).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{name}: expected the JSON of lite-nlp bench, found: {error}") from error
+        speed = Speed.read(content, name=name)
+    else:
+        name, speed = "bench", Speed.read({"schema_version": 1, **bench.as_dict()}, name="bench")
+    if isinstance(source, Source) and source.kind == "bundle":
+        from lite_nlp.artifacts.bundles import manifest_sha256
+
+        expected = manifest_sha256(source.path)
+        if speed.manifest_sha256 != expected:
+            raise DataError(
+                f"{name}: expected a benchmark of {source.name} (manifest {expected[:12]}), found one of {speed.model}"
+                f" (manifest {speed.manifest_sha256[:12]})"
+            )
+    return speed

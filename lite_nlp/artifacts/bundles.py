@@ -1,17 +1,26 @@
 """Compact bundles: bundles of ``lite_nlp.export`` that hold a container of ``lite_nlp.compress``."""
 
 import json
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lite_nlp.core.errors import BundleError, ModelError
+from lite_nlp.core.files import sha256_bytes
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
 
-__all__ = ["BundledModel", "bundled_container", "decode_container", "open_any_bundle", "read_bundled_model"]
+__all__ = [
+    "BundledModel",
+    "bundled_container",
+    "decode_container",
+    "manifest_sha256",
+    "open_any_bundle",
+    "read_bundled_model",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +49,19 @@ def open_any_bundle(path: Path) -> "Bundle":
     from lite_nlp.export.runtime import open_bundle
 
     return open_bundle(path, decode=decode_container)
+
+
+def manifest_sha256(path: Path) -> str:
+    """SHA-256 of the manifest of a bundle, by which benchmarks name what they measured.
+
+    Raises:
+        BundleError: If the bundle is missing or damaged.
+    """
+    from lite_nlp.export.runtime.manifest import MANIFEST_FILE
+
+    open_any_bundle(path)
+    with zipfile.ZipFile(path) as archive:
+        return sha256_bytes(archive.read(MANIFEST_FILE))
 
 
 def decode_container(content: bytes) -> Mapping[str, Any]:

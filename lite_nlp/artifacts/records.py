@@ -60,14 +60,15 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     metrics: dict[str, Any] = json.loads(container.files.get("metrics.json", b"{}"))
     files = {name: len(content) for name, content in container.files.items()}
     tensors = sum(len(tensor.payload) for tensor in container.tensors.values())
+    ledger = _read_ledger(path, container.metadata)
     return ModelRecord(
         kind="container",
         path=str(path),
         files={"tensors": tensors, **files},
-        scores=_card_scores(card) or read_scores(metrics),
-        stages=_stages(container.metadata, path),
+        scores=_card_scores(card) or read_scores(metrics) or _ledger_scores(ledger),
+        stages=_rows(ledger, "stages"),
         metrics=_training(metrics),
-        card=_describe({**metrics, **card}),
+        card={**_origin(container.metadata), **_describe({**metrics, **card})},
     )
 
 
@@ -106,38 +107,45 @@ def _card_scores(card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {**read_scores(card), **before}
 
 
-def _stages(metadata: Mapping[str, Any], path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The ledger up to a container: the rows of the earlier stages, which it holds itself, and its own.
+def _read_ledger(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The ledger of a compression up to a container: the rows of the earlier stages, which it holds, and its own.
 
-    Its own scores are in the ledger beside it alone; without that, the last row has nothing but the file's size.
+    The container's own scores, and the text that all were measured on, are in the ledger beside it alone; without that,
+    the last row has nothing but the size of the file.
     """
     earlier = list(_rows(metadata, "stages"))
     if not earlier:
-        return ()
+        return {}
     size_bytes, first = path.stat().st_size, earlier[0].get("size_bytes")
-    beside = _read_ledger(path)
-    if len(beside) > len(earlier) and list(beside[: len(earlier)]) == earlier:
-        own = beside[len(earlier)]
-        if (own.get("file"), own.get("size_bytes")) == (path.name, size_bytes):
-            return (*earlier, own)
+    try:
+        beside = _parse(path.with_name(LEDGER_FILE))
+    except ModelError:
+        beside = {}
+    rows = list(_rows(beside, "stages"))[: len(earlier) + 1]
+    if rows[:-1] == earlier and (rows[-1].get("file"), rows[-1].get("size_bytes")) == (path.name, size_bytes):
+        return {**beside, "stages": rows}
     row: dict[str, Any] = {"stage": str(metadata.get("stage", "")), "file": path.name, "size_bytes": size_bytes}
     if isinstance(first, int):
         row["ratio"] = round(first / size_bytes, 3)
-    return (*earlier, row)
-
-
-def _read_ledger(path: Path) -> tuple[Mapping[str, Any], ...]:
-    """The rows of the ledger beside ``path``; empty where none can be read: the container says the rest."""
-    try:
-        return _rows(_parse(path.with_name(LEDGER_FILE)), "stages")
-    except ModelError:
-        return ()
+    return {"stages": [*earlier, row]}
 
 
 def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     """The part of ``metrics.json`` that training wrote; compression keeps it under a key of its own."""
     found = metrics.get("uncompressed", metrics)
     return found if isinstance(found, Mapping) else {}
+
+
+def _ledger_scores(ledger: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The scores of the last file of a ledger, by the text that they were measured on."""
+    rows = _rows(ledger, "stages")
+    scores = rows[-1].get("scores") if rows else None
+    return {str(ledger.get("text", "")): scores} if isinstance(scores, Mapping) else {}
+
+
+def _origin(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """What a container was made of."""
+    return {"compressed from": str(metadata["name"])} if metadata.get("name") else {}
 
 
 def _rows(content: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:

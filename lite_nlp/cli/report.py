@@ -1,7 +1,7 @@
-"""``lite-nlp report``: a finished model's budget and records, as tables, JSON or one page. Imports no torch."""
+"""``lite-nlp report``: a finished model's card, budget, records and outputs, as tables, JSON or one page."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,11 +16,19 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import out, print_json
+from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.pages import command_line, write_page
 from lite_nlp.core.files import check_output
 
+if TYPE_CHECKING:
+    from lite_nlp.api.bench import BenchReport
+
 __all__ = ["report"]
+
+#: Outputs shown on a page where no other number is asked for.
+SAMPLES: Final = 8
+
+_RUN: Final = "Running the model"
 
 
 def report(
@@ -39,6 +47,37 @@ def report(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Data directory to show outputs on.", rich_help_panel=_RUN),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option("--split", help="Its split; else test.", rich_help_panel=_RUN, show_default=False),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            "--samples",
+            min=0,
+            help=f"Outputs shown beside references: of --data, or else of everyday sentences that an English-German "
+            f"model translates. {SAMPLES} with --html or --data, else none.",
+            rich_help_panel=_RUN,
+            show_default=False,
+        ),
+    ] = None,
+    bench: Annotated[
+        bool, typer.Option("--bench", help="Measure the speed on this machine.", rich_help_panel=_RUN)
+    ] = False,
+    bench_json: Annotated[
+        Path | None,
+        typer.Option(
+            "--bench-json",
+            metavar="FILE",
+            help="Show the speed that lite-nlp bench --out, or the Android app, measured.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     max_macs: MaxMacsOption = MAX_MACS,
     max_params: MaxParamsOption = MAX_PARAMS,
     count_params: CountParamsOption = "paper",
@@ -46,24 +85,41 @@ def report(
     src_len: SrcLenOption = None,
     tgt_len: TgtLenOption = None,
 ) -> None:
-    """Report on a finished model: its budget, size, scores, stages of compression and training."""
+    """Report on a finished model: card, budget, scores, compression, training curves, speed and outputs."""
     from lite_nlp.api.report import report_model
 
+    if bench and bench_json is not None:
+        raise typer.BadParameter("--bench and --bench-json: expected one of them, found both")
+    if samples is None:
+        samples = SAMPLES if html is not None or data is not None else 0
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits
     if html is not None:
         check_output(html, force=force)
-    found = report_model(
-        model,
-        max_macs=limits.max_macs,
-        max_params=limits.max_params,
-        count_params=limits.count_params,
-        max_size=limits.max_size_bytes,
-        src_len=src_len,
-        tgt_len=tgt_len,
-    )
+    with ProgressBars() as progress:
+        found = report_model(
+            model,
+            max_macs=limits.max_macs,
+            max_params=limits.max_params,
+            count_params=limits.count_params,
+            max_size=limits.max_size_bytes,
+            src_len=src_len,
+            tgt_len=tgt_len,
+            data=data,
+            split=split,
+            samples=samples,
+            bench=_measure(model, progress) if bench else bench_json,
+            warn=warn,
+            progress=progress,
+        )
     if html is not None:
         write_page(html, found.to_html(command=command_line()))
     if as_json:
         print_json(found.to_json())
     else:
         out.print(found.tables())
+
+
+def _measure(model: str | None, progress: ProgressBars) -> "BenchReport":
+    from lite_nlp.api.bench import bench_model
+
+    return bench_model(model, warn=warn, progress=progress)

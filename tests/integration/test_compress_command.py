@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from lite_nlp import prepare_data
+from lite_nlp import prepare_data, report_model
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.config.model import EncoderDecoderConfig
@@ -117,6 +117,27 @@ def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
     assert stages[-1]["scores"]["bleu"] > 80
     # The last two stages hold the same weights.
     assert stages[-1]["scores"] == stages[-2]["scores"]
+    check_pictures(out, stages)
+
+
+def check_pictures(out: Path, stages: list[dict[str, Any]]) -> None:
+    """The plot beside the files, and the report of them, have the figures of every stage."""
+    picture = (out / "size-quality.svg").read_text(encoding="utf-8")
+    assert "Compression of model" in picture
+    for row in stages:
+        assert f"{row['stage']}: {row['size_bytes']:,} bytes, BLEU {row['scores']['bleu']:.2f}" in picture
+    ledger = {"model": "model", "text": "some sentences", "metric": "bleu", "stages": stages}
+    (out / "ledger.json").write_text(json.dumps(ledger), encoding="utf-8")
+    report = report_model(out)
+    # With the ledger beside it, the final file has its own score and every figure of its stage.
+    assert list(report.record.stages) == stages
+    assert report.record.scores == {"some sentences": stages[-1]["scores"]}
+    assert '<title id="size-quality-title">' in report.to_html()
+    # A ledger of other files is none of this one's.
+    stages[-1]["size_bytes"] += 1
+    (out / "ledger.json").write_text(json.dumps(ledger), encoding="utf-8")
+    assert report_model(out).record.scores == {}
+    assert report_model(out).record.stages[0]["scores"] == stages[0]["scores"]
 
 
 def test_the_ledger_is_kept_beside_the_files_and_read_by_report(

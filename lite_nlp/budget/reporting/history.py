@@ -107,8 +107,8 @@ class TrainingHistory:
             name = names[0]
             points = [(float(row["step"]), float(row[name])) for row in self.validations if _is_figure(row.get(name))]
             label = metric_label(name.removeprefix(_SAMPLE))
-            of = "a sample of the validation split" if name.startswith(_SAMPLE) else "the validation split"
-            title, best = f"{label} on {of}", max(points, key=lambda point: point[1])
+            title = f"Validation {label}{', sample' if name.startswith(_SAMPLE) else ''}"
+            best = max(points, key=lambda point: point[1])
         else:
             rows = [row for row in self.validations if _is_figure(row.get("nll"))]
             points = [(float(row["step"]), math.exp(min(float(row["nll"]), 700.0))) for row in rows]

@@ -16,6 +16,9 @@ __all__ = ["ModelRecord", "Score", "read_scores"]
 #: Ends of the keys that bound a score's confidence interval.
 _BOUNDS: Final = ("_low", "_high")
 
+#: Scores that mean something only beside others.
+_LOSSES: Final = ("loss", "nll")
+
 #: Keys of ``metrics.json`` that are shown elsewhere or mean nothing to a reader.
 _NOT_TRAINING: Final = ("schema_version", "languages", "labels", "scores", "valid", "uncompressed")
 
@@ -113,6 +116,12 @@ class ModelRecord:
         if isinstance(valid := self.metrics.get("valid"), Mapping):
             sets["validation split, after training"] = valid
         return tuple(score for name, figures in sets.items() for score in _scores(name, figures))
+
+    @property
+    def headline(self) -> Score | None:
+        """The score that says most: the first of the task's own, or else a loss; None without any."""
+        rows = self.score_rows()
+        return next((row for row in rows if row.metric not in _LOSSES), rows[0] if rows else None)
 
     def stage_metrics(self) -> dict[str, str]:
         """The scores in the ledger: names and what people call them."""

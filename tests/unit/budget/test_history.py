@@ -37,9 +37,9 @@ def test_panels_show_what_there_is() -> None:
     ("scores", "title", "words"),
     [
         ({}, "Validation perplexity", "30.00 at best, step 10"),
-        ({"bleu": 12.5}, "BLEU on the validation split", "12.50 at best"),
-        ({"sample_bleu": 12.5}, "BLEU on a sample of the validation split", "12.50 at best"),
-        ({"accuracy": 71.0}, "accuracy on the validation split", "71.00 at best"),
+        ({"bleu": 12.5}, "Validation BLEU", "12.50 at best"),
+        ({"sample_bleu": 12.5}, "Validation BLEU, sample", "12.50 at best"),
+        ({"accuracy": 71.0}, "Validation accuracy", "71.00 at best"),
     ],
 )
 def test_the_score_is_the_tasks_own_or_else_perplexity(scores: dict[str, float], title: str, words: str) -> None:
