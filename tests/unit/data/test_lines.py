@@ -1,4 +1,7 @@
+import bz2
 import gzip
+import lzma
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -76,11 +79,23 @@ def test_utf_16_is_named(tmp_path, encoding):
         lines(path)
 
 
-def test_an_archive_is_named(tmp_path):
+def test_what_is_packed_in_another_way_is_named(tmp_path):
     with zipfile.ZipFile(tmp_path / "fra-eng.zip", "w") as archive:
         archive.writestr("fra.txt", "Go.\tVa !\n")
-    with pytest.raises(DataError, match=r"fra-eng\.zip: expected a text file.*, found a zip archive: unpack it first"):
-        lines(tmp_path / "fra-eng.zip")
+    (tmp_path / "a.xz").write_bytes(lzma.compress(CONTENT))
+    (tmp_path / "a.bz2").write_bytes(bz2.compress(CONTENT))
+    for name, found in (("fra-eng.zip", "a zip archive"), ("a.xz", "an xz file"), ("a.bz2", "a bzip2 file")):
+        with pytest.raises(DataError, match=rf"{name}: expected a text file.*, found {found}: unpack it first"):
+            lines(tmp_path / name)
+
+
+def test_binary_data_is_no_text(tmp_path):
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as archive:
+        archive.add(written(tmp_path, CONTENT), arcname="a.txt")
+    with pytest.raises(DataError, match=r"a\.tar\.gz: expected UTF-8 text, found binary data: unpack it first"):
+        lines(tmp_path / "a.tar.gz")
+    # A zero byte is a character like others.
+    assert lines(written(tmp_path, b"a\0b c d e\n")) == [b"a\0b c d e"]
 
 
 def test_a_long_line_is_not_held_in_memory(tmp_path):
