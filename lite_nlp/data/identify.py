@@ -6,7 +6,7 @@ from typing import Any, Final
 __all__ = ["look_of", "more_like", "supported"]
 
 #: Letters below which the look of a text says nothing.
-_MIN_LETTERS: Final = 200
+_MIN_LETTERS: Final = 100
 
 
 def look_of(text: str) -> list[str]:

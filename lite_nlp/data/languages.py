@@ -63,11 +63,13 @@ def languages_of_names(src: Path, tgt: Path) -> tuple[str, str] | None:
     """
     names = [_parts(path) for path in (src, tgt)]
     different = [pair for pair in zip(*names, strict=False) if pair[0] != pair[1]]
-    if len(names[0]) != len(names[1]) or len(different) != 1:
-        # Files of different origin: the last part between dots must do.
-        different = [(_dotted(src)[-1], _dotted(tgt)[-1])]
-    first, second = map(language_code, different[0])
-    return None if first is None or second is None or first == second else (first, second)
+    # Words of three letters are too often the code of some language: only the last part may be one without a shorter.
+    candidates = [(pair, 2) for pair in different if len(different) == 1 and len(names[0]) == len(names[1])]
+    for pair, longest in [*candidates, ((_dotted(src)[-1], _dotted(tgt)[-1]), 3)]:
+        first, second = map(language_code, pair)
+        if first is not None and second is not None and first != second and max(len(first), len(second)) <= longest:
+            return first, second
+    return None
 
 
 def languages_in_name(path: Path) -> tuple[str, ...]:

@@ -21,7 +21,14 @@ _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 #: A frame that readers skip, which may come first.
 _ZSTD_SKIPPED: Final = b"\x2a\x4d\x18"
-_ZIP_MAGIC: Final = b"PK\x03\x04"
+#: What is not unpacked here, by its first bytes.
+_PACKED: Final = {
+    b"PK\x03\x04": "a zip archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a rar archive",
+    b"\xfd7zX": "an xz file",
+    **{b"BZh%d" % level: "a bzip2 file" for level in range(1, 10)},
+}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -92,27 +99,31 @@ def open_text(path: Path) -> io.BufferedIOBase:
     """Open a file for reading bytes, through gzip or zstd where its content is that, whatever its name.
 
     Raises:
-        DataError: If it is a zip archive.
+        DataError: If it is packed in another way.
     """
     with path.open("rb") as file:
         magic = file.read(4)
-    if magic == _ZIP_MAGIC:
-        raise DataError(f"{path}: expected a text file, plain, .gz or .zst, found a zip archive: unpack it first")
+    if magic in _PACKED:
+        raise DataError(f"{path}: expected a text file, plain, .gz or .zst, found {_PACKED[magic]}: unpack it first")
     if magic == _ZSTD_MAGIC or magic[1:] == _ZSTD_SKIPPED:
         return io.BufferedReader(_ZstdFile(path), _ZSTD_BUFFER)
     return gzip.open(path, "rb") if magic.startswith(_GZIP_MAGIC) else path.open("rb")
 
 
 def _check_encoding(path: Path, start: bytes) -> None:
-    """Refuse a file whose first bytes show that it is UTF-16, of which no line would be usable.
+    """Refuse a file whose first bytes show that no line would be usable.
 
     Raises:
-        DataError: If it is.
+        DataError: If it is UTF-16, or no text.
     """
-    if start.startswith(_UTF_16_MARKS) or 3 * start.count(0) > len(start):
+    zeros = start[::2].count(0), start[1::2].count(0)
+    # In UTF-16 every other byte of Latin letters is zero.
+    if start.startswith(_UTF_16_MARKS) or (min(zeros) == 0 and 4 * max(zeros) > len(start)):
         raise DataError(
             f"{path}: expected UTF-8 text, found UTF-16: convert it, such as with iconv -f UTF-16 -t UTF-8 FILE"
         )
+    if 3 * start.count(0) > len(start):
+        raise DataError(f"{path}: expected UTF-8 text, found binary data: unpack it first if it is an archive")
 
 
 class _ZstdFile(io.RawIOBase):

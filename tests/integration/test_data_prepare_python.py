@@ -52,6 +52,26 @@ def test_tables_and_a_tokenizer_at_hand(files: Path) -> None:
     assert again.tokenizer == info.tokenizer
 
 
+def test_columns_as_numbers_and_remarks(files: Path) -> None:
+    said: list[str] = []
+    info = lite_nlp.prepare_data(
+        files / "data", tsv=str(files / "all.tsv"), columns=(2, 1), src_lang="deu", tgt_lang="en", say=said.append
+    )
+    assert info.kind == "pairs"
+    # Codes of three letters become those of two; forty short lines have too few letters for a doubt.
+    assert (info.src_lang, info.tgt_lang) == ("de", "en")
+    assert said[-1].startswith("vocabulary: 500 tokens for ")
+    assert open_sentence_pairs(files / "data").split("train").texts()[0][0].startswith("eins")
+
+
+def test_the_sample(files: Path) -> None:
+    written = lite_nlp.write_sample(files / "new" / "sample.tsv")
+    assert (written.path, written.pairs) == (files / "new" / "sample.tsv", 400)
+    assert len(written.path.read_text(encoding="utf-8").splitlines()) == 400
+    with pytest.raises(OutputError, match="output exists already"):
+        lite_nlp.write_sample(str(written.path))
+
+
 def test_running_text(files: Path) -> None:
     texts = [files / "train.en", files / "train.de"]
     info = lite_nlp.prepare_data(files / "data", text=texts, test_text=str(files / "valid.en"), vocab_size=280)
@@ -97,6 +117,10 @@ def test_existing_output_needs_force(files: Path) -> None:
         ({"tsv": "a", "text": "b"}, "exactly one of"),
         ({"train": ("a", "b", "c")}, "expected two, source and target, found 3"),
         ({"tsv": "a", "test_text": "b"}, "--test-text needs --text"),
+        ({"tmx": "a", "columns": (1, 2)}, "--columns needs --tsv or --jsonl"),
+        ({"text": "a", "valid_file": "b"}, "--valid-file needs --tsv or --tmx or --jsonl"),
+        ({"tsv": "a", "columns": (1, 2, 3)}, "--columns: expected two different columns, such as 1,2 or src,tgt"),
+        ({"tsv": "a", "columns": ("en", "de")}, "--columns: expected two different numbers from 1"),
         ({"tsv": "a", "valid_labelled": ["b"]}, "--valid-labelled needs --labelled"),
         ({"text": "a", "from_dir": "b"}, "--from needs --corpus"),
         ({"text": "a", "valid": ("b", "c")}, "--valid does not go with --text, which holds no pairs"),

@@ -122,7 +122,8 @@ def _languages(files: PairFiles, source: ItemSource[Pair], say: Callable[[str], 
         named = languages_of_names(source.src, source.tgt) if isinstance(source, TextFiles) else None
         return _first(known, named or UNKNOWN)
     tell = say or _ignore
-    sample = [] if say is None and None not in known else list(islice(source.read(ignore_bad_line), _SAMPLE_PAIRS))
+    needed = say is not None or (None in known and isinstance(source, TsvFile | JsonLinesFile))
+    sample = list(islice(source.read(ignore_bad_line), _SAMPLE_PAIRS)) if needed else []
     if isinstance(source, TextFiles):
         found = _first(known, languages_of_names(source.src, source.tgt) or UNKNOWN)
     elif isinstance(source, JsonLinesFile):

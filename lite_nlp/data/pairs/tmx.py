@@ -5,7 +5,7 @@ that names a DTD is accepted and not read. Codes of formatting inside a segment 
 ``ut``) are no text and left out, what ``hi`` highlights is text.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -44,7 +44,7 @@ class TmxLanguages:
 
     Attributes:
         source: That of the header, as it is written there; None if it names none.
-        tags: Tags of the first units, the most frequent first.
+        tags: Tags in the first units, in the order in which they first occur.
     """
 
     source: str | None
@@ -109,11 +109,11 @@ def survey_languages(path: Path) -> TmxLanguages:
         DataError: If it is missing, no TMX file, or damaged so early.
     """
     units = _Units(MAX_CHARACTERS)
-    counts: Counter[str] = Counter()
+    tags: dict[str, None] = {}
     for unit in islice(_read_units(path, units), _SAMPLE_UNITS):
-        counts.update(list(dict.fromkeys(tag for tag, _ in unit.variants)))
+        tags.update(dict.fromkeys(tag for tag, _ in unit.variants))
     source = units.source if units.source and units.source.casefold() != _ANY_SOURCE else None
-    return TmxLanguages(source, [tag for tag, _ in counts.most_common()])
+    return TmxLanguages(source, list(tags))
 
 
 @dataclass(slots=True)
@@ -207,7 +207,9 @@ def _read_units(path: Path, units: _Units) -> Iterator[_Unit]:
             raise DataError(f"{path}: expected a TMX file, found an empty file")
         parser.close()
     except EntitiesForbidden as error:
-        raise DataError(f"{path}: expected a TMX file without entities of its own, found {error.name}") from error
+        raise DataError(
+            f"{path}: expected a TMX file without entities of its own, found the entity {error.name}"
+        ) from error
     except SAXParseException as error:
         if not units.begun:
             raise DataError(f"{path}: expected a TMX file, found no XML: {error.getMessage()}") from error
@@ -217,4 +219,6 @@ def _read_units(path: Path, units: _Units) -> Iterator[_Unit]:
         ) from error
     except SAXException as error:
         raise DataError(f"{path}: expected a TMX file, found {error.getMessage()}") from error
+    except (LookupError, ValueError) as error:
+        raise DataError(f"{path}: expected a TMX file in an encoding that can be read, found {error}") from error
     yield from units.done

@@ -2,6 +2,8 @@ import gzip
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.pairs.corpus import (
@@ -175,3 +177,20 @@ def test_documents_may_be_long(tmp_path):
     table = tsv(tmp_path, f"{article}\t{summary}\n".encode())
     assert read(replace(table, **options))[0] == [(article.strip(), summary)]
     assert reasons(read(table)[1]) == [(1, "too_long")]
+
+
+CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\t\n"), max_size=20)
+
+
+@settings(max_examples=80, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_two_columns_of_a_table_come_back(tmp_path, data):
+    width = data.draw(st.integers(2, 5))
+    first, second = data.draw(st.permutations(range(width)))[:2]
+    rows = data.draw(st.lists(st.lists(CELLS, min_size=width, max_size=width), min_size=1, max_size=6))
+    content = "first\t" * (width - 1) + "row\n" + "".join("\t".join(row) + "\n" for row in rows)
+    found, bad = read(tsv(tmp_path, content.encode(), columns=(first + 1, second + 1)))
+    wanted = [(row[first].strip(), row[second].strip()) for row in rows]
+    assert found[1:] == [pair for pair in wanted if all(pair)]
+    assert len(found) + len(bad) == len(rows) + 1
+    assert {line.reason for line in bad} <= {"empty_side"}
