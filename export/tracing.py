@@ -4,16 +4,19 @@ The layout is found by running the model at two sets of sizes, not by knowing it
 or cache capacity is what differs accordingly.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import LiteNlpError, ModelError
 from lite_nlp.decoding.torch_model import SteppedModel
+from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
@@ -108,21 +111,61 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
     tensors = tuple(
         {axis: dims[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor in state
     )
-    with torch.no_grad(), quiet_libraries():
+    with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
         tokens, mask, example = _example(stepped, _SIZES[0])
         logits, _ = stepped.decode_step(tokens[:, 0], example)
-        encode = torch.export.export(
+        encode = _trace(
+            "encode and init_state",
             Encode(model, [tensor.name for tensor in state if tensor.origin == "encode"]),
             (tokens, mask),
-            dynamic_shapes=(sources, sources),
+            (sources, sources),
         )
         values = tuple(value.contiguous() for value in example.values())
-        decode_step = torch.export.export(
-            DecodeStep(model, state), (tokens[:, 0].contiguous(), values), dynamic_shapes=(rows, tensors)
+        decode_step = _trace(
+            "decode_step", DecodeStep(model, state), (tokens[:, 0].contiguous(), values), (rows, tensors)
         )
     return TracedModel(
         encode=encode, decode_step=decode_step, state=state, bounds=bounds, tgt_vocab_size=logits.shape[-1]
     )
+
+
+def _trace(method: str, graph: nn.Module, example: tuple[Any, ...], sizes: tuple[Any, ...]) -> ExportedProgram:
+    """Trace one graph.
+
+    Raises:
+        ModelError: If torch cannot, in its own words: which size is fixed by the code, or which value it depends on.
+    """
+    try:
+        return torch.export.export(graph, example, dynamic_shapes=sizes)
+    except LiteNlpError:
+        raise
+    # Whatever the code of a user's own model does ends up here.
+    except Exception as error:
+        raise ModelError(f"{method}: {_explain(error)}") from error
+
+
+def _explain(error: Exception) -> str:
+    """What kept torch from tracing a graph, and how to write it instead."""
+    text = str(error)
+    fixed = re.findall(r"marked (\w+) as dynamic but your code specialized it to be a constant \((\d+)\)", text)
+    if fixed:
+        found = ", ".join(f"{name} fixed at {size}" for name, size in dict.fromkeys(fixed))
+        return (
+            f"expected a graph for any batch, source length and capacity, found {found}, as in the example; a Python "
+            "loop over tokens, or a size turned into a number (int, .item()), fixes it: write operations on whole "
+            "tensors, or nn.LSTM, nn.GRU or nn.RNN over the padded tensor"
+        )
+    if isinstance(error, GuardOnDataDependentSymNode) or "data-dependent" in text.lower():
+        return (
+            "expected a graph that does not depend on the numbers in its tensors, found one that does "
+            f"({_first_line(text)}); torch.where in place of if, and a mask in place of lengths or "
+            "pack_padded_sequence, make it one"
+        )
+    return f"expected what torch.export can trace, found: {_first_line(text)}"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
 
 
 def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:

@@ -109,8 +109,9 @@ FORMULAS: Final[Mapping[str, tuple[WorkKind, Callable[[NodeCall], int]]]] = {
     "ConvTranspose": ("convolution", _transposed_convolution),
     "LayerNormalization": ("layer_norm", _normalised),
     "GroupNormalization": ("layer_norm", _normalised),
-    "InstanceNormalization": ("layer_norm", _normalised),
     "RMSNormalization": ("layer_norm", _normalised),
+    "BatchNormalization": ("batch_norm", _normalised),
+    "InstanceNormalization": ("batch_norm", _normalised),
     "ReduceSumSquare": ("contraction", _squares),
     "ReduceL2": ("contraction", _squares),
 }

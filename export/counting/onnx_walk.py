@@ -6,6 +6,7 @@ needed: only their shapes are.
 """
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from functools import cache
 from math import prod
 from typing import Any, Final
@@ -99,9 +100,7 @@ class _Walk:
         self._types: dict[str, Any] = {}
         self._values: dict[str, NDArray[Any]] = {}
         self._products = Products()
-        for tensor in self._graph.initializer:
-            self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
-            self._keep_constant(tensor.name, tensor)
+        self._read_constants()
         for value in self._graph.input:
             if value.name not in self._types:
                 self._types[value.name] = _bind(value, sizes)
@@ -111,6 +110,9 @@ class _Walk:
         return WorkCount.from_entries(entry for node in self._graph.node for entry in self._visit(node))
 
     def _visit(self, node: Any) -> Iterator[Entry]:
+        if node.op_type == "Scan" and node.domain in _DOMAINS:
+            yield from self._visit_loop(node)
+            return
         if node.op_type in NESTED:
             raise UnknownOperatorError(
                 f"{node.op_type} {node.name}: expected nodes that run once, found one that runs graphs of its own as "
@@ -138,6 +140,35 @@ class _Walk:
         contracted = self._products.follow(node, {name: self._tensor(name) for name in (*node.input, *node.output)})
         if contracted:
             yield Entry(operator=node.op_type, module=node.name, kind="contraction", macs=contracted, calls=1)
+
+    def _visit_loop(self, node: Any) -> Iterator[Entry]:
+        """A loop over the first dimension of its last inputs: the work of one step, as often as it is made.
+
+        Raises:
+            UnknownOperatorError: If it runs over another dimension.
+        """
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        if any(any(attributes.get(name, ())) for name in ("scan_input_axes", "scan_output_axes")):
+            raise UnknownOperatorError(f"Scan {node.name}: expected a loop over first dimensions, found another one")
+        body, scanned = attributes["body"], attributes["num_scan_inputs"]
+        carried = len(node.input) - scanned
+        step = copy(self)
+        step._graph, step._types, step._values, step._products = body, dict(self._types), dict(self._values), Products()
+        shapes = [self._shape(node, name)[place >= carried :] for place, name in enumerate(node.input)]
+        for value, name, shape in zip(body.input, node.input, shapes, strict=True):
+            step._types[value.name] = helper.make_tensor_type_proto(self._types[name].tensor_type.elem_type, shape)
+        step._read_constants()
+        times = self._shape(node, node.input[carried])[0]
+        yield from step.count().scaled(times).entries
+        for place, (name, value) in enumerate(zip(node.output, body.output, strict=True)):
+            found = step._shape(node, value.name)
+            kind = step._types[value.name].tensor_type.elem_type
+            self._types[name] = helper.make_tensor_type_proto(kind, found if place < carried else (times, *found))
+
+    def _read_constants(self) -> None:
+        for tensor in self._graph.initializer:
+            self._types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+            self._keep_constant(tensor.name, tensor)
 
     def _tensor(self, name: str) -> tuple[Shape, bool]:
         """Shape, and whether the elements are floating-point numbers; an input left out has neither."""

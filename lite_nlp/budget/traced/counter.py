@@ -9,7 +9,7 @@ tensor for later calls keeps a fake one: count a copy of such a module.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from types import CodeType, FrameType
@@ -26,12 +26,13 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
     unset_fake_temporarily,
 )
-from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from lite_nlp.budget.traced.contractions import ProductTracker
+from lite_nlp.budget.traced.functions import FunctionWatcher, fake_packed
 from lite_nlp.budget.traced.operators import FORMULAS, Call, base_name, bind_arguments, is_free
 from lite_nlp.budget.traced.work import Entry, ParameterCount, WorkCount, WorkKind
 from lite_nlp.core.errors import CountError, UnknownOperatorError
@@ -112,8 +113,11 @@ def _run(
     """Run ``function`` on fake copies of its arguments; returns the work and the (fake) result."""
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
     recorder = _Recorder(fake_mode, _ModuleNames(root))
-    with torch.no_grad(), _separate_operators(), fake_mode, recorder, _NormFunctions(recorder):
-        args, kwargs = tree_map(recorder.to_fake, (args, kwargs))
+    with torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
+        # To torch's trees a packed sequence is a tuple, whose tensors have to agree.
+        args, kwargs = tree_map(
+            recorder.to_fake, (args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence)
+        )
         result = function(*args, **kwargs)
     return WorkCount.from_entries(recorder.entries), result
 
@@ -156,15 +160,21 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.names = names
         self._fake_mode = fake_mode
         self._fakes: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        #: Tensors of lengths, whose numbers are those of shapes.
+        self._kept: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self._products = ProductTracker()
 
     def to_fake(self, value: Any) -> Any:
-        """A tensor of the same shape and type without numbers; what is no tensor stays as it is.
+        """A tensor of the same shape and type without numbers; what is no tensor, or was kept, stays as it is.
 
         Raises:
             CountError: If the tensor is sparse, nested or of symbolic size.
         """
+        if isinstance(value, PackedSequence):
+            return fake_packed(value, self)
         if not isinstance(value, Tensor) or (isinstance(value, FakeTensor) and value.fake_mode is self._fake_mode):
+            return value
+        if value in self._kept:
             return value
         if value not in self._fakes:
             if value.layout != torch.strided or value.is_nested:
@@ -174,6 +184,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             with unset_fake_temporarily(), self._fake_mode:
                 self._fakes[value] = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_CPU)
         return self._fakes[value]
+
+    def keep(self, numbers: list[int] | Tensor) -> Tensor:
+        """A tensor of integers that keeps its numbers."""
+        with _disable_current_modes():
+            kept = torch.as_tensor(numbers, dtype=torch.int64).clone()
+        self._kept[kept] = True
+        return kept
 
     def _converted(self, value: Any) -> Any:
         """:meth:`to_fake` for an operator's argument, which is a tensor, a list of them or neither."""
@@ -191,6 +208,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = dict(kwargs or {})
         if func is torch.ops.prim.device.default:
             return func(*args, **kwargs)
+        if func is torch.ops.higher_order.scan:
+            return self._scan(*args, **kwargs)
         if not isinstance(func, OpOverload):
             raise UnknownOperatorError(self._refusal(str(func)))
         operator = base_name(func)
@@ -198,6 +217,9 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             # A constant of the model, such as a width that it keeps as a buffer.
             with unset_fake_temporarily():
                 return func(*args, **kwargs)
+        tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+        if tensors and all(value in self._kept for value in tensors):
+            return self._compute(func, args, kwargs)
         # Tensors made from Python numbers remember them, so that code may ask for them again.
         if operator != "aten.lift_fresh":
             args = tuple(self._converted(value) for value in args)
@@ -215,6 +237,26 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise UnknownOperatorError(self._refusal(f"{operator} of complex numbers"))
         for kind, macs in work:
             self.record(operator, kind, macs)
+        return result
+
+    def _scan(
+        self, step: Callable[..., Any], init: Sequence[Tensor], inputs: Sequence[Tensor], further: Sequence[Tensor]
+    ) -> list[Tensor]:
+        """Count a loop over the first dimension of ``inputs``: one step, as many times as it is made."""
+        times, before = inputs[0].shape[0], len(self.entries)
+        with self:
+            results = step(*init, *(value[0] for value in inputs), *further)
+            outputs = [value.new_empty(times, *value.shape) for value in results[len(init) :]]
+        self.entries[before:] = WorkCount(tuple(self.entries[before:])).scaled(times).entries
+        return [*results[: len(init)], *outputs]
+
+    def _compute(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator on numbers that were kept; what comes out is kept too."""
+        with _disable_current_modes():
+            result = func(*args, **kwargs)
+        for value in tree_leaves(result):
+            if isinstance(value, Tensor):
+                self._kept[value] = True
         return result
 
     def _decompose(self, func: OpOverload, operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -251,22 +293,6 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         lines = (f"{frame.f_code.co_filename}:{frame.f_lineno}" for frame in _frames() if _is_users(frame))
         where = next(lines, "")
         return f"{f' in module {module}' if module else ''}{f' at {where}' if where else ''}"
-
-
-class _NormFunctions(TorchFunctionMode):
-    """Sees the normalisation that reaches the dispatcher only as squares, means and products."""
-
-    def __init__(self, recorder: _Recorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def __torch_function__(
-        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func in (torch.rms_norm, nn.functional.rms_norm):
-            self._recorder.record("aten.rms_norm", "layer_norm", result.numel())
-        return result
 
 
 class _ModuleNames:
@@ -320,7 +346,7 @@ _RUN_CODE: CodeType = _run.__code__
 def _is_users(frame: FrameType) -> bool:
     """Whether ``frame`` is neither torch's nor the counter's."""
     module = str(frame.f_globals.get("__name__", ""))
-    return module != __name__ and module.partition(".")[0] != "torch"
+    return module not in (__name__, FunctionWatcher.__module__) and module.partition(".")[0] != "torch"
 
 
 def _has_numbers(value: Any) -> bool:

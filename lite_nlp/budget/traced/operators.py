@@ -193,11 +193,16 @@ FORMULAS: dict[str, tuple[tuple[WorkKind, Formula], ...]] = {
         for name in (
             "native_layer_norm",
             "native_group_norm",
+            "_fused_rms_norm",
+            "rms_norm",
+        )
+    },
+    **{
+        f"aten.{name}": (("batch_norm", _size_of("input")),)
+        for name in (
             "native_batch_norm",
             "_native_batch_norm_legit",
             "_native_batch_norm_legit_no_training",
-            "_fused_rms_norm",
-            "rms_norm",
         )
     },
 }

@@ -81,7 +81,7 @@ def register_operator(
         formula: From a :class:`~lite_nlp.budget.traced.operators.Call`, which has the arguments by name, their shapes
             and the result, to the Mult-Adds; 0 for an operator that only moves numbers. Left out, the call is a
             decorator of the formula.
-        kind: The kind of work; ``layer_norm`` is a column of its own, one for each normalised element.
+        kind: The kind of work; the norms are columns of their own, one for each normalised element.
         replace: Whether a formula that is there already may be replaced.
 
     Returns:

@@ -7,16 +7,19 @@ figures are exact integers.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Final, Literal, Self, get_args
 
 __all__ = ["WORK_KINDS", "Entry", "ParameterCount", "WorkCount", "WorkKind"]
 
-#: The kind of arithmetic behind a Mult-Add. ``layer_norm`` is a column of its own, one per normalised element, since
-#: most counters leave it out; all other kinds are multiply-accumulates in the strict sense.
-WorkKind = Literal["matmul", "convolution", "contraction", "layer_norm"]
+#: The kind of arithmetic behind a Mult-Add. The norms are columns of their own, one per normalised element, since most
+#: counters leave them out: ``batch_norm`` has BatchNorm and InstanceNorm, ``layer_norm`` the others. All other kinds
+#: are multiply-accumulates in the strict sense.
+WorkKind = Literal["matmul", "convolution", "contraction", "layer_norm", "batch_norm"]
 
 #: The kinds in the order in which tables show them.
 WORK_KINDS: tuple[WorkKind, ...] = get_args(WorkKind)
+
+_NORMS: Final = frozenset[WorkKind]({"layer_norm", "batch_norm"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,17 +68,17 @@ class WorkCount:
 
     @property
     def macs(self) -> int:
-        """Mult-Adds of all kinds but ``layer_norm``."""
-        return sum(entry.macs for entry in self.entries if entry.kind != "layer_norm")
+        """Mult-Adds of all kinds but the norms."""
+        return sum(entry.macs for entry in self.entries if entry.kind not in _NORMS)
 
     @property
     def layer_norm(self) -> int:
-        """Normalised elements, each of which the papers' tables count as one Mult-Add."""
+        """Elements normalised by a LayerNorm, each of which the papers' tables count as one Mult-Add."""
         return sum(entry.macs for entry in self.entries if entry.kind == "layer_norm")
 
     @property
     def total(self) -> int:
-        """``macs`` and ``layer_norm`` together."""
+        """``macs`` and the norms together."""
         return sum(entry.macs for entry in self.entries)
 
     def by_kind(self) -> dict[WorkKind, int]:

@@ -275,7 +275,7 @@ def test_counts_add_up_and_multiply() -> None:
     assert (count + count) == count.scaled(2)
     assert count.scaled(3).entries[0] == Entry(operator="aten.mm", module="a.b", kind="matmul", macs=18, calls=6)
     assert count.scaled(0) == WorkCount()
-    assert count.by_kind() == {"matmul": 6, "convolution": 0, "contraction": 0, "layer_norm": 5}
+    assert count.by_kind() == {"matmul": 6, "convolution": 0, "contraction": 0, "layer_norm": 5, "batch_norm": 0}
     assert count.by_module(1) == {"a": count}
     with pytest.raises(ValueError, match="depth of module names: expected at least 1, found 0"):
         count.by_module(0)

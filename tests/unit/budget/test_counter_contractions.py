@@ -38,7 +38,7 @@ def _count(function: Callable[..., Any], *shapes: tuple[int, ...]) -> WorkCount:
 )
 def test_each_element_of_a_summed_product_is_one_mult_add(function: Callable[..., Any]) -> None:
     work = _count(function, (B, T, K), (B, T, K))
-    assert work.by_kind() == {"matmul": 0, "convolution": 0, "contraction": B * T * K, "layer_norm": 0}
+    assert work.by_kind() == {"matmul": 0, "convolution": 0, "contraction": B * T * K, "layer_norm": 0, "batch_norm": 0}
 
 
 def test_the_broadcast_shape_of_the_product_counts() -> None:

@@ -80,7 +80,13 @@ WORK = GraphWork(
 
 def test_a_translation_is_one_encoding_and_a_step_per_token_and_hypothesis() -> None:
     # Source 5, capacity 6: encode 10 * 25 + 500, a step 35 + 18 + 1.
-    assert WORK.macs(5, 6) == {"matmul": 750 + 6 * 54, "convolution": 0, "contraction": 0, "layer_norm": 20}
+    assert WORK.macs(5, 6) == {
+        "matmul": 750 + 6 * 54,
+        "convolution": 0,
+        "contraction": 0,
+        "layer_norm": 20,
+        "batch_norm": 0,
+    }
     assert WORK.macs(5, 6, beam=4)["matmul"] == 750 + 4 * 6 * 54
 
 

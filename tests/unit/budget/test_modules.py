@@ -44,7 +44,13 @@ def test_any_module_is_counted_by_running(tokens: Tensor) -> None:
     }
     assert counted.macs["executed"] == MACS
     assert counted.macs["parts"] == {"inner.0": {"executed": 210}, "inner.1": {"executed": 70}}
-    assert counted.macs["kinds"] == {"matmul": 210, "convolution": 0, "contraction": 0, "layer_norm": 70}
+    assert counted.macs["kinds"] == {
+        "matmul": 210,
+        "convolution": 0,
+        "contraction": 0,
+        "layer_norm": 70,
+        "batch_norm": 0,
+    }
     assert "paper" not in counted.macs
 
 

@@ -147,7 +147,7 @@ def test_products_that_are_summed_count_once_per_element() -> None:
     inputs = {"x": (4, 5), "z": (1, 5), "mask": (TensorProto.BOOL, (5, 4))}
     constants = {"axes": np.array([1]), "zero": np.float32(0)}
     work = count_onnx(_model(nodes, inputs, ["y", "again"], constants), {})
-    assert work.by_kind() == {"matmul": 0, "convolution": 0, "contraction": 20, "layer_norm": 0}
+    assert work.by_kind() == {"matmul": 0, "convolution": 0, "contraction": 20, "layer_norm": 0, "batch_norm": 0}
 
 
 def test_an_outer_product_added_to_a_state_counts() -> None:

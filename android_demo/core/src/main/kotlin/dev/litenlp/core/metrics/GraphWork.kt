@@ -8,7 +8,7 @@ import org.json.JSONArray
 import org.json.JSONObject
 
 /** Kinds of work that a manifest tells apart; all of them count as Mult-Adds. */
-private val WORK_KINDS = setOf("matmul", "convolution", "contraction", "layer_norm")
+private val WORK_KINDS = setOf("matmul", "convolution", "contraction", "layer_norm", "batch_norm")
 
 /** Highest power of either size. */
 private const val DEGREE = 2

@@ -1,0 +1,141 @@
+"""Recurrent layers of torch as loops whose length is not fixed when they are traced.
+
+``torch.export`` unrolls ``nn.LSTM``, ``nn.GRU`` and ``nn.RNN`` over the tokens of its example, so that the graph is one
+for sources of that very length. While :func:`traceable_recurrence` lasts, they run as ``scan`` instead, which both ONNX
+and ExecuTorch have: first the products with all inputs at once, then the recurrence.
+
+Shape letters: T tokens, B rows, D input channels, H hidden channels, P channels of the output, G gates.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
+from torch.nn.utils.rnn import PackedSequence
+
+from lite_nlp.core.errors import ModelError
+
+__all__ = ["traceable_recurrence"]
+
+#: One step: from the state and the products of a token's input, (B, G x H), to the next state, its output first.
+_Step = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
+
+
+@contextmanager
+def traceable_recurrence(model: nn.Module) -> Iterator[None]:
+    """Let the recurrent layers of ``model`` run as loops that can be traced; the values stay."""
+    layers = [module for module in model.modules() if isinstance(module, nn.LSTM | nn.GRU | nn.RNN)]
+    for layer in layers:
+        # An attribute of the instance goes before the method of its class.
+        layer.forward = partial(_run, layer)  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _run(layer: nn.RNNBase, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
+    """Outputs and last states of a layer, as its own ``forward`` gives them in evaluation mode."""
+    if isinstance(x, PackedSequence):
+        raise ModelError(
+            f"{type(layer).__name__}: expected a tensor (batch, tokens, channels), found a packed sequence, whose "
+            "lengths are not known when a model is traced; run the layer on the padded tensor and multiply its output "
+            "by the mask"
+        )
+    if x.dim() != 3:
+        raise ModelError(f"{type(layer).__name__}: expected an input of 3 dimensions, found {x.dim()}")
+    if layer.batch_first:
+        x = x.transpose(0, 1)
+    states = _first_states(layer, x, hx)
+    directions = 1 + layer.bidirectional
+    last: list[tuple[Tensor, ...]] = []
+    for number in range(layer.num_layers):
+        outputs = []
+        for direction in range(directions):
+            place = number * directions + direction
+            suffix = f"_l{number}{'_reverse' * direction}"
+            output, state = _run_direction(layer, suffix, x, tuple(value[place] for value in states))
+            outputs.append(output)
+            last.append(state)
+        x = torch.cat(outputs, dim=-1) if directions == 2 else outputs[0]
+    ends = tuple(torch.stack(values) for values in zip(*last, strict=True))
+    return x.transpose(0, 1) if layer.batch_first else x, ends if isinstance(layer, nn.LSTM) else ends[0]
+
+
+def _first_states(layer: nn.RNNBase, x: Tensor, hx: Any) -> tuple[Tensor, ...]:
+    """The given first states, or zeros: (layers x directions, B, P), and (..., H) of an LSTM's cells."""
+    if hx is not None:
+        return tuple(hx) if isinstance(layer, nn.LSTM) else (hx,)
+    places = layer.num_layers * (1 + layer.bidirectional)
+    hidden = x.new_zeros(places, x.shape[1], layer.proj_size or layer.hidden_size)
+    if not isinstance(layer, nn.LSTM):
+        return (hidden,)
+    return hidden, x.new_zeros(places, x.shape[1], layer.hidden_size)
+
+
+def _run_direction(
+    layer: nn.RNNBase, suffix: str, x: Tensor, state: tuple[Tensor, ...]
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """One direction of one layer over (T, B, D): outputs (T, B, P) and last state."""
+    reverse = suffix.endswith("_reverse")
+    # Where a gradient might be wanted, torch takes a loop apart to find it.
+    inputs = F.linear(x, *(getattr(layer, name + suffix, None) for name in ("weight_ih", "bias_ih"))).detach()
+    found = {name: getattr(layer, name + suffix, None) for name in ("weight_hh", "bias_hh", "weight_hr")}
+    weights = {name: None if value is None else value.detach() for name, value in found.items()}
+    if reverse:
+        inputs = inputs.flip(0)
+    step = _make_step(layer, weights)
+
+    def combine(carry: tuple[Tensor, ...], token: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        new = step(carry, token)
+        # What leaves a step twice has to be two tensors.
+        return new, new[0].clone()
+
+    last, outputs = scan(combine, state, inputs)
+    return outputs.flip(0) if reverse else outputs, tuple(last)
+
+
+def _make_step(layer: nn.RNNBase, weights: dict[str, Any]) -> _Step:
+    """The step of a layer of this kind; torch's documentation of the layers has the equations."""
+    activation = torch.relu if getattr(layer, "nonlinearity", "") == "relu" else torch.tanh
+
+    # Plain products of matrices, transposed once: ExecuTorch hands Linear layers on whole, but not those in a loop.
+    recurrent, bias = weights["weight_hh"].t().contiguous(), weights["bias_hh"]
+    projection = None if weights["weight_hr"] is None else weights["weight_hr"].t().contiguous()
+
+    def recur(hidden: Tensor) -> Tensor:
+        return hidden @ recurrent if bias is None else torch.addmm(bias, hidden, recurrent)
+
+    def lstm(state: tuple[Tensor, ...], token: Tensor) -> tuple[Tensor, ...]:
+        hidden, cell = state
+        enter, forget, candidate, leave = _parts(token + recur(hidden), 4)
+        cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
+        hidden = leave.sigmoid() * cell.tanh()
+        return hidden if projection is None else hidden @ projection, cell
+
+    def gru(state: tuple[Tensor, ...], token: Tensor) -> tuple[Tensor, ...]:
+        (hidden,) = state
+        reset, update, candidate = _parts(token, 3)
+        of_reset, of_update, of_candidate = _parts(recur(hidden), 3)
+        gate = (update + of_update).sigmoid()
+        new = (candidate + (reset + of_reset).sigmoid() * of_candidate).tanh()
+        return (new + gate * (hidden - new),)
+
+    def plain(state: tuple[Tensor, ...], token: Tensor) -> tuple[Tensor, ...]:
+        return (activation(token + recur(state[0])),)
+
+    if isinstance(layer, nn.LSTM):
+        return lstm
+    return gru if isinstance(layer, nn.GRU) else plain
+
+
+def _parts(gates: Tensor, number: int) -> list[Tensor]:
+    """The gates side by side, (B, G x H), one by one."""
+    width = gates.shape[-1] // number
+    return [gates.narrow(-1, place * width, width) for place in range(number)]
