@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-__all__ = ["Device", "Memory", "MemoryNow", "describe_device", "read_memory", "reset_peak_memory", "usable_cores"]
+__all__ = [
+    "Device",
+    "Memory",
+    "MemoryNow",
+    "default_threads",
+    "describe_device",
+    "read_memory",
+    "reset_peak_memory",
+    "usable_cores",
+]
 
 #: Boards say their name here, desktops there.
 _BOARD_NAME: Final = Path("/sys/firmware/devicetree/base/model")
@@ -94,6 +103,12 @@ def usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """Number of threads of a runtime where none is asked for: ``OMP_NUM_THREADS``, else one per usable core."""
+    given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return int(given) if given.isdecimal() and int(given) else usable_cores()
 
 
 def read_memory() -> MemoryNow:

@@ -202,7 +202,7 @@ def _warnings(
 ) -> tuple[str, ...]:
     """What there is to say against the final file."""
     found = compression_warnings(guidance.metric, [(row.stage, row.scores) for row in rows], facts)
-    if guidance.inspect is not None:
+    if not found and guidance.inspect is not None:
         found += guidance.inspect(load_model(file).model)
     languages = loaded.metrics.get("languages", loaded.metrics.get("uncompressed", {}).get("languages"))
     if guidance.languages is not None and isinstance(languages, dict):

@@ -16,7 +16,7 @@ from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.translate import LongInput, Translator
-from lite_nlp.export.runtime.device import usable_cores
+from lite_nlp.export.runtime.device import default_threads
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config, DecodingConfig
@@ -189,7 +189,7 @@ def open_translator(
             shipped model.
         runtime: ``torch``, or a runtime of bundles such as ``onnx`` or ``executorch``; None picks onnx for a bundle
             and torch for anything else.
-        threads: Threads of the runtime; None is one per core that this process may use.
+        threads: Threads of the runtime; None is ``OMP_NUM_THREADS``, or one per core that this process may use.
         beam: Hypotheses kept per sentence; 1 is greedy search.
         batch: Most sentences decoded at once.
         length_penalty: Exponent of the length penalty of beam search. This and the values below are those of the
@@ -213,7 +213,7 @@ def open_translator(
         max_length=max_length,
         long_input=long_input,
     )
-    count = threads or usable_cores()
+    count = threads or default_threads()
     if isinstance(model, LoadedModel):
         name, chosen = model.name, runtime or "torch"
         if chosen != "torch":

@@ -65,7 +65,13 @@ RuntimeOption = Annotated[
 BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept per sentence; 1 is greedy search.")]
 BatchOption = Annotated[int, typer.Option("--batch", min=1, help="Most sentences decoded at once.")]
 ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Threads of the runtime; else one per core.", show_default=False)
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        help="Threads of the runtime; else OMP_NUM_THREADS, or one per core.",
+        show_default=False,
+    ),
 ]
 MeasuredThreadsOption = Annotated[
     int | None,

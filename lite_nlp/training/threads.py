@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-from lite_nlp.export.runtime.device import usable_cores
+from lite_nlp.export.runtime.device import default_threads, usable_cores
 
 __all__ = ["ThreadChoice", "fixed_threads", "measure_threads", "threads_restored"]
 
@@ -56,7 +56,7 @@ def fixed_threads(threads: int | None = None, *, processes: int = 1) -> ThreadCh
     if threads is not None:
         return ThreadChoice(threads=threads, cores=cores, reason="as asked for")
     if os.environ.get("OMP_NUM_THREADS"):
-        return ThreadChoice(threads=torch.get_num_threads(), cores=cores, reason="OMP_NUM_THREADS")
+        return ThreadChoice(threads=default_threads(), cores=cores, reason="OMP_NUM_THREADS")
     if cores == 1:
         return ThreadChoice(threads=1, cores=1, reason="there is one core for each process")
     return None
