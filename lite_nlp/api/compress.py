@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -42,6 +42,7 @@ class CompressedModel:
         text: Display name of the scored data.
         metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
+        candidates: Rows of files that were measured and dropped, since an attempt was too large or lost too much.
     """
 
     name: str
@@ -49,6 +50,7 @@ class CompressedModel:
     text: str
     metric: Metric
     stages: "tuple[StageRow, ...]"
+    candidates: "tuple[StageRow, ...]" = ()
 
     @property
     def path(self) -> Path:
@@ -58,7 +60,14 @@ class CompressedModel:
     def as_dict(self) -> dict[str, Any]:
         """The ledger, as JSON takes it."""
         stages = [row.as_dict() for row in self.stages]
-        return {"model": self.name, "text": self.text, "metric": self.metric.name, "stages": stages}
+        candidates = [row.as_dict() for row in self.candidates]
+        return {
+            "model": self.name,
+            "text": self.text,
+            "metric": self.metric.name,
+            "stages": stages,
+            "candidates": candidates,
+        }
 
 
 @needs_extra("compress", "export")
@@ -137,6 +146,7 @@ def compress_model(
         target_ratio=target_ratio,
         max_loss=max_loss,
     )
+    candidates: list[StageRow] = []
     with atomic_directory(out, force=force) as directory:
         rows = run_pipeline(
             loaded.model,
@@ -146,23 +156,32 @@ def compress_model(
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=_finetuning(loaded, guidance, finetune_steps) if finetune else None,
             progress=progress,
+            on_dropped=candidates.append,
         )
         if gate is not None:
             # Before the directory is put in place, so that a file that is too large is not left behind.
             file = directory / rows[-1].file
             config = read_config(resolve_source(file))
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
-        _draw_ledger(rows, directory / "size-quality.svg", name=loaded.name, metric=guidance.metric)
-    return CompressedModel(name=loaded.name, out=out, text=guidance.name, metric=guidance.metric, stages=tuple(rows))
+        compressed = CompressedModel(
+            name=loaded.name,
+            out=out,
+            text=guidance.name,
+            metric=guidance.metric,
+            stages=tuple(rows),
+            candidates=tuple(candidates),
+        )
+        _draw_ledger(compressed.as_dict(), directory / "size-quality.svg")
+    return compressed
 
 
-def _draw_ledger(rows: "Sequence[StageRow]", path: Path, *, name: str, metric: Metric) -> None:
+def _draw_ledger(ledger: Mapping[str, Any], path: Path) -> None:
     """Write the size-quality plot of a ledger."""
     from lite_nlp.budget.reporting.plots import render_svg
     from lite_nlp.budget.reporting.size_quality import draw_size_quality
 
-    if panel := draw_size_quality([row.as_dict() for row in rows], metric=metric.name):
-        write_text(path, render_svg([panel], title=f"Compression of {name}"))
+    if panel := draw_size_quality(ledger["stages"], metric=ledger["metric"], candidates=ledger["candidates"]):
+        write_text(path, render_svg([panel], title=f"Compression of {ledger['model']}"))
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":

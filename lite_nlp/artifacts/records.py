@@ -1,7 +1,7 @@
 """The records that a MODEL keeps beside its config: cards, metrics, ledgers, manifests, logs. Imports no torch."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,7 +10,10 @@ from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
 from lite_nlp.core.errors import ModelError
 
-__all__ = ["read_record"]
+__all__ = ["LEDGER_FILE", "read_record"]
+
+#: What ``compress`` writes beside its files: what it prints with ``--json``.
+LEDGER_FILE: Final = "ledger.json"
 
 #: Files of a model directory that belong to the model.
 _MODEL_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json")
@@ -57,7 +60,7 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     metrics: dict[str, Any] = json.loads(container.files.get("metrics.json", b"{}"))
     files = {name: len(content) for name, content in container.files.items()}
     tensors = sum(len(tensor.payload) for tensor in container.tensors.values())
-    ledger = _read_ledger(path)
+    ledger = _read_ledger(path, _rows(container.metadata, "stages"))
     return ModelRecord(
         kind="container",
         path=str(path),
@@ -123,20 +126,24 @@ def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _read_ledger(path: Path) -> Mapping[str, Any]:
-    """The ledger that compression wrote beside the files, if ``path`` is one of them; empty otherwise.
+def _read_ledger(path: Path, earlier: Sequence[Any]) -> Mapping[str, Any]:
+    """The ledger that compression wrote beside the files, up to ``path``; empty without one, or if it is of others.
 
     A container holds the rows of the stages before it. Only the ledger has the scores of the last file too.
+
+    Args:
+        path: The container.
+        earlier: The rows in it.
     """
-    ledger = path.with_name("ledger.json")
-    if not ledger.is_file():
+    try:
+        content = _parse(path.with_name(LEDGER_FILE))
+    except ModelError:
         return {}
-    content = _parse(ledger)
-    rows = _rows(content, "stages")
-    own = [row for row in rows if row.get("file") == path.name and row.get("size_bytes") == path.stat().st_size]
-    if not own:
+    rows, count = _rows(content, "stages"), len(earlier)
+    if len(rows) <= count or rows[:count] != tuple(earlier):
         return {}
-    return {**content, "stages": list(rows[: rows.index(own[0]) + 1])}
+    own = (rows[count].get("file"), rows[count].get("size_bytes"))
+    return {**content, "stages": list(rows[: count + 1])} if own == (path.name, path.stat().st_size) else {}
 
 
 def _ledger_scores(ledger: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
