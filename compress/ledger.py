@@ -145,8 +145,10 @@ class Ledger:
             "stages": [row.as_dict() for row in self.rows],
         }
 
-    def forget_after(self, count: int) -> None:
-        """Remove the rows after the first ``count``, and their files."""
-        for row in self.rows[count:]:
+    def forget_after(self, count: int) -> list[StageRow]:
+        """Remove the rows after the first ``count``, and their files; return them."""
+        forgotten = self.rows[count:]
+        for row in forgotten:
             (self._out / row.file).unlink(missing_ok=True)
         del self.rows[count:]
+        return forgotten

@@ -107,6 +107,7 @@ def run_pipeline(
     shrink: Callable[[nn.Module], nn.Module] | None = None,
     finetuning: Finetuning | None = None,
     progress: Progress | None = None,
+    on_dropped: Callable[[StageRow], None] = lambda row: None,
 ) -> list[StageRow]:
     """Compress a model stage by stage.
 
@@ -119,6 +120,8 @@ def run_pipeline(
         shrink: Structured pruning: returns the smaller model.
         finetuning: If given, the model is fine-tuned after pruning and after quantization.
         progress: Receiver of progress reports.
+        on_dropped: Receives the row of each file that is measured and then dropped, since an attempt was too large or
+            lost too much.
 
     Returns:
         The ledger.
@@ -128,7 +131,7 @@ def run_pipeline(
         UsageError: If there is no such quantizer.
         OutputError: If a file cannot be written.
     """
-    run = _Run(model, out, subject, options, finetuning, progress or SilentProgress())
+    run = _Run(model, out, subject, options, finetuning, progress or SilentProgress(), on_dropped)
     first = run.ledger.add(ORIGINAL, model, dense_model(model_tensors(model).tensors))
     if options.target_ratio is not None:
         wanted = max(1, int(first.size_bytes / options.target_ratio))
@@ -151,8 +154,10 @@ class _Run:
         options: CompressionOptions,
         finetuning: Finetuning | None,
         progress: Progress,
+        on_dropped: Callable[[StageRow], None],
     ) -> None:
         self.model = model
+        self.on_dropped = on_dropped
         self.subject = subject
         self.options = options
         self.finetuning = finetuning
@@ -211,7 +216,8 @@ class _Run:
         backoff = iter(_BACKOFF)
         tries, sparsity = 0, plan.sparsity
         while True:
-            self.ledger.forget_after(done)
+            for row in self.ledger.forget_after(done):
+                self.on_dropped(row)
             # Every attempt starts from the unpruned weights.
             with weights_restored(dict(self.model.named_parameters())):
                 last = self._compress(allocate_sparsity(curves, sparsity), plan.num_levels)

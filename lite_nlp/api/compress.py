@@ -2,7 +2,7 @@
 
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -45,6 +45,7 @@ class CompressedModel:
         text: Display name of the scored data.
         metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
+        candidates: Rows of files that were measured and dropped, since an attempt was too large or lost too much.
         warnings: What was lost or is wrong with the final file, and what to try.
     """
 
@@ -53,6 +54,7 @@ class CompressedModel:
     text: str
     metric: Metric
     stages: "tuple[StageRow, ...]"
+    candidates: "tuple[StageRow, ...]" = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -63,11 +65,13 @@ class CompressedModel:
     def as_dict(self) -> dict[str, Any]:
         """The ledger, as JSON takes it."""
         stages = [row.as_dict() for row in self.stages]
+        candidates = [row.as_dict() for row in self.candidates]
         return {
             "model": self.name,
             "text": self.text,
             "metric": self.metric.name,
             "stages": stages,
+            "candidates": candidates,
             "warnings": list(self.warnings),
         }
 
@@ -146,6 +150,7 @@ def compress_model(
         max_loss=max_loss,
     )
     finetuning = _finetuning(loaded, guidance, finetune_steps) if finetune else None
+    candidates: list[StageRow] = []
     with threads_restored(), atomic_directory(out, force=force) as directory:
         _set_threads(loaded, guidance, threads)
         rows = run_pipeline(
@@ -156,6 +161,7 @@ def compress_model(
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=finetuning,
             progress=progress,
+            on_dropped=candidates.append,
         )
         if gate is not None:
             # Before the directory is put in place, so that a file that is too large is not left behind.
@@ -175,11 +181,12 @@ def compress_model(
             text=guidance.name,
             metric=guidance.metric,
             stages=tuple(rows),
+            candidates=tuple(candidates),
             warnings=_warnings(loaded, guidance, rows, facts, file=directory / rows[-1].file),
         )
         content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
         write_text(directory / LEDGER_FILE, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-        _draw_ledger(rows, directory / "size-quality.svg", name=loaded.name, metric=guidance.metric)
+        _draw_ledger(content, directory / "size-quality.svg")
     return compressed
 
 
@@ -215,13 +222,13 @@ def _warnings(
     return tuple(found)
 
 
-def _draw_ledger(rows: "Sequence[StageRow]", path: Path, *, name: str, metric: Metric) -> None:
+def _draw_ledger(ledger: Mapping[str, Any], path: Path) -> None:
     """Write the size-quality plot of a ledger."""
     from lite_nlp.budget.reporting.plots import render_svg
     from lite_nlp.budget.reporting.size_quality import draw_size_quality
 
-    if panel := draw_size_quality([row.as_dict() for row in rows], metric=metric.name):
-        write_text(path, render_svg([panel], title=f"Compression of {name}"))
+    if panel := draw_size_quality(ledger["stages"], metric=ledger["metric"], candidates=ledger["candidates"]):
+        write_text(path, render_svg([panel], title=f"Compression of {ledger['model']}"))
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":

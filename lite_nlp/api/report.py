@@ -25,7 +25,7 @@ from lite_nlp.tasks.registry import task_of_architecture
 if TYPE_CHECKING:
     from lite_nlp.api.bench import BenchReport
 
-__all__ = ["ModelReport", "report_model"]
+__all__ = ["ModelReport", "find_reported", "report_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +113,7 @@ def report_model(
     """
     if split is not None and data is None:
         raise UsageError(f"--split {split}: expected --data DIR beside it, found none")
-    source = model if isinstance(model, LoadedModel) else _find(model)
+    source = model if isinstance(model, LoadedModel) else find_reported(model)
     budget = check_budget(
         source,
         max_macs=max_macs,
@@ -138,8 +138,12 @@ def report_model(
     return ModelReport(budget=budget, record=record)
 
 
-def _find(model: str | Path | None) -> Source:
-    """The MODEL, or the final file in a directory that ``compress`` wrote."""
+def find_reported(model: str | Path | None) -> Source:
+    """The MODEL, or the final file in a directory that ``compress`` wrote.
+
+    Raises:
+        ModelError: If ``model`` names nothing.
+    """
     source = resolve_source(model)
     final = source.path / "model.lnlp"
     if source.kind == "directory" and final.is_file() and not (source.path / "config.toml").exists():

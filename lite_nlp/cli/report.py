@@ -121,5 +121,6 @@ def report(
 
 def _measure(model: str | None, progress: ProgressBars) -> "BenchReport":
     from lite_nlp.api.bench import bench_model
+    from lite_nlp.api.report import find_reported
 
-    return bench_model(model, warn=warn, progress=progress)
+    return bench_model(find_reported(model).path, warn=warn, progress=progress)

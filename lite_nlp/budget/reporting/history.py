@@ -46,7 +46,7 @@ class TrainingHistory:
         if event == "train":
             self.steps.append(step)
             self.losses.append(float(content["loss"]))
-            rate = content.get("tokens_per_second")
+            rate = content.get("tokens_per_second", math.nan)
             self.rates.append(float(rate) if _is_figure(rate) else math.nan)
         elif event == "valid":
             self.validations.append({key: value for key, value in content.items() if key != "event"})
@@ -73,7 +73,8 @@ class TrainingHistory:
             yield slice(index * len(self.steps) // number, (index + 1) * len(self.steps) // number)
 
     def _last_step(self) -> int:
-        return max([*self.steps[-1:], *(row["step"] for row in self.validations[-1:]), 1])
+        validated = (int(row["step"]) for row in self.validations[-1:])
+        return max(*self.steps[-1:], *validated, 1, 1)
 
     def _losses(self, curves: Mapping[str, Sequence[float]]) -> Panel | None:
         series = []
