@@ -98,6 +98,7 @@ class LanguagesTest : AppTest() {
         assertFalse("no window of an activity that is gone", first.isShowing)
         assertTrue(dialog !== first && dialog.isShowing)
         dialog.cancel()
+        idle()
         controller.pause().stop().restart().start().resume()
         assertFalse("closed by a person", dialog.isShowing)
     }
