@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.base.debian import ensure_programs
@@ -22,7 +23,7 @@ from tools.testing.pictures import draw_pictures
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
 
 # Suites that can be run one by one.
-_SUITES = {
+_SUITES: dict[str, Callable[[Path, Sequence[str]], object]] = {
     "test-core": run_core_tests,
     "test-desktop": run_desktop_tests,
     "test-app": run_app_tests,
