@@ -9,6 +9,7 @@ plugins {
     id("org.jetbrains.kotlin.android")
 }
 
+// Why these versions: Versions in docs/android.md.
 val onnxRuntime = "com.microsoft.onnxruntime:onnxruntime-android:1.24.3"
 val onnxRuntimeFiles: Configuration by configurations.creating
 val onnxRuntimeFolder = layout.buildDirectory.dir("onnxruntime")
@@ -73,6 +74,7 @@ dependencies {
     // Its library is used, by the glue in ../native; its Java classes are not.
     implementation(onnxRuntime)
     onnxRuntimeFiles("$onnxRuntime@aar")
+    testImplementation(project(":desktop"))
     testImplementation("junit:junit:4.13.2")
     testImplementation("org.robolectric:robolectric:4.16.1")
 }

@@ -22,6 +22,7 @@ kotlin {
 dependencies {
     implementation(project(":core"))
     implementation("org.json:json:20250517")
+    // Why this version: Versions in docs/android.md.
     implementation("com.microsoft.onnxruntime:onnxruntime:1.29.0")
     testImplementation("org.junit.jupiter:junit-jupiter:5.13.4")
     testRuntimeOnly("org.junit.platform:junit-platform-launcher:1.13.4")

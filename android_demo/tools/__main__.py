@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.base.debian import ensure_programs
@@ -18,10 +19,11 @@ from tools.sdk import (
 )
 from tools.testing.all_tests import run_all_tests, run_emulated_tests
 from tools.testing.native_tests import run_native_tests
+from tools.testing.pictures import draw_pictures
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
 
 # Suites that can be run one by one.
-_SUITES = {
+_SUITES: dict[str, Callable[[Path, Sequence[str]], object]] = {
     "test-core": run_core_tests,
     "test-desktop": run_desktop_tests,
     "test-app": run_app_tests,
@@ -47,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("assets", help="write the app's assets to build/assets, where Android Studio takes them from")
     commands.add_parser("test", help="build the packages and run all tests but the emulated ones")
     commands.add_parser("test-arm64", help="run the tests of the libraries for phones in an emulated processor")
+    commands.add_parser("pictures", help="draw the pictures of docs/android.md, with the shipped model translating")
     for name in _SUITES:
         testing = commands.add_parser(name, help=f"run the tests of {name.removeprefix('test-')}")
         testing.add_argument("classes", nargs="*", metavar="CLASS", help="full name of a test class")
@@ -78,6 +81,8 @@ def _run(options: argparse.Namespace) -> None:
             run_all_tests()
         case "test-arm64":
             run_emulated_tests()
+        case "pictures":
+            draw_pictures(SHIPPED_MODEL)
         case name:
             _SUITES[name](SHIPPED_MODEL, options.classes)
 

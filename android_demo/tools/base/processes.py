@@ -31,12 +31,20 @@ def java_command(classpath: str, main: str, *, heap: str = "1g", options: Sequen
     """Beginning of a command line for a Java program, with settings for a small machine.
 
     Args:
-        classpath: As of `join_classpath`.
+        classpath: As of `join_classpath`; empty for the one in the environment variable CLASSPATH.
         main: Class to start.
         heap: Largest heap, as -Xmx takes it.
         options: More options of the virtual machine.
     """
-    return ["java", f"-Xmx{heap}", "-XX:+UseSerialGC", "-Xshare:auto", *options, "-cp", classpath, main]
+    return [
+        "java",
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        "-Xshare:auto",
+        *options,
+        *(["-cp", classpath] if classpath else []),
+        main,
+    ]
 
 
 def run(

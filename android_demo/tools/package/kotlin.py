@@ -62,8 +62,8 @@ MODULES = {
     "app": Module(("app/src/main/kotlin",), ("core",), android=True, engines=True),
     "app-test": Module(
         ("app/src/test/kotlin", "core/src/test/kotlin/dev/litenlp/core/metrics/JsonSchema.kt"),
-        ("core", "app"),
-        ("robolectric",),
+        ("core", "desktop", "app"),
+        ("robolectric", "desktop"),
         android=True,
         engines=True,
         friends=("app",),

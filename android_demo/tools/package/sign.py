@@ -15,6 +15,7 @@ from tools.base.processes import run
 __all__ = ["Key", "find_key", "sign_package"]
 
 _DEBUG_STORE = Path(__file__).with_name("debug.p12")
+_SCHEMES = (2, 3)
 _STORE, _PASSWORD, _ALIAS = "LITE_NLP_KEYSTORE", "LITE_NLP_KEYSTORE_PASSWORD", "LITE_NLP_KEY_ALIAS"
 
 
@@ -50,20 +51,21 @@ def find_key(environment: "os._Environ[str] | dict[str, str]" = os.environ) -> K
 
 
 def sign_package(unsigned: Path, signed: Path, key: Key) -> None:
-    """Sign by schemes 1 to 3, and verify the result.
+    """Sign by schemes 2 and 3, and verify the result; only systems older than the app runs on need scheme 1.
 
     Raises:
         BuildError: It cannot be signed, or a signature does not verify.
     """
-    schemes = [word for number in (1, 2, 3) for word in (f"--v{number}-signing-enabled", "true")]
+    schemes = [
+        word for number in (1, 2, 3) for word in (f"--v{number}-signing-enabled", str(number in _SCHEMES).lower())
+    ]
     alias = ["--ks-key-alias", key.alias] if key.alias else []
     store: list[str | Path] = ["--ks", key.store, "--ks-type", "PKCS12", "--ks-pass", key.password, *alias]
     files: list[str | Path] = ["--in", unsigned, "--out", signed]
     run(["apksigner", "sign", *store, "--min-sdk-version", str(MIN_SDK), *schemes, *files], what="apksigner sign")
     signed.with_name(signed.name + ".idsig").unlink(missing_ok=True)
-    # Asked as of an old system too: the first scheme is not looked at where the second is known.
-    said = run(["apksigner", "verify", "--verbose", "--min-sdk-version", "23", signed], what="apksigner verify")
-    for number in (1, 2, 3):
+    said = run(["apksigner", "verify", "--verbose", "--min-sdk-version", str(MIN_SDK), signed], what="apksigner verify")
+    for number in _SCHEMES:
         if f"Verified using v{number} scheme" not in said or _verdict(said, number) != "true":
             raise BuildError(
                 f"{signed.name}: expected a signature of scheme {number} that verifies, found none:\n{said}"

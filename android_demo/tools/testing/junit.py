@@ -41,7 +41,7 @@ def run_junit(
     """
     defines = [f"-D{key}={value}" for key, value in properties.items()]
     launcher = java_command(
-        join_classpath(jars("junit")) + ":" + classpath,
+        "",
         "org.junit.platform.console.ConsoleLauncher",
         heap=heap,
         options=[*options, *defines],
@@ -53,7 +53,9 @@ def run_junit(
     report = ["--reports-dir", str(reports), "--details=tree", "--disable-banner"]
     command = [*launcher, "execute", *chosen, *include, "--fail-if-no-tests", *report]
     try:
-        run(command, what=f"the tests of {name}", cwd=ANDROID, env=env, show=True)
+        # Not on the command line: ONNX Runtime searches its process's by a recursion as deep as it is long.
+        paths = {"CLASSPATH": join_classpath(jars("junit")) + ":" + classpath}
+        run(command, what=f"the tests of {name}", cwd=ANDROID, env={**paths, **(env or {})}, show=True)
     except BuildError as error:
         raise BuildError("\n".join([str(error), *read_failures(reports)])) from error
 

@@ -42,26 +42,36 @@ def run_desktop_tests(bundle: Path | None = None, selected: Sequence[str] = ()) 
     run_junit("desktop", classpath, tests, properties=_describe(bundle), selected=selected)
 
 
-def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> None:
+def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = (), *, all_pictures: bool = False) -> Path:
     """Run the tests of the app on Robolectric with the resources that ship; arguments as above.
 
-    The pictures of the screens are in build/screenshots.
+    Args:
+        bundle: As above.
+        selected: As above.
+        all_pictures: Draw all pictures of the docs, for which the shipped model translates; else a few, as a test.
+
+    Returns:
+        The folder with the pictures of the screens.
     """
     main, tests, resources = compile_module("app"), compile_module("app-test"), link_resources()
     config = _write_test_config(resources, bundle)
     # Tests of the app make bundles of core's golden vectors.
     test_resources = [ANDROID / module / "src/test/resources" for module in ("app", "core")]
-    own = [config, tests, *test_resources, main, compile_module("core"), resources / "classes"]
+    modules = [main, compile_module("core"), compile_module("desktop")]
+    own = [config, tests, *test_resources, *modules, resources / "classes"]
     # Android's classes last: those that Robolectric brings come first.
-    classpath = join_classpath(own, jars("stdlib"), engine_jars(), jars("robolectric", "platform"))
+    classpath = join_classpath(own, jars("stdlib"), engine_jars(), jars("desktop", "robolectric", "platform"))
     screenshots = BUILD / "screenshots"
     if not selected:
         shutil.rmtree(screenshots, ignore_errors=True)
     properties = _describe(bundle)
     properties |= {
+        "litenlp.pictures": str(all_pictures).lower(),
         "litenlp.screenshots": str(screenshots),
         "robolectric.offline": "true",
         "robolectric.dependency.dir": str(_gather_systems()),
+        # ONNX Runtime's native library belongs to one class loader; Robolectric has one for each system.
+        "org.robolectric.packagesToNotAcquire": "ai.onnxruntime.",
         "java.awt.headless": "true",
         "user.timezone": "UTC",
     }
@@ -69,6 +79,7 @@ def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = ()) -> N
     # The screens offer threads by the cores there are: the same on every machine.
     cores = f"-XX:ActiveProcessorCount={_TEST_CORES}"
     run_junit("app", classpath, tests, properties=properties, selected=selected, heap="2g", options=[*opened, cores])
+    return screenshots
 
 
 def _describe(bundle: Path | None) -> dict[str, str]:

@@ -54,7 +54,7 @@ class CompareScreenTest : MeasureTest() {
         val texts = activity.shown(R.id.compare_times)
         assertEquals(listOf("ONNX\nRuntime", "ExecuTorch"), texts.take(2))
         val rows = texts.drop(2).chunked(3)
-        assertEquals(listOf("Load", "First token", "In all", "Tokens per second", "Version"), rows.map { it[0] })
+        assertEquals(listOf("Load", "First token", "Total", "Tokens per second", "Version"), rows.map { it[0] })
         val made = (services.measurements.comparison!!.ending as Ending.Done).value.made
         // However long it took on the machine of this test.
         fun times(of: (Side.Made) -> Double) = made.map { Sentences.duration(activity, of(it)) }

@@ -65,7 +65,7 @@ class LanguagesTest : AppTest() {
         activity.click(R.id.target_language)
         val names = offered()
         assertEquals(listOf("English → German", "French → English", "German → English"), names.map { it.lines()[0] })
-        assertTrue("${names[0]}", names[0].lines()[1].startsWith("tatoeba-en-de · "))
+        assertTrue(names[0], names[0].lines()[1].startsWith("tatoeba-en-de · "))
         assertEquals("that in use is marked", 0, dialog.listView.checkedItemPosition)
         shadowOf(dialog).clickOnItem(1)
         assertFalse(dialog.isShowing)
@@ -98,6 +98,7 @@ class LanguagesTest : AppTest() {
         assertFalse("no window of an activity that is gone", first.isShowing)
         assertTrue(dialog !== first && dialog.isShowing)
         dialog.cancel()
+        idle()
         controller.pause().stop().restart().start().resume()
         assertFalse("closed by a person", dialog.isShowing)
     }

@@ -15,12 +15,17 @@ object Screenshots {
     fun draw(view: View, name: String): Bitmap {
         val picture = Bitmap.createBitmap(view.width, view.height, Bitmap.Config.ARGB_8888)
         view.draw(Canvas(picture))
-        val folder = System.getProperty("litenlp.screenshots") ?: return picture
+        write(picture, name)
+        return picture
+    }
+
+    /** Writes a picture under a name, if there is a folder for it. */
+    fun write(picture: Bitmap, name: String) {
+        val folder = System.getProperty("litenlp.screenshots") ?: return
         val content = ByteArrayOutputStream()
         picture.compress(Bitmap.CompressFormat.PNG, 100, content)
         val file = File(folder, "$name.png")
         file.parentFile?.mkdirs()
         file.writeBytes(content.toByteArray())
-        return picture
     }
 }

@@ -333,6 +333,6 @@ class TranslateScreenTest : AppTest() {
         idle()
         assertEquals("Good morning!", activity.text(R.id.input))
         assertEquals("Guten Morgen!", activity.text(R.id.output))
-        assertEquals("A text from the history has replaced yours.", activity.text(R.id.replaced_text))
+        assertEquals("A kept text has replaced yours.", activity.text(R.id.replaced_text))
     }
 }

@@ -5,6 +5,7 @@ import android.os.Bundle
 import android.os.Looper
 import android.widget.EditText
 import android.widget.TextView
+import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
 import dev.litenlp.app.ui.translate.TranslateScreen.Companion.MOST_TYPED
@@ -137,6 +138,22 @@ class TypingTest : AppTest() {
         assertTrue("not begun again", stopped === services.translate.job)
         activity.click(R.id.translate)
         awaitOutput(activity, "Guten Morgen!")
+    }
+
+    @Test
+    fun `what was replaced can come back until a person types on`() {
+        val activity = begin()
+        activity.type("Good morning!")
+        awaitOutput(activity, "Guten Morgen!")
+        services.translate.replace("Where is the nearest", TranslateSession.Reason.SHARED)
+        activity.show(Screens.MODELS)
+        activity.show(Screens.TRANSLATE)
+        passTime(PAUSE_MS)
+        await("translation") { loaded?.outcome != null && !services.translate.needsTranslation }
+        assertTrue("translated, and still to be undone", activity.isShown(R.id.replaced_undo))
+        activity.type("Where is the nearest train station?")
+        awaitOutput(activity, "Wo ist der nächste Bahnhof?")
+        assertFalse(activity.isShown(R.id.replaced_card))
     }
 
     @Test

@@ -59,8 +59,9 @@ class KeptTranslation(
 /**
  * Translations that are kept, the newest first, one JSON object per line of [file]: the history, and the favourites.
  *
- * At most [maxEntries] of at most [maxChars] characters together; the oldest go first, unless [hasRoomFor] is asked before. Members are for the main thread; the
- * file is read and written on [thread], always as a whole, so that it is complete at any time.
+ * At most [maxEntries] of at most [maxChars] characters together; the oldest go first, unless [hasRoomFor] is asked before.
+ * Members are for the main thread; the file is read and written on [thread], always as a whole, so that it is complete at any
+ * time.
  */
 class TranslationList(
     file: File,

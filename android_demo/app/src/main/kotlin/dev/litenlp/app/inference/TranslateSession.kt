@@ -53,8 +53,13 @@ class TranslateSession(
     val languages: Pair<String, String>? get() = (job?.outcome as? Outcome.Done)?.languages ?: earlierLanguages
 
     /** Whether there is a text that the model in use has not been given yet. */
-    val needsTranslation: Boolean
-        get() = input.isNotBlank() && !(basis.let { it != null && it.text == input && (it.model == null || it.model == model()) })
+    val needsTranslation: Boolean get() = input.isNotBlank() && !isGiven
+
+    /** Whether [output] is that of [input], as far as it is there. */
+    val isCurrent: Boolean get() = input.isNotBlank() && isGiven
+
+    private val isGiven: Boolean
+        get() = basis.let { it != null && it.text == input && (it.model == null || it.model == model()) }
 
     /**
      * Translates [input]; a translation that is running is stopped.
@@ -66,7 +71,8 @@ class TranslateSession(
         val before = output
         job?.let { if (!isRevision(it.text)) it.keep() }
         job?.cancel()
-        if (!isTyped) replaced = null
+        // Who types on, or asks for a translation, has seen what was replaced.
+        if (!isTyped || replaced?.by != input) replaced = null
         earlier = if (isTyped) before else ""
         basis = Basis(input, model())
         return makeJob(input, !isTyped).also {
@@ -87,8 +93,8 @@ class TranslateSession(
     /** Why a text was replaced. */
     enum class Reason { SHARED, PASTED, CLEARED, FROM_HISTORY }
 
-    /** State before a replacement, to undo it. */
-    class Replaced internal constructor(val reason: Reason, internal val content: Content)
+    /** State before a replacement by the text [by], to undo it. */
+    class Replaced internal constructor(val reason: Reason, internal val by: String, internal val content: Content)
 
     /** The last replacement, until it is taken back, dismissed or translated over; null if there was no text to lose. */
     var replaced: Replaced? = null
@@ -101,7 +107,7 @@ class TranslateSession(
      */
     fun replace(text: String, reason: Reason, translation: String = "", languages: Pair<String, String>? = null) {
         val before = Content(input, output, basis, this.languages)
-        replaced = Replaced(reason, before).takeIf { input.isNotBlank() && input != text }
+        replaced = Replaced(reason, text, before).takeIf { input.isNotBlank() && input != text }
         val known = if (translation.isEmpty()) null else Basis(text, model())
         put(Content(text, translation, known, languages))
     }

@@ -42,7 +42,7 @@ class OutputCard(private val view: View) {
         show(R.id.share, canHandOver)
         show(R.id.speak, canHandOver && language != null)
         // What was stopped is no translation to keep.
-        show(R.id.favourite, canHandOver && outcome !is Outcome.Cancelled && !session.needsTranslation)
+        show(R.id.favourite, canHandOver && outcome !is Outcome.Cancelled && session.isCurrent)
         drawNotices((outcome as? Outcome.Done)?.let { Outcomes.notices(context, it) }.orEmpty())
         drawFailure(outcome as? Outcome.Failed)
     }

@@ -104,7 +104,7 @@ class TranslateScreen : Screen(R.layout.translate) {
 
     /** Whether the text is translated without being asked. A long one would keep a phone busy for nothing. */
     private val isTranslatedWhileTyping: Boolean
-        get() = services.preferences.translatesWhileTyping && session.input.length <= MOST_TYPED && services.models.selected != null
+        get() = services.preferences.translatesWhileTyping && services.models.selected != null && session.input.length <= MOST_TYPED
 
     private fun onInput(text: String) {
         if (text == session.input) return drawInput()
