@@ -65,7 +65,7 @@ def tmx_languages(path: Path, given: PartlyKnown) -> tuple[str, str]:
     Raises:
         DataError: If the file does not have the languages given, or more than two to choose from.
     """
-    found = survey_languages(path)
+    found = survey_languages(path, [language for language in given if language is not None])
     codes = list(dict.fromkeys(language_code(tag) or tag for tag in found.tags))
     for option, wanted in zip(("--src-lang", "--tgt-lang"), given, strict=True):
         if wanted is not None and not any(speaks(tag, wanted) for tag in found.tags):

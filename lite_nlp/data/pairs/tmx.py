@@ -6,9 +6,8 @@ that names a DTD is accepted and not read. Codes of formatting inside a segment 
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 from xml.sax import SAXException, SAXParseException
@@ -102,16 +101,22 @@ class TmxFile:
         return examine_texts(src, tgt, check_ratio=self.check_ratio, max_characters=self.max_characters)
 
 
-def survey_languages(path: Path) -> TmxLanguages:
+def survey_languages(path: Path, wanted: Collection[str] = ()) -> TmxLanguages:
     """The languages in the header and the first units of a file.
+
+    Args:
+        path: The file.
+        wanted: Languages to go on reading for, if the first units have them not.
 
     Raises:
         DataError: If it is missing, no TMX file, or damaged so early.
     """
     units = _Units(MAX_CHARACTERS)
     tags: dict[str, None] = {}
-    for unit in islice(_read_units(path, units), _SAMPLE_UNITS):
+    for number, unit in enumerate(_read_units(path, units), start=1):
         tags.update(dict.fromkeys(tag for tag, _ in unit.variants))
+        if number >= _SAMPLE_UNITS and all(any(speaks(tag, language) for tag in tags) for language in wanted):
+            break
     source = units.source if units.source and units.source.casefold() != _ANY_SOURCE else None
     return TmxLanguages(source, list(tags))
 

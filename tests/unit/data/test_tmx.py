@@ -166,6 +166,13 @@ def test_the_languages_of_a_file(tmp_path):
     assert tmx_languages(memory(tmp_path, *TWO), (None, None)) == ("en", "fr")
 
 
+def test_a_language_that_comes_late_is_found(tmp_path):
+    path = memory(tmp_path, *TWO * 600, unit(("en", "Yes."), ("it", "Sì.")), header='srclang="en"')
+    assert tmx_languages(path, (None, None)) == ("en", "fr")
+    assert tmx_languages(path, (None, "it")) == ("en", "it")
+    assert read(path, "en", "it")[0] == [("Yes.", "Sì.")]
+
+
 def test_languages_that_are_not_there_or_not_clear_are_refused(tmp_path):
     path = memory(tmp_path, *TWO, unit(("en", "Yes."), ("de", "Ja.")))
     for given_, message in (
