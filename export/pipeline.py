@@ -1,6 +1,8 @@
 """Export of a model to a bundle: trace, convert for every runtime, write, compare, put in place."""
 
 import json
+import logging
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -60,7 +62,8 @@ class ModelCard:
         tokenizer_json: Its tokenizer, in the format of Hugging Face ``tokenizers``, with ``<pad>``, ``<s>`` and
             ``</s>`` as ids 0, 1 and 2.
         vocabulary: Sizes of its vocabularies; None if both are the tokenizer's.
-        config_toml: Its configuration; None for its name alone.
+        config_toml: Its configuration, with a ``[model]`` section; None for its name alone, which is enough for
+            ``create_engine``, but not for the commands.
         languages: None if unknown.
         decoding: None if its configuration has no such section.
         metrics: What training and compression recorded; kept as ``metrics.json`` if there is any.
@@ -125,7 +128,7 @@ def export_bundle(
 
     Raises:
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
-        ModelError: If the model cannot be exported.
+        ModelError: If the model cannot be exported, or a configuration has no ``[model]`` section.
         CountError: If the work of the model or of a graph cannot be told.
         BundleError: If a runtime's graphs do other work than the model, or give other tokens, or the tokenizer is not
             the model's.
@@ -133,6 +136,7 @@ def export_bundle(
     path = Path(path)
     progress = progress or SilentProgress()
     check_output(path, force=force)
+    _check_config(card)
     vocabulary = card.vocabulary or _read_vocabulary(card)
     progress.start("tracing the encoder and the decoder step", None)
     traced = trace_model(model, bounds)
@@ -164,6 +168,29 @@ def export_bundle(
         open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
+
+
+def _check_config(card: ModelCard) -> None:
+    """Say now what whoever opens the bundle would find out.
+
+    Raises:
+        ModelError: If the configuration is no TOML, or has no ``[model]`` section.
+    """
+    if card.config_toml is None:
+        logging.getLogger("lite_nlp").warning(
+            f"{card.name}: no configuration is given: create_engine runs the bundle, but lite-nlp's commands and "
+            "open_translator, which read [model] from it, do not"
+        )
+        return
+    try:
+        content = tomllib.loads(card.config_toml.decode("utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{card.name}: {CONFIG_FILE}: expected TOML, found an error: {error}") from error
+    if not isinstance(content.get("model"), dict):
+        raise ModelError(
+            f"{card.name}: {CONFIG_FILE}: expected a [model] section, which lite-nlp's commands read, found "
+            f"{', '.join(content) or 'nothing'}; without a configuration, create_engine still runs the bundle"
+        )
 
 
 def _read_vocabulary(card: ModelCard) -> Vocabulary:
