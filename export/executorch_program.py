@@ -52,9 +52,11 @@ def export_executorch(traced: TracedModel) -> ExecuTorchProgram:
     """Lower both graphs to one program with methods ``encode`` and ``decode_step``.
 
     Raises:
-        ModelError: If the runtime has no kernel for an operator of the program.
+        ModelError: If the runtime has no kernel for an operator of the program, or the model has recurrent layers.
         CountError: If the work of the program cannot be told.
     """
+    for program in (traced.encode, traced.decode_step):
+        _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
         lowered = _lower(traced)
         # Before the file is made: what is in the program is bound to memory then, in place.
@@ -98,41 +100,16 @@ def _write(lowered: Any) -> bytes:
 
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
-    config = ExecutorchBackendConfig(memory_planning_pass=planning)
-    finished = lowered.to_executorch(config)
-    if not _resize_states(finished.executorch_program):
-        return bytes(finished.buffer)
-    from executorch.exir._serialize._serialize import serialize_for_executorch
-
-    # The weights that XNNPACK packs are beside the program.
-    parts = finished._emitter_output, config, finished._data_serializer, finished._named_data
-    content, _ = serialize_for_executorch(*parts)
-    return bytes(content)
+    return bytes(lowered.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
 
 
-def _resize_states(program: Any) -> bool:
-    """Let the states of loops take the batch of the call; whether there are any.
-
-    ExecuTorch 1.4 copies a loop's state with an operator that keeps the size planned for it, that of the largest batch.
-    The same copy into an output takes the size of what is copied.
-    """
-    from executorch.exir.schema import TensorShapeDynamism
-
-    found = False
-    for plan in program.execution_plan:
-        copies = {place for place, operator in enumerate(plan.operators) if operator.name == "aten::copy_"}
-        for place in copies:
-            plan.operators[place].name, plan.operators[place].overload = "aten::copy", "out"
-        for chain in plan.chains:
-            for instruction in chain.instructions:
-                call = instruction.instr_args
-                if getattr(call, "op_index", None) in copies and hasattr(call, "args"):
-                    found = True
-                    # What is new takes the place of both operands; the output is named once more as the result.
-                    state, new, blocking, _ = call.args
-                    call.args = [new, new, blocking, state, state]
-                    plan.values[state].val.shape_dynamism = TensorShapeDynamism.DYNAMIC_BOUND
-    return found
+def _refuse_loops(program: ExportedProgram) -> None:
+    """Refuse what ExecuTorch 1.4 would run wrongly: it keeps the states of a loop at the size of the largest batch."""
+    if any(node.target is torch.ops.higher_order.scan for node in program.graph.nodes):
+        raise ModelError(
+            "executorch: expected a model without recurrent layers, whose loops ExecuTorch runs for one batch size "
+            "alone, found one with nn.LSTM, nn.GRU or nn.RNN; runtimes=['onnx'] exports it for ONNX Runtime"
+        )
 
 
 def prepare_program(program: ExportedProgram) -> ExportedProgram:

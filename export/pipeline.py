@@ -14,10 +14,11 @@ from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
-from lite_nlp.core.errors import BundleError, ModelError
+from lite_nlp.core.errors import BundleError, ModelError, UsageError
 from lite_nlp.core.files import atomic_file, check_output
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.search import SearchOptions, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
@@ -103,6 +104,7 @@ def export_bundle(
     model: nn.Module,
     card: ModelCard,
     bounds: Bounds = DEFAULT_BOUNDS,
+    runtimes: Sequence[str] | None = None,
     proof: Proof | None = None,
     packing: Packing | None = None,
     force: bool = False,
@@ -117,6 +119,7 @@ def export_bundle(
             on the CPU, in fp32.
         card: What else the bundle holds.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
+        runtimes: Names of the runtimes to export for; None for all.
         proof: Sentences to prove the export with; None draws random ones of all lengths.
         packing: What to make a compact bundle with; None for a plain one.
         force: Whether an existing file may be overwritten.
@@ -127,6 +130,7 @@ def export_bundle(
         The manifest of the bundle.
 
     Raises:
+        UsageError: If a runtime is unknown.
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
         ModelError: If the model cannot be exported, or a configuration has no ``[model]`` section.
         CountError: If the work of the model or of a graph cannot be told.
@@ -137,6 +141,7 @@ def export_bundle(
     progress = progress or SilentProgress()
     check_output(path, force=force)
     _check_config(card)
+    chosen = _choose_runtimes(runtimes)
     vocabulary = card.vocabulary or _read_vocabulary(card)
     progress.start("tracing the encoder and the decoder step", None)
     traced = trace_model(model, bounds)
@@ -145,9 +150,9 @@ def export_bundle(
             f"{card.name}: expected logits over {vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
         )
     graphs = {}
-    for runtime, exporter in EXPORTERS.items():
-        progress.start(exporter.task, None)
-        graphs[runtime] = exporter.export(traced)
+    for runtime in chosen:
+        progress.start(EXPORTERS[runtime].task, None)
+        graphs[runtime] = EXPORTERS[runtime].export(traced)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
@@ -168,6 +173,17 @@ def export_bundle(
         open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
+
+
+def _choose_runtimes(asked: Sequence[str] | None) -> list[str]:
+    chosen = list(EXPORTERS if asked is None else dict.fromkeys(asked))
+    unknown = next((name for name in chosen if name not in EXPORTERS), None)
+    if unknown is not None or not chosen:
+        raise UsageError(
+            f"runtimes: expected some of {', '.join(EXPORTERS)}, found {unknown or 'none'}"
+            f"{did_you_mean(unknown or '', EXPORTERS)}"
+        )
+    return chosen
 
 
 def _check_config(card: ModelCard) -> None:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.decoding.torch_model import TorchStepModel
-from lite_nlp.export import Bounds, Bundle, ModelCard, create_engine, export_bundle, open_bundle
+from lite_nlp.export import Bounds, Bundle, ModelCard, Proof, create_engine, export_bundle, open_bundle
+from lite_nlp.export.executorch_program import export_executorch
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.tracing import trace_model
 from tests.unit.export.own_model import TOKENIZER, VOCAB_SIZE, OwnModel
@@ -24,7 +25,7 @@ class Recurrent(OwnModel):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(16, 8, num_layers=2, bidirectional=True, batch_first=True)
+        self.lstm = nn.LSTM(16, 8, bidirectional=True, batch_first=True)
         self.gru = nn.GRU(16, 16, batch_first=True)
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
@@ -73,17 +74,16 @@ def own() -> Recurrent:
 @pytest.fixture(scope="module")
 def bundle(own: Recurrent, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     path = tmp_path_factory.mktemp("own") / "own.zip"
-    export_bundle(path, model=own, card=ModelCard(name="own", tokenizer_json=TOKENIZER), bounds=BOUNDS)
+    card = ModelCard(name="own", tokenizer_json=TOKENIZER)
+    proof = Proof(reference=TorchStepModel(own), src_rows=[[5], [7, 8, 9]], options=SearchOptions(max_steps=4))
+    export_bundle(path, model=own, card=card, bounds=BOUNDS, runtimes=["onnx"], proof=proof)
     return open_bundle(path)
 
 
-@pytest.mark.parametrize("runtime", ["onnx", "executorch"])
-def test_it_gives_the_tokens_that_torch_gives_for_any_length_and_batch(
-    own: Recurrent, bundle: Bundle, runtime: str
-) -> None:
+def test_it_gives_the_tokens_that_torch_gives_for_any_length_and_batch(own: Recurrent, bundle: Bundle) -> None:
     random = np.random.default_rng(1)
     rows = [random.integers(3, VOCAB_SIZE, length).tolist() for length in range(1, 24)]
-    engine = create_engine(bundle, runtime=runtime, threads=1)
+    engine = create_engine(bundle, runtime="onnx", threads=1)
     options = SearchOptions(max_steps=20)
     for batch in ([rows[0]], [rows[22]], rows[:3], rows):
         expected = [found.tokens for found in search(TorchStepModel(own), batch, options)]
@@ -91,10 +91,21 @@ def test_it_gives_the_tokens_that_torch_gives_for_any_length_and_batch(
 
 
 def test_its_work_is_that_of_the_layers(bundle: Bundle) -> None:
-    # Two layers in both directions of 4 gates over 16 channels and 8 states, and 3 gates over 16 channels and states.
-    per_token = 2 * 2 * 4 * 8 * (16 + 8) + 3 * 16 * (16 + 16)
-    for runtime in ("torch", "onnx", "executorch"):
+    # Both directions of 4 gates over 16 channels and 8 states, and 3 gates over 16 channels and states.
+    per_token = 2 * 4 * 8 * (16 + 8) + 3 * 16 * (16 + 16)
+    for runtime in ("torch", "onnx"):
         assert bundle.manifest.graphs[runtime]["encode"]["matmul"] == [[per_token, 1, 0]]
+
+
+def test_executorch_says_what_it_does_not_run(own: Recurrent) -> None:
+    with pytest.raises(ModelError, match=r"executorch: expected a model without recurrent layers.*runtimes=\['onnx'\]"):
+        export_executorch(trace_model(own, BOUNDS))
+
+
+def test_an_unknown_runtime(own: Recurrent, tmp_path: Path) -> None:
+    card = ModelCard(name="own", tokenizer_json=TOKENIZER)
+    with pytest.raises(UsageError, match=r"expected some of onnx, executorch, found onx; did you mean 'onnx'\?"):
+        export_bundle(tmp_path / "own.zip", model=own, card=card, bounds=BOUNDS, runtimes=["onx"])
 
 
 def test_the_model_is_left_as_it_was(own: Recurrent, bundle: Bundle) -> None:
@@ -139,7 +150,7 @@ def test_what_cannot_be_traced_is_named_with_what_to_write_instead(kind: type[Re
 
 
 @pytest.mark.parametrize(
-    ("config", "found"), [(b'name = "own"\n', "found name"), (b"", "found nothing"), (b"=", "expected TOML")]
+    ("config", "found"), [(b'name = "own"\n', "found name"), (b"", "found nothing"), (b"=", "found an error")]
 )
 def test_a_configuration_that_the_commands_cannot_read_is_refused_at_once(
     own: Recurrent, tmp_path: Path, config: bytes, found: str
