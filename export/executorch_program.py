@@ -52,9 +52,11 @@ def export_executorch(traced: TracedModel) -> ExecuTorchProgram:
     """Lower both graphs to one program with methods ``encode`` and ``decode_step``.
 
     Raises:
-        ModelError: If the runtime has no kernel for an operator of the program.
+        ModelError: If the runtime has no kernel for an operator of the program, or the model has recurrent layers.
         CountError: If the work of the program cannot be told.
     """
+    for program in (traced.encode, traced.decode_step):
+        _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
         lowered = _lower(traced)
         # Before the file is made: what is in the program is bound to memory then, in place.
@@ -99,6 +101,15 @@ def _write(lowered: Any) -> bytes:
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
     return bytes(lowered.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
+
+
+def _refuse_loops(program: ExportedProgram) -> None:
+    """Refuse what ExecuTorch 1.4 would run wrongly: it keeps the states of a loop at the size of the largest batch."""
+    if any(node.target is torch.ops.higher_order.scan for node in program.graph.nodes):
+        raise ModelError(
+            "executorch: expected a model without recurrent layers, whose loops ExecuTorch runs for one batch size "
+            "alone, found one with nn.LSTM, nn.GRU or nn.RNN; runtimes=['onnx'] exports it for ONNX Runtime"
+        )
 
 
 def prepare_program(program: ExportedProgram) -> ExportedProgram:

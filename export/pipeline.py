@@ -1,6 +1,8 @@
 """Export of a model to a bundle: trace, convert for every runtime, write, compare, put in place."""
 
 import json
+import logging
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -12,10 +14,11 @@ from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
-from lite_nlp.core.errors import BundleError, ModelError
+from lite_nlp.core.errors import BundleError, ModelError, UsageError
 from lite_nlp.core.files import atomic_file, check_output
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.search import SearchOptions, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
@@ -60,7 +63,8 @@ class ModelCard:
         tokenizer_json: Its tokenizer, in the format of Hugging Face ``tokenizers``, with ``<pad>``, ``<s>`` and
             ``</s>`` as ids 0, 1 and 2.
         vocabulary: Sizes of its vocabularies; None if both are the tokenizer's.
-        config_toml: Its configuration; None for its name alone.
+        config_toml: Its configuration, with a ``[model]`` section; None for its name alone, which is enough for
+            ``create_engine``, but not for the commands.
         languages: None if unknown.
         decoding: None if its configuration has no such section.
         metrics: What training and compression recorded; kept as ``metrics.json`` if there is any.
@@ -100,6 +104,7 @@ def export_bundle(
     model: nn.Module,
     card: ModelCard,
     bounds: Bounds = DEFAULT_BOUNDS,
+    runtimes: Sequence[str] | None = None,
     proof: Proof | None = None,
     packing: Packing | None = None,
     force: bool = False,
@@ -114,6 +119,7 @@ def export_bundle(
             on the CPU, in fp32.
         card: What else the bundle holds.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
+        runtimes: Names of the runtimes to export for; None for all.
         proof: Sentences to prove the export with; None draws random ones of all lengths.
         packing: What to make a compact bundle with; None for a plain one.
         force: Whether an existing file may be overwritten.
@@ -124,8 +130,9 @@ def export_bundle(
         The manifest of the bundle.
 
     Raises:
+        UsageError: If a runtime is unknown.
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
-        ModelError: If the model cannot be exported.
+        ModelError: If the model cannot be exported, or a configuration has no ``[model]`` section.
         CountError: If the work of the model or of a graph cannot be told.
         BundleError: If a runtime's graphs do other work than the model, or give other tokens, or the tokenizer is not
             the model's.
@@ -133,6 +140,8 @@ def export_bundle(
     path = Path(path)
     progress = progress or SilentProgress()
     check_output(path, force=force)
+    _check_config(card)
+    chosen = _choose_runtimes(runtimes)
     vocabulary = card.vocabulary or _read_vocabulary(card)
     progress.start("tracing the encoder and the decoder step", None)
     traced = trace_model(model, bounds)
@@ -141,9 +150,9 @@ def export_bundle(
             f"{card.name}: expected logits over {vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
         )
     graphs = {}
-    for runtime, exporter in EXPORTERS.items():
-        progress.start(exporter.task, None)
-        graphs[runtime] = exporter.export(traced)
+    for runtime in chosen:
+        progress.start(EXPORTERS[runtime].task, None)
+        graphs[runtime] = EXPORTERS[runtime].export(traced)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
@@ -164,6 +173,40 @@ def export_bundle(
         open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
+
+
+def _choose_runtimes(asked: Sequence[str] | None) -> list[str]:
+    chosen = list(EXPORTERS if asked is None else dict.fromkeys(asked))
+    unknown = next((name for name in chosen if name not in EXPORTERS), None)
+    if unknown is not None or not chosen:
+        raise UsageError(
+            f"runtimes: expected some of {', '.join(EXPORTERS)}, found {unknown or 'none'}"
+            f"{did_you_mean(unknown or '', EXPORTERS)}"
+        )
+    return chosen
+
+
+def _check_config(card: ModelCard) -> None:
+    """Say now what whoever opens the bundle would find out.
+
+    Raises:
+        ModelError: If the configuration is no TOML, or has no ``[model]`` section.
+    """
+    if card.config_toml is None:
+        logging.getLogger("lite_nlp").warning(
+            f"{card.name}: no configuration is given: create_engine runs the bundle, but lite-nlp's commands and "
+            "open_translator, which read [model] from it, do not"
+        )
+        return
+    try:
+        content = tomllib.loads(card.config_toml.decode("utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{card.name}: {CONFIG_FILE}: expected TOML, found an error: {error}") from error
+    if not isinstance(content.get("model"), dict):
+        raise ModelError(
+            f"{card.name}: {CONFIG_FILE}: expected a [model] section, which lite-nlp's commands read, found "
+            f"{', '.join(content) or 'nothing'}; without a configuration, create_engine still runs the bundle"
+        )
 
 
 def _read_vocabulary(card: ModelCard) -> Vocabulary:

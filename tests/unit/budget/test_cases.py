@@ -79,6 +79,7 @@ def test_case_counts_as_derived_by_hand(
         "convolution": convolution,
         "contraction": contraction,
         "layer_norm": layer_norm,
+        "batch_norm": 0,
     }
     assert CASES[name].macs == matmul + convolution + contraction
 
