@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.budget.reporting.examples import Example, Examples
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
 
 __all__ = ["EVERYDAY_LANGUAGES", "Outputs", "run_on_data", "run_on_everyday"]
@@ -86,6 +87,7 @@ def run_on_data(
     return Outputs(examples=examples, scores={f"{name}, measured for this report": found.scores})
 
 
+@needs_extra("outputs in a report", "runtime")
 def _translate(
     model: Path | LoadedModel, pairs: Sequence[tuple[str, str]], *, test_set: str, samples: int, progress: Progress
 ) -> Outputs:

@@ -187,6 +187,36 @@ def test_structured_pruning_lowers_mult_adds(compress: Compress, tmp_path: Path,
     compress.evaluate(name, out / "model.lnlp")
 
 
+@pytest.mark.parametrize(
+    ("name", "task", "metric", "curve"),
+    [
+        ("text", "language-modelling", "perplexity", "Validation perplexity"),
+        ("pair", "classification", "accuracy", "Validation perplexity"),
+    ],
+)
+def test_the_report_of_other_tasks_scores_the_split(
+    compress: Compress, tmp_path: Path, name: str, task: str, metric: str, curve: str
+) -> None:
+    model, page = compress.model(name), tmp_path / "page.html"
+    words = ("report", model, "--data", MODELS[name][1], "--split", "valid", "--samples", "4", "--html", page)
+    found = compress.lite_nlp.json(*words)
+    assert found["card"]["task"] == task
+    (measured,) = (scores for key, scores in found["scores"].items() if "measured for this report" in key)
+    assert measured[metric] == compress.evaluate(name, Path(model))[metric]
+    content = page.read_text(encoding="utf-8")
+    assert curve in content
+    assert f"{measured[metric]:.2f}" in content
+    if task == "language-modelling":
+        assert found["examples"] is None
+        return
+    rows = found["examples"]["rows"]
+    assert len(rows) == 4
+    # Both sentences of a pair, as they were prepared.
+    assert all(" / " in row["source"] and row["source"].startswith("the ") for row in rows)
+    assert all((row["score"] == 100.0) == (row["output"] == row["reference"]) for row in rows)
+    assert '<section id="examples"' in content
+
+
 def test_largest_loss_is_in_perplexity(compress: Compress, tmp_path: Path) -> None:
     stages = compress("text", "--no-finetune", "--max-loss", "0.02", "--out", tmp_path / "small")["stages"]
     assert stages[-1]["scores"]["perplexity"] - stages[0]["scores"]["perplexity"] <= 0.02

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import lite_nlp
+from lite_nlp.artifacts import translators
+from lite_nlp.core.errors import RuntimeUnavailableError
 from tests.integration.browser import Browser
 from tests.integration.conftest import LiteNlp, write_model
 
@@ -150,6 +152,29 @@ def test_options_that_do_not_go_together(lite_nlp: LiteNlp, run_directory: Path)
     done = lite_nlp("report", run_directory, "--split", "valid")
     assert done.code == 2
     assert "expected --data DIR beside it" in done.message
+
+
+def test_a_report_without_a_runtime_says_so_and_has_the_rest(
+    lite_nlp: LiteNlp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **options: object) -> None:
+        raise RuntimeUnavailableError("onnx: not installed here")
+
+    monkeypatch.setattr(translators, "open_translator", refuse)
+    page = tmp_path / "page.html"
+    done = lite_nlp("report", "--html", page)
+    assert done.code == 0
+    assert "warning: no outputs in the report: onnx: not installed here" in done.message
+    content = page.read_text(encoding="utf-8")
+    assert "None were made" in content
+    assert '<section id="budget"' in content
+
+
+def test_data_that_is_none_is_an_error(lite_nlp: LiteNlp, run_directory: Path, tmp_path: Path) -> None:
+    done = lite_nlp("report", run_directory, "--data", tmp_path / "nothing", "--html", tmp_path / "page.html")
+    assert (done.code, done.out) == (1, "")
+    assert "nothing" in done.message
+    assert not (tmp_path / "page.html").exists()
 
 
 def test_the_same_model_gives_the_same_bytes(run_directory: Path) -> None:

@@ -18,7 +18,7 @@ from torch import nn
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
 from lite_nlp.core.errors import OutputError, TrainingError
 from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.training import batching
+from lite_nlp.training import batching, sampling
 from lite_nlp.training.loop import train
 
 from .tiny_task import MemorySplit, make_config, make_job, make_split
@@ -50,6 +50,23 @@ def test_a_run_learns_and_leaves_a_model_directory(tmp_path: Path, accelerator: 
     assert (metrics["ended_by"], metrics["steps"]) == ("max_steps", 60)
     assert metrics["valid"]["perplexity"] == pytest.approx(torch.tensor(metrics["valid"]["nll"]).exp().item(), rel=1e-4)
     assert len(events(tmp_path / "run", "train")) == 60
+    curves = (tmp_path / "run" / "curves.svg").read_text(encoding="utf-8")
+    for row in validations:
+        assert f"validation at step {row['step']}: {row['loss']:.3f}" in curves
+
+
+def test_a_sample_is_scored_for_the_curves_alone(
+    tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "_SHARE", 1e9)
+    scores = iter([12.5, 25.0, 20.0])
+    job = make_job(tmp_path / "run", make_config(max_steps=6), evaluate={"bleu": lambda model: next(scores)})
+    metrics = train(job, accelerator)
+    assert [line["sample_bleu"] for line in events(tmp_path / "run", "valid")] == [12.5, 25.0, 20.0]
+    assert "BLEU at step 4: 25.00" in (tmp_path / "run" / "curves.svg").read_text(encoding="utf-8")
+    # It decides nothing, and is no score of the model.
+    assert not any("bleu" in name for name in metrics["valid"])
+    assert train(make_job(tmp_path / "other", make_config(max_steps=6)), accelerator)["valid"] == metrics["valid"]
 
 
 def test_an_epoch_reads_every_row_once(tmp_path: Path, accelerator: Accelerator) -> None:
