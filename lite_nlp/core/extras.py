@@ -14,7 +14,17 @@ Extra = Literal["runtime", "train", "export"]
 #: Packages by extra, as they are imported; each extra contains the ones above it. ``pyproject.toml`` says the same.
 EXTRAS: Final[dict[Extra, tuple[str, ...]]] = {
     "runtime": ("onnxruntime", "tokenizers"),
-    "train": ("accelerate", "pyarrow", "rouge_score", "sacrebleu", "tensorboard", "torch"),
+    "train": (
+        "accelerate",
+        "defusedxml",
+        "langcodes",
+        "py3langid",
+        "pyarrow",
+        "rouge_score",
+        "sacrebleu",
+        "tensorboard",
+        "torch",
+    ),
     "export": ("executorch", "onnx", "onnxscript", "torch_pruning", "torchao"),
 }
 _LEVELS: Final = tuple(EXTRAS)
