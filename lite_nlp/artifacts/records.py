@@ -60,7 +60,7 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     metrics: dict[str, Any] = json.loads(container.files.get("metrics.json", b"{}"))
     files = {name: len(content) for name, content in container.files.items()}
     tensors = sum(len(tensor.payload) for tensor in container.tensors.values())
-    ledger = _read_ledger(path, _rows(container.metadata, "stages"))
+    ledger = _find_ledger(path, _rows(container.metadata, "stages"))
     return ModelRecord(
         kind="container",
         path=str(path),
@@ -126,7 +126,7 @@ def _training(metrics: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _read_ledger(path: Path, earlier: Sequence[Any]) -> Mapping[str, Any]:
+def _find_ledger(path: Path, earlier: Sequence[Any]) -> Mapping[str, Any]:
     """The ledger that compression wrote beside the files, up to ``path``; empty without one, or if it is of others.
 
     A container holds the rows of the stages before it. Only the ledger has the scores of the last file too.
