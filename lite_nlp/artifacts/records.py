@@ -113,17 +113,17 @@ def _read_ledger(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     The container's own scores, and the text that all were measured on, are in the ledger beside it alone; without that,
     the last row has nothing but the size of the file.
     """
-    earlier = list(_rows(metadata, "stages"))
-    if not earlier:
-        return {}
-    size_bytes, first = path.stat().st_size, earlier[0].get("size_bytes")
+    earlier, size_bytes = list(_rows(metadata, "stages")), path.stat().st_size
     try:
         beside = _parse(path.with_name(LEDGER_FILE))
     except ModelError:
         beside = {}
     rows = list(_rows(beside, "stages"))[: len(earlier) + 1]
-    if rows[:-1] == earlier and (rows[-1].get("file"), rows[-1].get("size_bytes")) == (path.name, size_bytes):
+    if rows and rows[:-1] == earlier and (rows[-1].get("file"), rows[-1].get("size_bytes")) == (path.name, size_bytes):
         return {**beside, "stages": rows}
+    if not earlier:
+        return {}
+    first = earlier[0].get("size_bytes")
     row: dict[str, Any] = {"stage": str(metadata.get("stage", "")), "file": path.name, "size_bytes": size_bytes}
     if isinstance(first, int):
         row["ratio"] = round(first / size_bytes, 3)
