@@ -117,6 +117,17 @@ class FavouritesTest : AppTest() {
     }
 
     @Test
+    fun `a file that cannot be read is left as it is`() {
+        restart()
+        File(file, "of-another-kind").apply { parentFile?.mkdirs() }.writeText("not ours")
+        services.favourites.add(KeptTranslation(1_790_000_000_000, "new", "neu", "en" to "de", "onnx", 84.0))
+        await("favourites") { sources() == listOf("new") }
+        awaitFile()
+        assertEquals("not ours", File(file, "of-another-kind").readText())
+        assertTrue(services.log.text(), "favourites" in services.log.text())
+    }
+
+    @Test
     fun `there is no star for a part of a translation`() {
         restart()
         val permits = java.util.concurrent.Semaphore(0)

@@ -80,6 +80,7 @@ class TypingTest : AppTest() {
         assertEquals("Guten Morgen!", activity.text(R.id.output))
         assertTrue("shown as outdated", activity.findViewById<TextView>(R.id.output).alpha < 1)
         assertFalse("nothing to copy while it changes", activity.isShown(R.id.copy))
+        assertTrue("at work, without words that come and go", activity.isShown(R.id.busy) && !activity.isShown(R.id.status))
         activity.type("Where is the nearest train station?")
         passTime(PAUSE_MS)
         permits.release(100)

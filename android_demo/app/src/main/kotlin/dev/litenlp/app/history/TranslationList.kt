@@ -76,6 +76,9 @@ class TranslationList(
     private var isLoaded = false
     internal var isLoading = false
         private set
+
+    /** Whether the file is there and cannot be read: it is left as it is. For [thread]. */
+    private var isUnreadable = false
     private var waiting = ArrayList<(List<KeptTranslation>) -> List<KeptTranslation>>()
 
     val changes = Changes()
@@ -144,6 +147,7 @@ class TranslationList(
             String(file.readFully()).lines()
         } catch (error: IOException) {
             log.failure(name, error)
+            isUnreadable = true
             return emptyList()
         }
         return lines.filter { it.isNotEmpty() }.mapNotNull { line ->
@@ -157,6 +161,7 @@ class TranslationList(
     }
 
     private fun write(all: List<KeptTranslation>) {
+        if (isUnreadable) return
         try {
             val stream = file.startWrite()
             try {

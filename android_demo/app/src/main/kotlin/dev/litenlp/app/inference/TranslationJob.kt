@@ -65,6 +65,9 @@ class TranslationJob(private val services: Services, val text: String, private v
     var outcome: Outcome? = null
         private set
 
+    /** Whether it began because a person paused, and may be followed by another one at any time. */
+    val isTyped: Boolean get() = !keepsAtEnd
+
     private var isKept = false
 
     @Volatile

@@ -33,10 +33,10 @@ class OutputCard(private val view: View) {
         show(R.id.output_card, isRunning || hasEnded || session.output.isNotEmpty())
         show(R.id.stop, isRunning)
         show(R.id.output, session.output.isNotEmpty())
-        show(R.id.busy, isRunning)
+        find<View>(R.id.busy).visibility = if (isRunning) View.VISIBLE else View.INVISIBLE
         output.alpha = if (session.isOutdated) OUTDATED else 1f
         drawText(session.output, language.takeUnless { isRunning })
-        drawStatus(job, showsFigures)
+        drawStatus(job, session.output.isEmpty(), showsFigures)
         val canHandOver = !isRunning && session.output.isNotEmpty()
         show(R.id.copy, canHandOver)
         show(R.id.share, canHandOver)
@@ -70,8 +70,10 @@ class OutputCard(private val view: View) {
         button.tooltipText = context.getString(text)
     }
 
-    private fun drawStatus(job: TranslationJob?, showsFigures: Boolean) {
-        val status = job?.let { Outcomes.status(context, it, showsFigures) }.orEmpty()
+    private fun drawStatus(job: TranslationJob?, isEmpty: Boolean, showsFigures: Boolean) {
+        // Every pause of a person who types would move what is below, and TalkBack would talk all the time.
+        val isQuiet = job != null && job.isTyped && job.outcome == null && !isEmpty
+        val status = if (job == null || isQuiet) "" else Outcomes.status(context, job, showsFigures)
         // Only what differs: TalkBack says it whenever it is set.
         find<TextView>(R.id.status).let { if (it.text.toString() != status) it.text = status }
         show(R.id.status, status.isNotEmpty())
