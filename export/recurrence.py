@@ -32,12 +32,12 @@ def traceable_recurrence(model: nn.Module) -> Iterator[None]:
     layers = [module for module in model.modules() if isinstance(module, nn.LSTM | nn.GRU | nn.RNN)]
     for layer in layers:
         # An attribute of the instance goes before the method of its class.
-        layer.forward = partial(_run, layer)  # type: ignore[method-assign]
+        vars(layer)["forward"] = partial(_run, layer)
     try:
         yield
     finally:
         for layer in layers:
-            del layer.forward
+            del vars(layer)["forward"]
 
 
 def _run(layer: nn.RNNBase, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
@@ -85,7 +85,7 @@ def _run_direction(
     """One direction of one layer over (T, B, D): outputs (T, B, P) and last state."""
     reverse = suffix.endswith("_reverse")
     # Where a gradient might be wanted, torch takes a loop apart to find it.
-    inputs = F.linear(x, *(getattr(layer, name + suffix, None) for name in ("weight_ih", "bias_ih"))).detach()
+    inputs = F.linear(x, getattr(layer, f"weight_ih{suffix}"), getattr(layer, f"bias_ih{suffix}", None)).detach()
     found = {name: getattr(layer, name + suffix, None) for name in ("weight_hh", "bias_hh", "weight_hr")}
     weights = {name: None if value is None else value.detach() for name, value in found.items()}
     if reverse:

@@ -145,4 +145,4 @@ FREE_REASONS: Final[Mapping[str, str]] = {
 }
 
 #: Operators that hold graphs of their own, which run as often as the data say.
-NESTED: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+NESTED: Final = frozenset({"If", "Loop", "SequenceMap"})

@@ -128,8 +128,8 @@ class _Interpreter(fx.Interpreter):
         if getattr(target, "__name__", "") == "executorch_call_delegate":
             return _interpret(args[0].original_module, args[1:])
         if target is torch.ops.higher_order.scan:
-            body, *operands = args
-            return super().call_function(target, (lambda *inner: type(self)(body).run(*inner), *operands), kwargs)
+            body: Any = args[0]
+            return target(lambda *inner: type(self)(body).run(*inner), *args[1:])
         if getattr(target, "namespace", "") == _LAYOUT_LIBRARY:
             return args[0].to(kwargs.get("dtype") or args[0].dtype, copy=True)
         return super().call_function(target, args, kwargs)

@@ -203,7 +203,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.entries.append(Entry(operator=operator, module=self.names.running(), kind=kind, macs=macs, calls=1))
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self, func: Any, types: Iterable[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = dict(kwargs or {})
         if func is torch.ops.prim.device.default:

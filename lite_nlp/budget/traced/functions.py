@@ -17,7 +17,7 @@ from lite_nlp.budget.traced.work import WorkKind
 
 __all__ = ["FunctionWatcher", "TensorRecorder", "fake_packed"]
 
-_LIBRARY: Final[Any] = torch._VF  # type: ignore[attr-defined]
+_LIBRARY: Final[Any] = torch._VF
 _RECURRENT: Final = frozenset({_LIBRARY.lstm, _LIBRARY.gru, _LIBRARY.rnn_tanh, _LIBRARY.rnn_relu})
 _ROOT_MEAN_SQUARE: Final = frozenset({torch.rms_norm, nn.functional.rms_norm})
 
