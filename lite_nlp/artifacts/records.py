@@ -67,6 +67,7 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
         files={"tensors": tensors, **files},
         scores=_card_scores(card) or read_scores(metrics) or _ledger_scores(ledger),
         stages=_rows(ledger, "stages"),
+        candidates=_rows(ledger, "candidates"),
         metrics=_training(metrics),
         card={**_origin(container.metadata), **_describe({**metrics, **card})},
     )
