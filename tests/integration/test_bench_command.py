@@ -19,6 +19,7 @@ from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.latency import tokens_sha256
 from tests.integration.conftest import LiteNlp, write_model
+from tests.integration.installations import Installation
 from tests.integration.test_export_command import SENTENCES, _run
 
 ROOT = Path(__file__).parents[2]
@@ -163,20 +164,15 @@ def test_a_table_and_the_object_in_a_file(
     assert json.loads(out.read_text(encoding="utf-8")) == written
 
 
-def test_without_torch_the_rows_of_onnx_remain(
-    bundle: Path, sentences: Path, tmp_path: Path, lite_nlp: LiteNlp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("torch", "executorch"):
-        (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('No module named {name}', name='{name}')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    words = ["bench", bundle, "--input", sentences, "--threads", "1", "--repeats", "1", "--warmup", "0"]
-    done = lite_nlp(*words, "--json")
+def test_without_torch_the_rows_of_onnx_remain(bundle: Path, sentences: Path, tmp_path: Path) -> None:
+    installed = Installation(tmp_path / "runtime", "lite-nlp[runtime]")
+    words = f"bench {bundle} --input {sentences} --threads 1 --repeats 1 --warmup 0".split()
+    done, needed = installed.run_commands([[*words, "--json"], [*words, "--runtime", "executorch"]])
     assert done.code == 0, done.err
     assert [row["runtime"] for row in json.loads(done.out)["rows"]] == ["onnx"]
-    assert "warning: executorch is left out: --runtime executorch needs the executorch package" in done.message
-    needed = lite_nlp(*words, "--runtime", "executorch")
+    assert "warning: executorch is left out: --runtime executorch: needs the extra lite-nlp[export]" in done.err
     assert (needed.code, needed.out) == (1, "")
-    assert "error: --runtime executorch needs the executorch package" in needed.message
+    assert "error: --runtime executorch: needs the extra lite-nlp[export]" in needed.err
 
 
 def test_a_process_that_dies_is_an_error(

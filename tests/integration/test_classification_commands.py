@@ -206,7 +206,7 @@ def test_vectors_stay_as_they_are(run: LiteNlp, files: Path, tmp_path: Path) -> 
         (
             ("data", "prepare", "--labelled", "a", "--train", "b", "c"),
             2,
-            "exactly one of --train, --tsv, --text, --label",
+            "exactly one of --train, --tsv, --tmx, --jsonl, --text, --labelled and --corpus is required.",
         ),
         (
             ("data", "prepare", "--labelled", "singles.tsv", "--valid-labelled", "singles.tsv", "--valid-pairs", "3"),

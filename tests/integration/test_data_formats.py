@@ -98,7 +98,7 @@ def test_three_columns_are_named_with_what_to_do(run):
     lines = [f"{src}\t{tgt}\tCC-BY 2.0 (France) Attribution: tatoeba.org #{len(src)}" for src, tgt in PAIRS]
     done = run("data", "prepare", "--tsv", write("deu.txt", lines), "--out", "data")
     assert (done.code, done.out) == (1, "")
-    assert "\nerror: train: expected sentence pairs, found none (lines skipped: 60 extra_tab)\n" in done.err
+    assert "error: train: expected sentence pairs, found none (lines skipped: 60 extra_tab)" in done.err.splitlines()
     assert "\ndeu.txt: 60 of 60 lines skipped, extra_tab: the lines have 3 columns: give --columns 1,2\n" in done.err
     assert f"\n  deu.txt:1: {PAIRS[0][0]}\\t{PAIRS[0][1][:20]}" in done.err
     assert not Path("data").exists()
