@@ -13,6 +13,9 @@ __all__ = ["ROOT", "fill_workspace", "page_commands", "run_page"]
 
 ROOT = Path(__file__).parents[2]
 
+#: What takes a reader half an hour, for as long as a test can wait.
+_SHORTER = {r"--max-minutes \d+": "--max-minutes 0.1", r"--finetune-steps \d\d+": "--finetune-steps 2"}
+
 #: Shown so often that every page must have at least this many commands.
 _FEWEST = 3
 
@@ -74,8 +77,8 @@ def run_page(page: str, *, workspace: Path, commands: Path) -> None:
         if text.startswith("make test"):
             # This very run; that the target starts it is all there is to check.
             text += " --dry-run | grep -q 'python -m pytest'"
-        # The reader's half hour, for as long as a test can wait.
-        text = re.sub(r"--max-minutes \d+", "--max-minutes 0.1", text)
+        for figure, shorter in _SHORTER.items():
+            text = re.sub(figure, shorter, text)
         done = subprocess.run(
             ["/bin/bash", "-o", "pipefail", "-c", text],
             cwd=ROOT if text.startswith(("make ", ". .venv")) else workspace,
