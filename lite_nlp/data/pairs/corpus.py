@@ -3,12 +3,13 @@
 White space around a sentence is not part of it. Nothing else is changed.
 """
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from lite_nlp.data.choices import PairTask
 from lite_nlp.data.lines import LongLine
-from lite_nlp.data.sources import Corpus, Reason
+from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason
 
 __all__ = [
     "MAX_CHARACTERS",
@@ -22,6 +23,7 @@ __all__ = [
     "max_line_bytes",
     "one_line",
     "raw_text",
+    "usable_pairs",
 ]
 
 #: Source and target sentence.
@@ -97,3 +99,25 @@ def max_line_bytes(max_characters: int = MAX_CHARACTERS) -> int:
 def raw_text(*lines: bytes | LongLine) -> bytes:
     """The lines as reports of bad lines show them."""
     return b" ||| ".join(line.start if isinstance(line, LongLine) else line for line in lines)
+
+
+def usable_pairs(
+    name: str,
+    lines: Iterable[bytes | LongLine],
+    examine: Callable[[bytes | LongLine], Pair | Reason],
+    on_bad: OnBadLine,
+) -> Iterator[Pair]:
+    """The pairs of a file with a pair on each line.
+
+    Args:
+        name: The file, as reports name it.
+        lines: Its lines.
+        examine: The pair of a line, or why it has none.
+        on_bad: Receives each line without a pair.
+    """
+    for number, line in enumerate(lines, start=1):
+        usable = examine(line)
+        if isinstance(usable, str):
+            on_bad(BadLine(name, number, usable, raw_text(line)))
+        else:
+            yield usable

@@ -10,8 +10,8 @@ from typing import Any, Final
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.languages import language_code, speaks
 from lite_nlp.data.lines import LongLine, read_lines
-from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, Pair, examine_texts, one_line, raw_text
-from lite_nlp.data.sources import BadLine, OnBadLine, Reason, general_advice
+from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, Pair, examine_texts, one_line, raw_text, usable_pairs
+from lite_nlp.data.sources import OnBadLine, Reason, general_advice
 from lite_nlp.data.troubles import excerpt
 
 __all__ = ["JsonLinesFile", "find_keys"]
@@ -56,12 +56,7 @@ class JsonLinesFile:
 
     def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
         """See :class:`~lite_nlp.data.sources.ItemSource`; line breaks inside a side become spaces."""
-        for number, line in enumerate(_lines(self.path, self.max_characters), start=1):
-            usable = self._examine(line)
-            if isinstance(usable, str):
-                on_bad(BadLine(self.name, number, usable, raw_text(line)))
-            else:
-                yield usable
+        return usable_pairs(self.name, _lines(self.path, self.max_characters), self._examine, on_bad)
 
     def advise(self, reason: Reason) -> str:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""

@@ -9,7 +9,7 @@ from typing import Final
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.lines import LongLine, read_lines
-from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, Pair, examine_bytes, max_line_bytes, raw_text
+from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, Pair, examine_bytes, max_line_bytes, raw_text, usable_pairs
 from lite_nlp.data.sources import BadLine, OnBadLine, Reason, general_advice
 
 __all__ = ["TextFiles", "TsvFile"]
@@ -92,12 +92,7 @@ class TsvFile:
 
     def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""
-        for number, line in enumerate(self._lines(), start=1):
-            usable = self._examine(line)
-            if isinstance(usable, str):
-                on_bad(BadLine(self.name, number, usable, raw_text(line)))
-            else:
-                yield usable
+        return usable_pairs(self.name, self._lines(), self._examine, on_bad)
 
     def advise(self, reason: Reason) -> str:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""
