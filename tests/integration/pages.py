@@ -75,7 +75,7 @@ def run_page(page: str, *, workspace: Path, commands: Path) -> None:
     for command in shown:
         text = command.text
         if text.startswith("make test"):
-            # This very run; that the target starts it is all there is to check. With -q, grep would close the pipe on make.
+            # This very run; that the target starts it is all there is to check. With -q, grep would close make's pipe.
             text += " --dry-run | grep 'python -m pytest' > /dev/null"
         for figure, shorter in _SHORTER.items():
             text = re.sub(figure, shorter, text)
