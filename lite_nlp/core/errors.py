@@ -1,5 +1,7 @@
 """The exception hierarchy. Every message names the thing, what was expected and what was found."""
 
+from typing import Final
+
 __all__ = [
     "BundleError",
     "ConfigError",
@@ -18,9 +20,20 @@ __all__ = [
     "UsageError",
 ]
 
+#: Longest message: a terminal of 80 columns shows it on one screen.
+_MAX_CHARACTERS: Final = 1800
+_MAX_LINES: Final = 20
+
 
 class LiteNlpError(Exception):
-    """Base of every error that a user can cause or meet; the command line prints it and exits with code 1."""
+    """Base of every error that a user can cause or meet; the command line prints it and exits with code 1.
+
+    A message may quote a file that nobody vouches for: control characters are shown as escapes, and whatever is longer
+    than a screen loses its middle.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_presentable(message))
 
 
 class ConfigError(LiteNlpError):
@@ -85,3 +98,29 @@ class OverBudgetError(LiteNlpError):
 
 class UsageError(LiteNlpError):
     """Arguments exclude each other or do not fit the model; the command line exits with code 2."""
+
+
+def _presentable(message: str) -> str:
+    """The message without control characters, of at most a screen."""
+    # Before anything else: a message of 90 MB is not worth a pass over it.
+    shown = _cut(message, _MAX_CHARACTERS)
+    if not shown.replace("\n", "").isprintable():
+        shown = "".join(_visible(character) for character in shown)
+        shown = _cut(shown, _MAX_CHARACTERS)
+    lines = shown.split("\n")
+    if len(lines) > _MAX_LINES:
+        left_out = len(lines) - _MAX_LINES + 1
+        shown = "\n".join([*lines[: _MAX_LINES - 4], f"... ({left_out} lines left out) ...", *lines[-3:]])
+    return shown
+
+
+def _cut(message: str, limit: int) -> str:
+    if len(message) <= limit:
+        return message
+    # The beginning names the thing; the end says what was found.
+    head, tail = limit * 3 // 4 - 50, limit // 4
+    return f"{message[:head]} ... ({len(message) - head - tail} characters left out) ... {message[-tail:]}"
+
+
+def _visible(character: str) -> str:
+    return character if character == "\n" or character.isprintable() else character.encode("unicode_escape").decode()
