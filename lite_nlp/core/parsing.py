@@ -7,10 +7,13 @@ is that of RFC 8259 and of the reader in the Android app: both accept the same d
 
 import json
 import math
+import os
 import re
+import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from lite_nlp.core.errors import LiteNlpError
@@ -24,6 +27,7 @@ __all__ = [
     "parse_json_object",
     "parse_toml",
     "parsing",
+    "read_document",
 ]
 
 #: Size of a document: configs, cards, manifests and headers have some ten thousand bytes.
@@ -35,8 +39,11 @@ MAX_VALUES: Final = 100_000
 #: Levels of objects and lists; every level costs stack, here and in whatever walks the document later.
 MAX_DEPTH: Final = 256
 
-#: Of TOML, in which a value costs the parser much more than its two bytes.
-_MAX_TOML_BYTES: Final = 1 << 20
+#: Size of a document in TOML: a config has three thousand bytes, and every key that is wrong costs a message.
+_MAX_TOML_BYTES: Final = 256 << 10
+
+#: Dots in it, of numbers and keys: reading a dotted key takes time in the square of its parts.
+_MAX_TOML_DOTS: Final = 4096
 
 #: A string of JSON; one without an end reaches to the end of the text, which keeps the search linear.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -130,13 +137,50 @@ def parse_toml(content: bytes, *, source: str, error: type[LiteNlpError]) -> dic
     """Read TOML.
 
     Raises:
-        LiteNlpError: Of the kind ``error``, if it is no TOML in UTF-8, or larger than 1 MiB.
+        LiteNlpError: Of the kind ``error``, if it is no TOML in UTF-8, larger than 256 KiB, or deeper than
+            :data:`MAX_DEPTH` levels.
     """
     if len(content) > _MAX_TOML_BYTES:
         raise error(f"{source}: expected at most {_MAX_TOML_BYTES} bytes, found {len(content)}")
+    if (dots := content.count(b".")) > _MAX_TOML_DOTS:
+        raise error(f"{source}: expected TOML with at most {_MAX_TOML_DOTS} dots, found {dots}")
     text = decode_text(content, source=source, error=error)
     with parsing(source, "TOML", error):
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [inner for value in level for inner in _inside(value)]
+    if level:
+        raise error(f"{source}: expected TOML of at most {MAX_DEPTH} levels, found more")
+    return document
+
+
+def read_document(
+    path: Path, *, expected: str, error: type[LiteNlpError], max_bytes: int = MAX_DOCUMENT_BYTES
+) -> bytes:
+    """The content of a file that is read as a whole.
+
+    Args:
+        path: The file.
+        expected: What it should be.
+        error: Kind of the error.
+        max_bytes: Largest size; no more is read, whatever the file becomes meanwhile.
+
+    Raises:
+        LiteNlpError: Of the kind ``error``, if there is no such file, it is a directory, device or pipe, which might
+            never end, or it is larger.
+    """
+    try:
+        # Opening a pipe would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise error(f"{path}: expected {expected}, found something that is no regular file")
+            content = file.read(max_bytes + 1)
+    except OSError as refused:
+        raise error(f"{path}: expected {expected}, found none: {refused.strerror}") from refused
+    if len(content) > max_bytes:
+        raise error(f"{path}: expected {expected} of at most {max_bytes} bytes, found more")
+    return content
 
 
 def _check_depth(skeleton: bytes, source: str, error: type[LiteNlpError]) -> None:
@@ -152,12 +196,18 @@ def _check_strings(value: Any) -> None:
     rest = [value]
     while rest:
         found = rest.pop()
+        rest += _inside(found)
         if isinstance(found, dict):
-            rest += [*found, *found.values()]
-        elif isinstance(found, list):
             rest += found
         elif isinstance(found, str) and (surrogate := _SURROGATE.search(found)):
             raise ValueError(f"a string with the lone surrogate U+{ord(surrogate.group()):04X}")
+
+
+def _inside(value: Any) -> Collection[Any]:
+    """The values directly inside an object or a list."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _refuse_constant(name: str) -> NoReturn:
