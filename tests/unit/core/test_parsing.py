@@ -75,6 +75,7 @@ def test_any_pieces_of_json_are_read_or_refused_with_our_error(pieces: list[byte
         (b"[]" * 3_000_000, "at most 4194304 bytes", "6000000"),
         (b"9" * 9000, "JSON", "4300 digits"),
         (b"[NaN]", "JSON", "NaN"),
+        (b'{"b": {"a": 1, "a": 1}}', "JSON", "the key 'a' twice"),
         (b"[-Infinity]", "JSON", "-Infinity"),
         (b"[1e999]", "JSON", "1e999"),
         (b'["\\ud800"]', "JSON", "lone surrogate U+D800"),
