@@ -139,7 +139,9 @@ class _Cursor:
             value |= (byte & 0x7F) << 7 * index
             if byte < 0x80:
                 if byte == 0 and index > 0:
-                    raise ContainerError(f"{what}: expected numbers in their shortest form, found one with zeros on top")
+                    raise ContainerError(
+                        f"{what}: expected numbers in their shortest form, found one with zeros on top"
+                    )
                 return value
         raise ContainerError(f"{what}: expected at most {_MAX_VARINT_BYTES} bytes per number")
 

@@ -333,7 +333,11 @@ def _bad_payloads() -> dict[str, EncodedTensor]:
             (50,),
             patched(rans, 1, b"\x0d")[:centroids] + b"\xfe\x3f\x01\x01" + rans[frequencies_end:],
         ),
-        "rans with a number of four bytes": ("kmeans+rans", (50,), rans[:centroids] + b"\x81\x80\x80\0" + rans[centroids + 1 :]),
+        "rans with a number of four bytes": (
+            "kmeans+rans",
+            (50,),
+            rans[:centroids] + b"\x81\x80\x80\0" + rans[centroids + 1 :],
+        ),
         "rans with a number not in its shortest form": (
             "kmeans+rans",
             (50,),

@@ -1,6 +1,5 @@
 import errno
 import hashlib
-import json
 import zlib
 from pathlib import Path
 from typing import Any
@@ -138,7 +137,10 @@ def test_each_defect_has_one_message(change: Any, message: str, tmp_path: Path) 
         (header_of(tensors=[tensor_entry(b"", shape=[0, 1 << 62])]), "expected at most 1677[0-9]+ weights"),
         (header_of(tensors=[tensor_entry(b"", name=f"t{i}") for i in range(10_001)]), "expected at most 10000 tensors"),
         (header_of(files=[file_entry(b"", 0, name=f"f{i}") for i in range(65)]), "expected at most 64 files, found 65"),
-        (header_of(tensors=[tensor_entry(b"")], aliases={f"a{i}": "w" for i in range(10_001)}), "at most 10000 aliases"),
+        (
+            header_of(tensors=[tensor_entry(b"")], aliases={f"a{i}": "w" for i in range(10_001)}),
+            "at most 10000 aliases",
+        ),
         (header_of(metadata={"a": [[]] * 100_000}), "expected JSON of at most 100000 values"),
         (b'{"aliases":{},"files":[],"metadata":{"a":NaN},"tensors":[]}', "NaN"),
         (b'{"aliases":{},"files":[],"metadata":{"a":"\\ud800"},"tensors":[]}', "lone surrogate"),
@@ -149,7 +151,10 @@ def test_each_defect_has_one_message(change: Any, message: str, tmp_path: Path) 
         (header_of(aliases={"a": []}, tensors=[tensor_entry(b"")]), "alias 'a'"),
         (header_of(files=[{"name": "../x", "length": 0, "crc32": 0, "size": 0}]), "file '../x': expected a plain"),
         (header_of(files=[file_entry(b"", 1 << 40)]), "at most 16777[0-9]+ bytes of embedded files"),
-        (header_of(files=[file_entry(b"", 9 << 20, name=name) for name in "ab"]), "bytes of embedded files, found 18874368"),
+        (
+            header_of(files=[file_entry(b"", 9 << 20, name=name) for name in "ab"]),
+            "bytes of embedded files, found 18874368",
+        ),
         (header_of(files=[{"name": "x", "length": 0, "crc32": 0, "size": 5}]), "zlib stream of exactly 5 bytes"),
     ],
 )
