@@ -45,6 +45,8 @@ _MAX_TOML_BYTES: Final = 256 << 10
 #: Dots in it, of numbers and keys: reading a dotted key takes time in the square of its parts.
 _MAX_TOML_DOTS: Final = 4096
 
+_BLOCK_BYTES: Final = 64 << 10
+
 #: A string of JSON; one without an end reaches to the end of the text, which keeps the search linear.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
@@ -173,9 +175,11 @@ def read_document(
     try:
         # Opening a pipe would wait for a writer.
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise error(f"{path}: expected {expected}, found something that is no regular file")
-            content = file.read(max_bytes + 1)
+            # Memory for all that is asked for is taken before it is read.
+            content = file.read(min(max_bytes, max(status.st_size, _BLOCK_BYTES)) + 1)
     except OSError as refused:
         raise error(f"{path}: expected {expected}, found none: {refused.strerror}") from refused
     if len(content) > max_bytes:

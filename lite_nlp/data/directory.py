@@ -6,7 +6,6 @@ with, ``DIR/bad_lines.jsonl`` every skipped line. The splits differ by kind: sen
 (:mod:`lite_nlp.data.labelled.directory`).
 """
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
 from lite_nlp.data.choices import Normalization, SplitName
 
@@ -194,20 +194,9 @@ def read_info(directory: Path, info: type[FactsT], *, kind: str) -> FactsT:
 
 
 def _read_json(directory: Path) -> dict[str, Any]:
-    try:
-        content = (directory / INFO_FILE).read_bytes()
-    except OSError as error:
-        detail = error.strerror or str(error)
+    path = directory / INFO_FILE
+    if not path.exists():
         hint = did_you_mean_path(directory)
-        raise DataError(
-            f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}{hint}"
-        ) from error
-    try:
-        facts = json.loads(content)
-    except ValueError as error:
-        raise DataError(
-            f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON: {error}"
-        ) from error
-    if not isinstance(facts, dict):
-        raise DataError(f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON object")
-    return facts
+        raise DataError(f"{directory}: expected a data directory with {INFO_FILE}, found none{hint}")
+    content = read_document(path, expected="the facts of a data directory", error=DataError)
+    return parse_json_object(content, source=str(path), error=DataError)
