@@ -152,8 +152,11 @@ def _origin(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _rows(content: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+    """The rows of a ledger; scores that are no figures by name are left out."""
     rows = content.get(key)
-    return tuple(rows) if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else ()
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return ()
+    return tuple(row if isinstance(row.get("scores", {}), dict) else {**row, "scores": {}} for row in rows)
 
 
 def _parse(path: Path) -> dict[str, Any]:
