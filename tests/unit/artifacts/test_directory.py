@@ -70,7 +70,7 @@ def test_a_large_config_over_small_weights_takes_no_memory(
     state: dict[str, Tensor], changes: dict[str, object]
 ) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(ModelError, match="^tiny: weights do not fit the config: ") as caught:
+    with pytest.raises(ModelError, match=r"^tiny: weights do not fit the config: ") as caught:
         model_from_state(make_config(**changes), state, source="tiny")
     assert len(str(caught.value)) < 2000
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
