@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,8 +97,8 @@ def parse_json(
 ) -> Any:
     """Read JSON as RFC 8259 has it: UTF-8, no NaN, no infinite numbers, no half of a surrogate pair.
 
-    Integers have 64 bits. Size, number of values and depth are counted before anything is made of them. Of equal keys
-    the last one counts.
+    Integers have 64 bits. Size, number of values and depth are counted before anything is made of them. Equal keys in
+    one object are refused: readers differ in which of them counts.
 
     Args:
         content: The document.
@@ -119,7 +120,13 @@ def parse_json(
     _check_depth(skeleton, source, error)
     with parsing(source, "JSON", error):
         text = content.decode("utf-8")
-        document = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite, parse_int=_bounded)
+        document = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_bounded,
+            object_pairs_hook=_unique,
+        )
         if "\\u" in text:
             _check_strings(document)
         return document
@@ -217,6 +224,14 @@ def _inside(value: Any) -> Collection[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {repeated[:40]!r} twice in one object")
+    return unique
 
 
 def _refuse_constant(name: str) -> NoReturn:

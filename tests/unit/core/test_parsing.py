@@ -81,6 +81,7 @@ def test_any_pieces_of_json_are_read_or_refused_with_our_error(pieces: list[byte
         (b"[9223372036854775808]", "JSON", "an integer beyond 64 bits"),
         (b"[-9223372036854775809]", "JSON", "an integer beyond 64 bits"),
         (b"[NaN]", "JSON", "NaN"),
+        (b'{"b": {"a": 1, "a": 1}}', "JSON", "the key 'a' twice"),
         (b"[-Infinity]", "JSON", "-Infinity"),
         (b"[1e999]", "JSON", "1e999"),
         (b'["\\ud800"]', "JSON", "lone surrogate U+D800"),
