@@ -55,10 +55,10 @@ MAX_PACKED_MEMBERS: Final = 16
 MAX_PARTS: Final = 8192
 
 #: Bytes of all members that a compact bundle describes: never more than the first, nor than the second and for each
-#: byte of the file the third. Weights that were compressed 20 times are 40 times as large for two runtimes.
+#: byte of the file the third. Weights that were compressed 20 times are 40 times as large for two runtimes, in fp32.
 MAX_MADE_BYTES: Final = 1 << 30
 MADE_BYTES_ALWAYS: Final = 64 << 20
-MADE_BYTES_PER_STORED: Final = 64
+MADE_BYTES_PER_STORED: Final = 48
 
 #: A table of positions: rows as fp32 counts them exactly, columns as wide as the widest model.
 MAX_SINUSOID_ROWS: Final = 1 << 24

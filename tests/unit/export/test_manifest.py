@@ -52,8 +52,12 @@ DOCUMENT: dict[str, Any] = {
     "vocabulary": {"src_size": 300, "tgt_size": 280, "pad_id": 0, "bos_id": 1, "eos_id": 2},
     "bounds": {"source": 24, "capacity": 20, "executorch_batch": 4},
     "decoding": {
-        **{"length_penalty": 1, "no_repeat_ngram": 0, "min_length": 0, "max_length": 0},
-        **{"long_input": "split", "max_source_tokens": 20},
+        "length_penalty": 1,
+        "no_repeat_ngram": 0,
+        "min_length": 0,
+        "max_length": 0,
+        "long_input": "split",
+        "max_source_tokens": 20,
     },
     "state": [
         tensor("position", dtype="int64"),
@@ -79,6 +83,14 @@ def parse(document: Any) -> Manifest:
     return parse_manifest(json.dumps(document).encode(), source="tiny.zip")
 
 
+def attempt(document: Any) -> tuple[Manifest | None, str]:
+    """The manifest, or the message of our error."""
+    try:
+        return parse(document), ""
+    except BundleError as error:
+        return None, str(error)
+
+
 def refusal(change: Callable[[dict[str, Any]], object]) -> str:
     document = json.loads(json.dumps(DOCUMENT))
     change(document)
@@ -96,21 +108,20 @@ def test_the_document_itself_is_a_manifest() -> None:
 @settings(deadline=None, max_examples=300)
 @given(mutated(DOCUMENT))
 def test_a_changed_document_is_a_manifest_or_our_error(document: Any) -> None:
-    try:
-        manifest = parse(document)
-    except BundleError as error:
-        assert len(str(error)) < 2000
-        assert str(error).startswith("tiny.zip: manifest.json: expected ")
-        assert str(error).count("\n") < 20
-    else:
-        # Whatever is accepted can be written, read again, and has state that fits the memory.
-        assert parse_manifest(manifest.to_json(), source="again") == manifest
-        assert sum(tensor.row_bytes(manifest.bounds) for tensor in manifest.state) <= MAX_STATE_BYTES
+    manifest, message = attempt(document)
+    assert len(message) < 2000
+    assert message.count("\n") < 20
+    if manifest is None:
+        assert message.startswith("tiny.zip: manifest.json: expected ")
+        return
+    # Whatever is accepted can be written, read again, and has state that fits the memory.
+    assert parse_manifest(manifest.to_json(), source="again") == manifest
+    assert sum(tensor.row_bytes(manifest.bounds) for tensor in manifest.state) <= MAX_STATE_BYTES
 
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_document(content: bytes) -> None:
-    with pytest.raises(BundleError, match="manifest.json: expected"):
+    with pytest.raises(BundleError, match=r"manifest\.json: expected"):
         parse_manifest(content, source="tiny.zip")
 
 

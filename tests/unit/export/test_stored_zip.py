@@ -17,6 +17,14 @@ from lite_nlp.export.runtime.stored_zip import is_plain_name, read_blocks, read_
 CONTENTS = {"manifest.json": b"{}", "a.txt": b"first", "\u00e4": bytes(range(100)), "empty": b""}
 
 
+def attempt(content: bytes) -> tuple[dict[str, bytes] | None, str]:
+    """What is in an archive, or the message of our error."""
+    try:
+        return read(content), ""
+    except BundleError as error:
+        return None, str(error)
+
+
 def archive(contents: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as writer:
@@ -62,9 +70,8 @@ def test_no_flipped_bit_goes_unnoticed_but_in_fields_that_say_nothing_of_the_con
         for bit in range(8):
             altered = bytearray(GOOD)
             altered[place] ^= 1 << bit
-            try:
-                found = read(bytes(altered))
-            except BundleError:
+            found, _ = attempt(bytes(altered))
+            if found is None:
                 continue
             # Contents have their hashes in the manifest.
             if found == CONTENTS:
@@ -154,11 +161,9 @@ PIECES: list[Callable[[bytes], bytes]] = [
 )
 def test_whatever_the_bytes_it_is_an_archive_or_our_error(around: Callable[[bytes], bytes], parts: list[bytes]) -> None:
     content = around(b"".join(parts))
-    try:
-        found = read(content)
-    except BundleError as error:
-        assert len(str(error)) < 2000
-    else:
+    found, message = attempt(content)
+    assert len(message) < 2000
+    if found is not None:
         # What is accepted is what every other reader sees.
         with zipfile.ZipFile(io.BytesIO(content)) as reader:
             assert {name: reader.read(name) for name in reader.namelist()} == found
@@ -170,8 +175,5 @@ def test_altered_bytes(places: list[tuple[int, int]]) -> None:
     content = bytearray(GOOD)
     for place, value in places:
         content[place] = value
-    try:
-        found = read(bytes(content))
-    except BundleError:
-        return
-    assert list(found) == list(CONTENTS)
+    found, _ = attempt(bytes(content))
+    assert found is None or list(found) == list(CONTENTS)
