@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
@@ -16,7 +16,9 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.core.files import write_bytes, write_text
 from lite_nlp.models.build import Model, build_model
 
-__all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+__all__ = ["MODEL_FILES", "ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+
+MODEL_FILES: Final = ("config.toml", "tokenizer.json", "metrics.json", "model.safetensors")
 
 
 @dataclass(frozen=True)
