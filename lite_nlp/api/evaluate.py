@@ -9,7 +9,8 @@ from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.files import write_text
+from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.decoding.translate import LongInput
 from lite_nlp.tasks.registry import Task, task_of_architecture, task_of_data, task_of_metric
@@ -99,7 +100,7 @@ def evaluate_model(
         if value is not None and option not in task.options:
             raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
     if output is not None:
-        check_output(Path(output), force=force)
+        check_output_file(Path(output), force=force)
     request = EvaluationRequest(
         model=model,
         data=path,
@@ -126,7 +127,7 @@ def evaluate_model(
     found = task.room().evaluate(request)
     found = replace(found, facts={**found.facts, "warnings": list(found.warnings)})
     if output is not None:
-        write_text(Path(output), "".join(f"{line}\n" for line in found.predictions))
+        write_text(Path(output), "".join(f"{line}\n" for line in found.predictions), force=force)
     return found
 
 

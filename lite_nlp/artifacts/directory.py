@@ -17,7 +17,9 @@ from lite_nlp.core.files import write_bytes, write_text
 from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json_object, parsing, read_document
 from lite_nlp.models.build import Model, build_model
 
-__all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+__all__ = ["MODEL_FILES", "ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+
+MODEL_FILES: Final = ("config.toml", "tokenizer.json", "metrics.json", "model.safetensors")
 
 _CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = "config.toml", "model.safetensors", "tokenizer.json", "metrics.json"
 

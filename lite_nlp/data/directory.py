@@ -16,13 +16,14 @@ from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
-from lite_nlp.data.choices import Normalization, SplitName
+from lite_nlp.data.choices import SPLITS, Normalization, SplitName
 
 if TYPE_CHECKING:
     from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = [
     "BAD_LINES_FILE",
+    "DATA_FILES",
     "INFO_FILE",
     "TOKENIZER_FILE",
     "DataDirectory",
@@ -38,6 +39,14 @@ __all__ = [
 INFO_FILE: Final = "data.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
 BAD_LINES_FILE: Final = "bad_lines.jsonl"
+
+_SPLIT_FILES: Final = (".tokens", "/data-*.arrow", "/cache-*.arrow", "/dataset_info.json", "/state.json", "/labels.npy")
+
+#: Patterns of the files of a data directory of any kind: what may be lost where one is replaced.
+DATA_FILES: Final = (
+    *(INFO_FILE, TOKENIZER_FILE, BAD_LINES_FILE),
+    *(f"{split}{ending}" for split in SPLITS for ending in _SPLIT_FILES),
+)
 
 #: Contents of a directory by its kind, for messages; of other kinds the name must do.
 _CONTENTS: Final[Mapping[str, str]] = {

@@ -13,7 +13,15 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.choices import SPLITS, SplitName
-from lite_nlp.data.directory import BAD_LINES_FILE, INFO_FILE, TOKENIZER_FILE, Facts, SkippedLines, TokenizerInfo
+from lite_nlp.data.directory import (
+    BAD_LINES_FILE,
+    DATA_FILES,
+    INFO_FILE,
+    TOKENIZER_FILE,
+    Facts,
+    SkippedLines,
+    TokenizerInfo,
+)
 from lite_nlp.data.holdout import Assignment
 from lite_nlp.data.sources import BadLine, Corpus, ItemSource, ignore_bad_line
 from lite_nlp.data.tokenizer import Tokenizer
@@ -88,7 +96,7 @@ def prepare_directory(
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """
     with (
-        atomic_directory(out, force=force) as partial,
+        atomic_directory(out, force=force, owned=DATA_FILES) as partial,
         (partial / BAD_LINES_FILE).open("w", encoding="utf-8") as bad_lines,
     ):
         work = _Preparation(corpus, form, progress or SilentProgress())

@@ -71,7 +71,7 @@ class CheckpointStore:
         Raises:
             OutputError: If the system refuses a write; the other checkpoints are as they were.
         """
-        with atomic_directory(self.directory(checkpoint.state.step), force=True) as partial:
+        with atomic_directory(self.directory(checkpoint.state.step), force=True, owned=None) as partial:
             files = {}
             for name, tensors in ((_MODEL, checkpoint.model), (_OPTIMIZER, checkpoint.optimizer)):
                 content = save_safetensors({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
