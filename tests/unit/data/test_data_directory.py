@@ -31,14 +31,14 @@ def prepare(out, train, rule=None, vocabulary=OPTIONS, **others):
 class Given:
     """A source of pairs in memory."""
 
-    name = "given"
+    name = file = "given"
 
     def __init__(self, pairs):
         self._pairs = pairs
 
     def read(self, on_bad):
         del on_bad
-        yield from self._pairs
+        yield from enumerate(self._pairs, start=1)
 
 
 def numbered(n):
