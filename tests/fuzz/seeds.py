@@ -132,5 +132,5 @@ def _preset(name: str) -> bytes:
 
 
 def _json() -> bytes:
-    document = {"a": [1, -2.5e-3, True, None, {"b": "é\n\\ 👍", "": []}], "c": {"d": 1 << 70, "e": [[[]]]}, "f": 0.1}
+    document = {"a": [1, -2.5e-3, True, None, {"b": "é\n\\ 👍", "": []}], "c": {"d": -(1 << 63), "e": [[[]]]}, "f": 0.1}
     return json.dumps(document).encode()

@@ -39,7 +39,7 @@ class Worker:
     command: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
-    _errors: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    _errors: IO[bytes] | None = None
     _unread: bytes = b""
 
     def judge(self, kind: str, path: Path) -> Verdict | None:
@@ -47,8 +47,7 @@ class Worker:
         if self.language == "Kotlin" and not KINDS[kind].in_kotlin:
             return None
         if self._process is None:
-            self._errors.seek(0)
-            self._errors.truncate()
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed with the process
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.PIPE,
@@ -91,12 +90,13 @@ class Worker:
 
     def _end(self) -> str:
         """End the process; the end of what it wrote on stderr."""
-        assert self._process is not None
+        assert self._process is not None and self._errors is not None  # noqa: PT018
         self._process.kill()
         self._process.communicate()
         self._process, self._unread = None, b""
-        self._errors.seek(0)
-        written = self._errors.read().decode(errors="replace").strip()
+        with self._errors as errors:
+            errors.seek(0)
+            written = errors.read().decode(errors="replace").strip()
         return f"; stderr: ...{written[-300:]}" if written else ""
 
 
