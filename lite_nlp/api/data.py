@@ -9,9 +9,11 @@ from typing import TypeVar, cast, get_args
 from lite_nlp.api.data_options import check_choice, check_options, parse_columns
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.files import write_text
+from lite_nlp.core.outputs import check_output_directory, check_output_file
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.choices import Normalization, PairTask, SplitName
+from lite_nlp.data.directory import DATA_FILES
 from lite_nlp.data.labelled.directory import LabelledInfo
 from lite_nlp.data.labelled.prepare import prepare_labelled
 from lite_nlp.data.labelled.readers import LabelledCorpus, examples_in_files
@@ -72,6 +74,7 @@ def prepare_data(
     lowercase: bool = False,
     normalization: Normalization = "none",
     tokenizer: StrPath | Tokenizer | None = None,
+    drop_overlap: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -118,6 +121,8 @@ def prepare_data(
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: A tokenizer, or its ``tokenizer.json``, to use instead of training one; the three above then do not
             apply.
+        drop_overlap: Whether to leave the training items out that stand in the validation or test data, as they are or
+            but for case, punctuation and spacing.
         force: Whether to replace an existing ``out``.
         progress: Receiver of progress.
         say: Receiver of remarks: the languages and the vocabulary size that were chosen, and doubts.
@@ -147,7 +152,7 @@ def prepare_data(
     check_choice("--task", task or "translation", get_args(PairTask))
     check_choice("--normalization", normalization, get_args(Normalization))
     keys = parse_columns(columns)
-    check_output(Path(out), force=force)
+    check_output_directory(Path(out), force=force, owned=DATA_FILES)
     if not isinstance(tokenizer, Tokenizer) and tokenizer is not None:
         tokenizer = Tokenizer.load(Path(tokenizer))
     vocabulary = VocabularyOptions(
@@ -181,7 +186,11 @@ def prepare_data(
             test_pairs=test_pairs,
         )
         found = pairs_in_files(files, say=say)
-    return _prepare(Path(out), found, vocabulary, force=force, progress=progress, say=say)
+    if drop_overlap and set(found.splits) == {"train"} and found.rule is None:
+        raise UsageError("--drop-overlap: expected validation or test data, found training data alone.")
+    return _prepare(
+        Path(out), found, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -215,9 +224,9 @@ def write_sample(out: StrPath, *, force: bool = False) -> SamplePairs:
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """
     path = Path(out)
-    check_output(path, force=force)
+    check_output_file(path, force=force)
     pairs = read_everyday_pairs()
-    write_text(path, "".join(f"{src}\t{tgt}\n" for src, tgt in pairs))
+    write_text(path, "".join(f"{src}\t{tgt}\n" for src, tgt in pairs), force=force)
     src_lang, tgt_lang = EVERYDAY_LANGUAGES
     return SamplePairs(path=path, pairs=len(pairs), src_lang=src_lang, tgt_lang=tgt_lang)
 
@@ -225,17 +234,21 @@ def write_sample(out: StrPath, *, force: bool = False) -> SamplePairs:
 def _prepare(
     out: Path,
     corpus: PairCorpus | TextCorpus | LabelledCorpus,
-    vocabulary: VocabularyOptions,
     *,
+    vocabulary: VocabularyOptions,
+    drop_overlap: bool,
     force: bool,
     progress: Progress,
     say: Callable[[str], None] | None,
 ) -> PairInfo | TextInfo | LabelledInfo:
+    prepare: Callable[..., PairInfo | TextInfo | LabelledInfo] = prepare_text
     if isinstance(corpus, PairCorpus):
-        return prepare_pairs(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
-    if isinstance(corpus, LabelledCorpus):
-        return prepare_labelled(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
-    return prepare_text(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
+        prepare = prepare_pairs
+    elif isinstance(corpus, LabelledCorpus):
+        prepare = prepare_labelled
+    return prepare(
+        out, corpus, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
+    )
 
 
 def _by_split(train: list[FileT], valid: list[FileT], test: list[FileT]) -> dict[SplitName, list[FileT]]:

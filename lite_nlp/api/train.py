@@ -1,5 +1,7 @@
 """Training of a preset or config on a data directory, behind ``lite-nlp train``. Needs torch when it runs."""
 
+import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.usefulness import training_warnings
+from lite_nlp.training.destination import check_destination
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,9 +91,12 @@ def train_model(
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
     if threads is not None and threads < 1:
         raise UsageError(f"--threads: expected at least 1, found {threads}")
-    if max_minutes is not None and not max_minutes > 0:
+    if max_minutes is not None and not 0 < max_minutes < math.inf:
         raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)
+    # Launchers number the processes: while the others start, the first may have begun to write.
+    if os.environ.get("RANK", "0") == "0":
+        check_destination(Path(out), resume=resume, force=force)
     opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = _fit_data(loaded, opened)
     if gate is not None:

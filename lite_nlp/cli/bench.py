@@ -11,7 +11,8 @@ from rich.table import Table
 from lite_nlp.api.bench import NUM_SENTENCES, BenchReport, bench_model
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.options import BeamOption, ModelArgument
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.files import write_text
+from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.version import SCHEMA_VERSION
 from lite_nlp.export.runtime.registry import RUNTIMES
 
@@ -63,7 +64,7 @@ def bench(
     """
     counts = None if threads is None else _parse_threads(threads)
     if output is not None:
-        check_output(output, force=force)
+        check_output_file(output, force=force)
     with ProgressBars() as progress:
         report = bench_model(
             model,
@@ -79,7 +80,7 @@ def bench(
     content = report.as_dict()
     if output is not None:
         whole = {"schema_version": SCHEMA_VERSION, **content}
-        write_text(output, json.dumps(whole, ensure_ascii=False, indent=2) + "\n")
+        write_text(output, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=force)
     if as_json:
         print_json(content)
     else:

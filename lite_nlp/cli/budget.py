@@ -20,7 +20,7 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import out, print_json
 from lite_nlp.cli.pages import command_line, write_page
-from lite_nlp.core.files import check_output
+from lite_nlp.core.outputs import check_output_file
 
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.report import BudgetReport
@@ -68,7 +68,7 @@ def budget(
         return
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits
     if html is not None:
-        check_output(html, force=force)
+        check_output_file(html, force=force)
     report = check_budget(
         target,
         max_macs=limits.max_macs,
@@ -80,17 +80,17 @@ def budget(
         beam=beam,
         overrides=overrides or (),
     )
-    _show(report, html=html, as_json=as_json)
+    _show(report, html=html, force=force, as_json=as_json)
     report.require_equal_graphs()
     if check:
         report.require()
 
 
-def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
+def _show(report: "BudgetReport", *, html: Path | None, force: bool, as_json: bool) -> None:
     if html is not None:
         from lite_nlp.budget.reporting.html import render_page
 
-        write_page(html, render_page(report, command=command_line()))
+        write_page(html, render_page(report, command=command_line()), force=force)
     if as_json:
         print_json(report.to_json())
     else:

@@ -18,7 +18,7 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.pages import command_line, write_page
-from lite_nlp.core.files import check_output
+from lite_nlp.core.outputs import check_output_file
 
 if TYPE_CHECKING:
     from lite_nlp.api.bench import BenchReport
@@ -94,7 +94,7 @@ def report(
         samples = SAMPLES if html is not None or data is not None else 0
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits
     if html is not None:
-        check_output(html, force=force)
+        check_output_file(html, force=force)
     with ProgressBars() as progress:
         found = report_model(
             model,
@@ -112,7 +112,7 @@ def report(
             progress=progress,
         )
     if html is not None:
-        write_page(html, found.to_html(command=command_line()))
+        write_page(html, found.to_html(command=command_line()), force=force)
     if as_json:
         print_json(found.to_json())
     else:

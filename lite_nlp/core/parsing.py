@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,12 @@ _MAX_TOML_BYTES: Final = 256 << 10
 
 #: Dots in it, of numbers and keys: reading a dotted key takes time in the square of its parts.
 _MAX_TOML_DOTS: Final = 4096
+
+#: Whole numbers: of 64 bits, so that whatever is done with one later neither overflows nor takes long.
+_MIN_INTEGER: Final = -(1 << 63)
+_MAX_INTEGER: Final = (1 << 63) - 1
+
+_BLOCK_BYTES: Final = 64 << 10
 
 #: A string of JSON; one without an end reaches to the end of the text, which keeps the search linear.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -90,7 +97,8 @@ def parse_json(
 ) -> Any:
     """Read JSON as RFC 8259 has it: UTF-8, no NaN, no infinite numbers, no half of a surrogate pair.
 
-    Size, number of values and depth are counted before anything is made of them. Of equal keys the last one counts.
+    Integers have 64 bits. Size, number of values and depth are counted before anything is made of them. Equal keys in
+    one object are refused: readers differ in which of them counts.
 
     Args:
         content: The document.
@@ -112,7 +120,13 @@ def parse_json(
     _check_depth(skeleton, source, error)
     with parsing(source, "JSON", error):
         text = content.decode("utf-8")
-        document = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        document = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_bounded,
+            object_pairs_hook=_unique,
+        )
         if "\\u" in text:
             _check_strings(document)
         return document
@@ -173,9 +187,11 @@ def read_document(
     try:
         # Opening a pipe would wait for a writer.
         with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
                 raise error(f"{path}: expected {expected}, found something that is no regular file")
-            content = file.read(max_bytes + 1)
+            # Memory for all that is asked for is taken before it is read.
+            content = file.read(min(max_bytes, max(status.st_size, _BLOCK_BYTES)) + 1)
     except OSError as refused:
         raise error(f"{path}: expected {expected}, found none: {refused.strerror}") from refused
     if len(content) > max_bytes:
@@ -210,6 +226,14 @@ def _inside(value: Any) -> Collection[Any]:
     return value if isinstance(value, list) else ()
 
 
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {repeated[:40]!r} twice in one object")
+    return unique
+
+
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name}, which is no number of JSON")
 
@@ -219,6 +243,13 @@ def _finite(number: str) -> float:
     if math.isinf(value):
         raise ValueError(f"a number beyond the range of doubles, {number[:40]}")
     return value
+
+
+def _bounded(number: str) -> int:
+    # The length first: reading an integer takes time in the square of its digits.
+    if len(number) > len(str(_MIN_INTEGER)) or not _MIN_INTEGER <= int(number) <= _MAX_INTEGER:
+        raise ValueError(f"an integer beyond 64 bits, {number[:40]}")
+    return int(number)
 
 
 def _kind(document: Any) -> str:

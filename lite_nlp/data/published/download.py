@@ -170,7 +170,7 @@ def extract(archive: Path, members: Sequence[str], out: Path) -> list[Path]:
     """
     names = {member: member.replace("/", "_") for member in members}
     if not all((out / name).is_file() for name in names.values()):
-        with atomic_directory(out, force=True) as partial:
+        with atomic_directory(out, force=True, owned=None) as partial:
             _extract(archive, {member: partial / name for member, name in names.items()})
     return [out / name for name in names.values()]
 

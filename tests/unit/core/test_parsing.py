@@ -24,7 +24,11 @@ from lite_nlp.core.parsing import (
 )
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(2**63), max_value=2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -73,8 +77,11 @@ def test_any_pieces_of_json_are_read_or_refused_with_our_error(pieces: list[byte
         (b'{"a":' * 300 + b"1" + b"}" * 300, f"JSON of at most {MAX_DEPTH} levels", "more"),
         (b"[" + b"0," * MAX_VALUES + b"0]", f"JSON of at most {MAX_VALUES} values", str(MAX_VALUES + 2)),
         (b"[]" * 3_000_000, "at most 4194304 bytes", "6000000"),
-        (b"9" * 9000, "JSON", "4300 digits"),
+        (b"9" * 9000, "JSON", "an integer beyond 64 bits, 9999999999"),
+        (b"[9223372036854775808]", "JSON", "an integer beyond 64 bits"),
+        (b"[-9223372036854775809]", "JSON", "an integer beyond 64 bits"),
         (b"[NaN]", "JSON", "NaN"),
+        (b'{"b": {"a": 1, "a": 1}}', "JSON", "the key 'a' twice"),
         (b"[-Infinity]", "JSON", "-Infinity"),
         (b"[1e999]", "JSON", "1e999"),
         (b'["\\ud800"]', "JSON", "lone surrogate U+D800"),
