@@ -7,6 +7,7 @@ from typing import Final
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
+from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import write_text
@@ -86,6 +87,7 @@ def evaluate_model(
         if isinstance(model, LoadedModel)
         else read_config(resolve_source(model)).model.architecture
     )
+    check_range("--threads", threads, 1, MAX_THREADS)
     path = None if data is None else Path(data)
     in_files = source is not None or reference is not None
     task = _find_task(architecture, None if in_files else path, metric)

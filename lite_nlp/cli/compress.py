@@ -22,6 +22,7 @@ from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
 from lite_nlp.cli.quantities import parse_size
+from lite_nlp.core.bounds import MAX_STEPS
 
 __all__ = ["compress"]
 
@@ -59,7 +60,7 @@ def compress(
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Skip finetuning.")] = False,
     finetune_steps: Annotated[
-        int | None, typer.Option("--finetune-steps", min=1, help="Finetuning steps after pruning.")
+        int | None, typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps after pruning.")
     ] = None,
     structured_ffn: Annotated[
         float | None,
