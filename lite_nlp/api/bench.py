@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundle_export import write_model_bundle
-from lite_nlp.artifacts.bundles import manifest_sha256, open_any_bundle
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, resolve_source
 from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, check_range
@@ -226,7 +226,7 @@ def _describe_model(bundle: "Bundle") -> dict[str, Any]:
     manifest = bundle.manifest
     return {
         "name": manifest.name,
-        "manifest_sha256": manifest_sha256(bundle.path),
+        "manifest_sha256": bundle.manifest_sha256,
         "size_bytes": sum(entry.size_bytes for entry in manifest.files.values()),
         "params": manifest.budget.get("params", {}).get("total", 0),
         "macs": manifest.budget.get("macs", {}).get("executed", 0),

@@ -74,6 +74,7 @@ def prepare_data(
     lowercase: bool = False,
     normalization: Normalization = "none",
     tokenizer: StrPath | Tokenizer | None = None,
+    drop_overlap: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -120,6 +121,8 @@ def prepare_data(
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: A tokenizer, or its ``tokenizer.json``, to use instead of training one; the three above then do not
             apply.
+        drop_overlap: Whether to leave the training items out that stand in the validation or test data, as they are or
+            but for case, punctuation and spacing.
         force: Whether to replace an existing ``out``.
         progress: Receiver of progress.
         say: Receiver of remarks: the languages and the vocabulary size that were chosen, and doubts.
@@ -183,7 +186,11 @@ def prepare_data(
             test_pairs=test_pairs,
         )
         found = pairs_in_files(files, say=say)
-    return _prepare(Path(out), found, vocabulary, force=force, progress=progress, say=say)
+    if drop_overlap and set(found.splits) == {"train"} and found.rule is None:
+        raise UsageError("--drop-overlap: expected validation or test data, found training data alone.")
+    return _prepare(
+        Path(out), found, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -227,17 +234,21 @@ def write_sample(out: StrPath, *, force: bool = False) -> SamplePairs:
 def _prepare(
     out: Path,
     corpus: PairCorpus | TextCorpus | LabelledCorpus,
-    vocabulary: VocabularyOptions,
     *,
+    vocabulary: VocabularyOptions,
+    drop_overlap: bool,
     force: bool,
     progress: Progress,
     say: Callable[[str], None] | None,
 ) -> PairInfo | TextInfo | LabelledInfo:
+    prepare: Callable[..., PairInfo | TextInfo | LabelledInfo] = prepare_text
     if isinstance(corpus, PairCorpus):
-        return prepare_pairs(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
-    if isinstance(corpus, LabelledCorpus):
-        return prepare_labelled(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
-    return prepare_text(out, corpus, vocabulary=vocabulary, force=force, progress=progress, say=say)
+        prepare = prepare_pairs
+    elif isinstance(corpus, LabelledCorpus):
+        prepare = prepare_labelled
+    return prepare(
+        out, corpus, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
+    )
 
 
 def _by_split(train: list[FileT], valid: list[FileT], test: list[FileT]) -> dict[SplitName, list[FileT]]:

@@ -13,9 +13,11 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import write_text
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.data.directory import read_overlaps
 from lite_nlp.decoding.translate import LongInput
 from lite_nlp.tasks.registry import Task, task_of_architecture, task_of_data, task_of_metric
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest
+from lite_nlp.tasks.usefulness import overlap_warnings
 
 __all__ = ["evaluate_model"]
 
@@ -127,6 +129,9 @@ def evaluate_model(
         warn=warn,
     )
     found = task.room().evaluate(request)
+    if path is not None:
+        overlaps = read_overlaps(path, split or "test")
+        found = replace(found, warnings=(*found.warnings, *overlap_warnings(split or "test", overlaps)))
     found = replace(found, facts={**found.facts, "warnings": list(found.warnings)})
     if output is not None:
         write_text(Path(output), "".join(f"{line}\n" for line in found.predictions), force=force)

@@ -10,7 +10,7 @@ from lite_nlp.cli import data_options as options
 from lite_nlp.cli.console import ProgressBars, err, print_json
 from lite_nlp.cli.console import out as stdout
 from lite_nlp.cli.data_options import AlignedOptionsCommand, Files, aligned
-from lite_nlp.cli.data_report import print_info, warn_skipped
+from lite_nlp.cli.data_report import print_info, warn_overlap, warn_skipped
 from lite_nlp.data.choices import Normalization, PairTask
 from lite_nlp.data.published.catalogue import CORPORA
 
@@ -54,6 +54,7 @@ def prepare(
     lowercase: Annotated[bool, options.LOWERCASE] = False,
     normalization: Annotated[Normalization, options.NORMALIZATION] = "none",
     tokenizer: Annotated[Path | None, options.TOKENIZER] = None,
+    drop_overlap: Annotated[bool, options.DROP_OVERLAP] = False,
     out: Annotated[Path, options.OUT],
     force: Annotated[bool, options.FORCE] = False,
     json: Annotated[bool, options.JSON] = False,
@@ -75,9 +76,10 @@ def prepare(
             valid_labelled=valid_labelled or (), test_labelled=test_labelled or (), corpus=corpus, from_dir=from_dir,
             cache=cache, task=task, src_lang=src_lang, tgt_lang=tgt_lang, valid_pairs=valid_pairs,
             test_pairs=test_pairs, vocab_size=vocab_size, lowercase=lowercase, normalization=normalization,
-            tokenizer=tokenizer, force=force, progress=progress, say=_say,
+            tokenizer=tokenizer, drop_overlap=drop_overlap, force=force, progress=progress, say=_say,
         )  # fmt: skip
     warn_skipped(info)
+    warn_overlap(info)
     print_info(out, info, as_json=json)
 
 

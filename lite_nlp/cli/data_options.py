@@ -12,9 +12,10 @@ from lite_nlp.data.published.catalogue import CORPORA
 
 __all__ = [
     *("AlignedOptionsCommand", "Files", "aligned"),
-    *("CACHE", "COLUMNS", "CORPUS", "FORCE", "FROM", "JSON", "JSONL", "LABELLED", "LOWERCASE", "NORMALIZATION", "OUT"),
-    *("SRC_LANG", "TASK", "TEST", "TEST_FILE", "TEST_LABELLED", "TEST_PAIRS", "TEST_TEXT", "TEXT", "TGT_LANG", "TMX"),
-    *("TOKENIZER", "TRAIN", "TSV", "VALID", "VALID_FILE", "VALID_LABELLED", "VALID_PAIRS", "VALID_TEXT", "VOCAB_SIZE"),
+    *("CACHE", "COLUMNS", "CORPUS", "DROP_OVERLAP", "FORCE", "FROM", "JSON", "JSONL", "LABELLED", "LOWERCASE"),
+    *("NORMALIZATION", "OUT", "SRC_LANG", "TASK", "TEST", "TEST_FILE", "TEST_LABELLED", "TEST_PAIRS", "TEST_TEXT"),
+    *("TEXT", "TGT_LANG", "TMX", "TOKENIZER", "TRAIN", "TSV", "VALID", "VALID_FILE", "VALID_LABELLED"),
+    *("VALID_PAIRS", "VALID_TEXT", "VOCAB_SIZE"),
 ]
 
 #: Value of an option that may be repeated.
@@ -105,6 +106,11 @@ LOWERCASE: Final = _panel(_TOKENIZER, "--lowercase", help="Lowercase the text.")
 NORMALIZATION: Final = _panel(_TOKENIZER, help="Unicode normalization.")
 TOKENIZER: Final = _panel(_TOKENIZER, metavar="FILE", help="Use this tokenizer.json instead of training one.")
 OUT: Final = _panel(_OUTPUT, metavar="DIR", help="The data directory to write.")
+DROP_OVERLAP: Final = _panel(
+    _OUTPUT,
+    "--drop-overlap",
+    help="Leave out of train what stands in valid or test, as it is or but for case, punctuation and spacing.",
+)
 FORCE: Final = _panel(_OUTPUT, "--force", help="Replace an existing data directory.")
 JSON: Final = _panel(_OUTPUT, "--json", help="Print the counts as JSON.")
 

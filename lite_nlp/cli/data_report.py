@@ -1,4 +1,4 @@
-"""Output of ``lite-nlp data prepare``: skipped lines, counts."""
+"""Output of ``lite-nlp data prepare``: skipped lines, lines in two splits, counts."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,13 +9,20 @@ from rich.table import Table
 
 from lite_nlp.cli.console import err, out, print_json, warn
 from lite_nlp.data.sources import MEANINGS
+from lite_nlp.tasks.usefulness import overlap_warnings
 
 if TYPE_CHECKING:
-    from lite_nlp.data.labelled.directory import LabelledInfo
-    from lite_nlp.data.pairs.directory import PairInfo
-    from lite_nlp.data.text.directory import TextInfo
+    from lite_nlp.data.labelled.directory import LabelledInfo, LabelledSplitInfo
+    from lite_nlp.data.pairs.directory import PairInfo, PairSplitInfo
+    from lite_nlp.data.text.directory import TextInfo, TextSplitInfo
 
-__all__ = ["print_info", "warn_skipped"]
+__all__ = ["print_info", "warn_overlap", "warn_skipped"]
+
+#: Lines in two splits that are shown, and how they are the same.
+_NAMED: Final[dict[str, str]] = {"exact": "the same", "near": "nearly the same", "source": "the source alone"}
+
+#: Columns of every table, at its end.
+_LAST_COLUMNS: Final = ("skipped", "overlap", "near", "dropped")
 
 #: Most labels with a column of their own.
 _MOST_LABELS: Final = 6
@@ -33,10 +40,24 @@ def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
                 err.print(f"  {lines.advice}", markup=False, soft_wrap=True)
 
 
+def warn_overlap(info: "PairInfo | TextInfo | LabelledInfo") -> None:
+    """Warn on stderr about lines of valid or test that stand in other splits, with examples."""
+    for warning in _overlap_warnings(info):
+        warn(warning)
+    for split in info.splits.values():
+        for other, overlap in split.overlaps.items():
+            for example in overlap.examples:
+                if example.kind in _NAMED:
+                    own, others = example.places
+                    line = f"  {own} stands in {other} as {others} ({_NAMED[example.kind]}): {example.text}"
+                    err.print(line, markup=False, soft_wrap=True)
+
+
 def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_json: bool) -> None:
     """Print the facts of a new directory, as a table or as JSON."""
     if as_json:
-        print_json({"data": str(path), **info.model_dump(exclude={"schema_version"})})
+        facts = info.model_dump(exclude={"schema_version"})
+        print_json({"data": str(path), **facts, "warnings": _overlap_warnings(info)})
     elif info.kind == "pairs":
         out.print(_pairs_table(path, info))
     elif info.kind == "text":
@@ -45,20 +66,22 @@ def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_jso
         out.print(_labelled_table(path, info))
 
 
+def _overlap_warnings(info: "PairInfo | TextInfo | LabelledInfo") -> list[str]:
+    return [warning for name, split in info.splits.items() for warning in overlap_warnings(name, split.overlaps)]
+
+
 def _pairs_table(path: Path, info: "PairInfo") -> Table:
-    columns = ("pairs", f"{info.src_lang} tokens", f"{info.tgt_lang} tokens", "skipped", "overlapping")
+    columns = ("pairs", f"{info.src_lang} tokens", f"{info.tgt_lang} tokens", *_LAST_COLUMNS)
     table = _table(f"{escape(str(path))}: {info.src_lang} -> {info.tgt_lang}", info, columns)
     for name, split in info.splits.items():
-        skipped = sum(lines.count for lines in split.skipped.values())
-        _add_counts(table, name, (split.pairs, split.src_tokens, split.tgt_tokens, skipped, split.overlapping))
+        _add_counts(table, name, (split.pairs, split.src_tokens, split.tgt_tokens, *_last_counts(split)))
     return table
 
 
 def _text_table(path: Path, info: "TextInfo") -> Table:
-    table = _table(f"{escape(str(path))}: running text", info, ("lines", "words", "bytes", "tokens", "skipped"))
+    table = _table(f"{escape(str(path))}: running text", info, ("lines", "words", "bytes", "tokens", *_LAST_COLUMNS))
     for name, split in info.splits.items():
-        skipped = sum(lines.count for lines in split.skipped.values())
-        _add_counts(table, name, (split.lines, split.words, split.bytes, split.tokens, skipped))
+        _add_counts(table, name, (split.lines, split.words, split.bytes, split.tokens, *_last_counts(split)))
     return table
 
 
@@ -66,13 +89,17 @@ def _labelled_table(path: Path, info: "LabelledInfo") -> Table:
     """The counts of labelled examples, also by label if there are few labels."""
     shown = info.labels if len(info.labels) <= _MOST_LABELS else []
     title = f"{escape(str(path))}: {len(info.labels)} labels, sentences: {info.sentences}"
-    table = _table(title, info, ("examples", *map(escape, shown), "tokens", "skipped", "overlapping"))
+    table = _table(title, info, ("examples", *map(escape, shown), "tokens", *_LAST_COLUMNS))
     for name, split in info.splits.items():
-        skipped = sum(lines.count for lines in split.skipped.values())
         tokens = split.first_tokens + split.second_tokens
         by_label = [split.by_label[label] for label in shown]
-        _add_counts(table, name, (split.examples, *by_label, tokens, skipped, split.overlapping))
+        _add_counts(table, name, (split.examples, *by_label, tokens, *_last_counts(split)))
     return table
+
+
+def _last_counts(split: "PairSplitInfo | TextSplitInfo | LabelledSplitInfo") -> tuple[int, ...]:
+    skipped = sum(lines.count for lines in split.skipped.values())
+    return skipped, split.overlapping, split.near_duplicates, split.dropped
 
 
 def _table(title: str, info: "PairInfo | TextInfo | LabelledInfo", columns: Iterable[str]) -> Table:

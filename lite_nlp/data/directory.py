@@ -6,17 +6,17 @@ with, ``DIR/bad_lines.jsonl`` every skipped line. The splits differ by kind: sen
 (:mod:`lite_nlp.data.labelled.directory`).
 """
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PositiveInt, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
-from lite_nlp.data.choices import SPLITS, Normalization, SplitName
+from lite_nlp.data.choices import SPLITS, Normalization, Sameness, SplitName
 
 if TYPE_CHECKING:
     from lite_nlp.data.tokenizer import Tokenizer
@@ -28,11 +28,15 @@ __all__ = [
     "TOKENIZER_FILE",
     "DataDirectory",
     "Facts",
+    "Overlap",
+    "SharedLine",
     "SkippedLine",
     "SkippedLines",
+    "SplitFacts",
     "TokenizerInfo",
     "data_task",
     "read_info",
+    "read_overlaps",
     "split_counts",
 ]
 
@@ -108,6 +112,59 @@ class SkippedLines(Facts):
     first: list[str]
     examples: list[SkippedLine] = []
     advice: str | None = None
+
+
+class SharedLine(Facts):
+    """A line that stands in two splits; ``text`` is its beginning in the first, unprintable characters escaped."""
+
+    kind: Sameness
+    file: str
+    line: PositiveInt
+    other_file: str
+    other_line: PositiveInt
+    text: str
+
+    @property
+    def places(self) -> tuple[str, str]:
+        """File and number in the one split and in the other."""
+        return f"{self.file}:{self.line}", f"{self.other_file}:{self.other_line}"
+
+
+class Overlap(Facts):
+    """How much of a split stands in another; each item counts once, as the first of the four that is true.
+
+    Attributes:
+        compared: Items that were looked for.
+        exact: Those of which every text is the same there.
+        near: Those of which it is but for case, punctuation and spacing.
+        source: Those that share the source (first sentence) alone.
+        target: Those that share the target (second sentence) alone.
+        examples: The first three of each.
+    """
+
+    compared: NonNegativeInt
+    exact: NonNegativeInt = 0
+    near: NonNegativeInt = 0
+    source: NonNegativeInt = 0
+    target: NonNegativeInt = 0
+    examples: list[SharedLine] = []
+
+
+class SplitFacts(Facts):
+    """What is known of a split of any kind.
+
+    Attributes:
+        overlapping: Of valid and test: items that stand in the training split that was written. Of train: items that
+            stand in valid or test, or share a sentence with a pair held out of the same corpus.
+        near_duplicates: The same but for case, punctuation and spacing; not among the former.
+        dropped: Of train: the items that were left out because of that.
+        overlaps: Of valid and test: the splits that it was compared with.
+    """
+
+    overlapping: NonNegativeInt = 0
+    near_duplicates: NonNegativeInt = 0
+    dropped: NonNegativeInt = 0
+    overlaps: dict[SplitName, Overlap] = {}
 
 
 class _Info(Protocol):
@@ -202,21 +259,25 @@ def read_info(directory: Path, info: type[FactsT], *, kind: str) -> FactsT:
         ) from error
 
 
+def read_overlaps(directory: Path, split: str) -> dict[SplitName, Overlap]:
+    """How much of a split stands in others, whatever the kind of the data directory; none if that is not known.
+
+    Raises:
+        DataError: If ``directory`` is no data directory or its ``data.json`` is damaged.
+    """
+    splits = _read_json(directory).get("splits")
+    facts = splits.get(split) if isinstance(splits, dict) else None
+    overlaps = facts.get("overlaps", {}) if isinstance(facts, dict) else {}
+    try:
+        return TypeAdapter(dict[SplitName, Overlap]).validate_python(overlaps)
+    except ValidationError as error:
+        raise DataError(f"{directory / INFO_FILE}: expected the overlaps of {split}, found others: {error}") from error
+
+
 def _read_json(directory: Path) -> dict[str, Any]:
-    try:
-        content = (directory / INFO_FILE).read_bytes()
-    except OSError as error:
-        detail = error.strerror or str(error)
+    path = directory / INFO_FILE
+    if not path.exists():
         hint = did_you_mean_path(directory)
-        raise DataError(
-            f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}{hint}"
-        ) from error
-    try:
-        facts = json.loads(content)
-    except ValueError as error:
-        raise DataError(
-            f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON: {error}"
-        ) from error
-    if not isinstance(facts, dict):
-        raise DataError(f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON object")
-    return facts
+        raise DataError(f"{directory}: expected a data directory with {INFO_FILE}, found none{hint}")
+    content = read_document(path, expected="the facts of a data directory", error=DataError)
+    return parse_json_object(content, source=str(path), error=DataError)

@@ -6,11 +6,11 @@ The choice depends on the text alone, not on random numbers: the same corpus giv
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Final, Protocol
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
+from lite_nlp.data.keys import sentence_key
 
 __all__ = [
     "DEFAULT_PAIRS",
@@ -21,7 +21,6 @@ __all__ = [
     "Shares",
     "SplitRule",
     "hold_out",
-    "sentence_key",
 ]
 
 #: Pairs of a held-out split where the corpus is large enough ...
@@ -224,13 +223,6 @@ class _Chosen:
         if sentence_key(src) in self.src_keys or sentence_key(tgt) in self.tgt_keys:
             return None
         return "train"
-
-
-def sentence_key(text: str) -> int:
-    """A 64-bit hash of the letters and digits of ``text``, case aside; of all of it where it has none."""
-    folded = text.casefold()
-    letters = "".join(character for character in folded if character.isalnum())
-    return int.from_bytes(blake2b((letters or folded).encode("utf-8"), digest_size=8).digest(), "big")
 
 
 def _smallest_keys(pairs: Iterator[tuple[str, str]], limit: int) -> tuple[list[tuple[int, int, int]], int]:

@@ -103,8 +103,12 @@ class ItemSource(Protocol[ItemT_co]):
     def name(self) -> str:
         """Name of the source in reports."""
 
-    def read(self, on_bad: OnBadLine) -> Iterator[ItemT_co]:
-        """Yield the item of each usable line in order; pass the other lines to ``on_bad``.
+    @property
+    def file(self) -> str:
+        """The file in which lines are numbered; of two aligned files, the source."""
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, ItemT_co]]:
+        """Yield number (from 1) and item of each usable line in order; pass the other lines to ``on_bad``.
 
         Raises:
             DataError: If a file is missing, empty, truncated, or does not match its partner.

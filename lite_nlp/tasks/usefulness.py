@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lite_nlp.compress.metric import Metric
 
 if TYPE_CHECKING:
+    from lite_nlp.data.choices import SplitName
+    from lite_nlp.data.directory import Overlap
     from lite_nlp.tasks.classification.scores import AccuracyScores
 
 __all__ = [
@@ -21,6 +23,7 @@ __all__ = [
     "accuracy_warnings",
     "compression_warnings",
     "output_warnings",
+    "overlap_warnings",
     "perplexity_warnings",
     "score_warnings",
     "training_warnings",
@@ -166,6 +169,34 @@ def training_warnings(
     if fresh and len(losses) > 2 and min(losses) > (1 - LEARNED) * losses[0]:
         return [f"the validation loss has not fallen: {losses[0]:.3f} at first, {min(losses):.3f} at best; {advice}"]
     return []
+
+
+def overlap_warnings(split: str, overlaps: "Mapping[SplitName, Overlap]") -> list[str]:
+    """Warn of valid or test data that a model learns from: every single line makes the scores say less.
+
+    Args:
+        split: The split that is to be scored on.
+        overlaps: How much of it stands in each of the other splits.
+    """
+    found = []
+    for other, overlap in overlaps.items():
+        if overlap.exact or overlap.near:
+            advice = (
+                "scores on them do not say how a model does on new text; leave them out of train: data prepare "
+                "--drop-overlap"
+                if other == "train"
+                else "what is chosen by the one is not new to the other"
+            )
+            found.append(
+                f"{split}: {overlap.exact:,} of {overlap.compared:,} stand in {other}, and {overlap.near:,} more but "
+                f"for case, punctuation and spacing; {advice}"
+            )
+        if overlap.source and other == "train":
+            found.append(
+                f"{split}: {overlap.source:,} of {overlap.compared:,} share the source (first sentence) with {other}, "
+                "where it stands beside other text; --drop-overlap keeps these"
+            )
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,6 +57,8 @@ def test_json_of_a_split(lite_nlp: LiteNlp, files: Path) -> None:
         "sentences": len(SOURCES),
     }
     assert content["seconds"] > 0
+    # The test set is the training text.
+    assert content["warnings"][-1].startswith("test: 5 of 5 stand in train, and 0 more but for case")
     assert 0 <= content["scores"]["chrf_low"] <= content["scores"]["chrf_high"] <= 100
     assert "|version:" in content["scores"]["bleu_signature"]
 

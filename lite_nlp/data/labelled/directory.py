@@ -16,7 +16,15 @@ from pydantic import NonNegativeInt, PositiveInt
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.data.choices import SplitName
-from lite_nlp.data.directory import DataDirectory, Facts, SkippedLines, TokenizerInfo, read_info, split_counts
+from lite_nlp.data.directory import (
+    DataDirectory,
+    Facts,
+    SkippedLines,
+    SplitFacts,
+    TokenizerInfo,
+    read_info,
+    split_counts,
+)
 from lite_nlp.data.pairs.batches import IntArray, pad_rows
 from lite_nlp.data.pairs.storage import Split, load_split
 
@@ -36,7 +44,7 @@ LABELS_FILE: Final = "labels.npy"
 BoolArray = npt.NDArray[np.bool_]
 
 
-class LabelledSplitInfo(Facts):
+class LabelledSplitInfo(SplitFacts):
     """Counts of one split.
 
     Attributes:
@@ -46,7 +54,6 @@ class LabelledSplitInfo(Facts):
         by_label: Examples of each label, all labels in order.
         sources: The files it was read from.
         skipped: Bad lines by reason.
-        overlapping: Examples left out because a sentence of theirs is in a held-out split.
     """
 
     examples: PositiveInt
@@ -55,7 +62,6 @@ class LabelledSplitInfo(Facts):
     by_label: dict[str, NonNegativeInt]
     sources: list[str]
     skipped: dict[str, SkippedLines]
-    overlapping: NonNegativeInt = 0
 
 
 class LabelledInfo(Facts):

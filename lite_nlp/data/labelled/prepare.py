@@ -13,7 +13,8 @@ from lite_nlp.data.directory import TokenizerInfo
 from lite_nlp.data.labelled.directory import LABELS_FILE, LabelledInfo, LabelledSplitInfo
 from lite_nlp.data.labelled.readers import Example, LabelledCorpus, collect_labels
 from lite_nlp.data.pairs.storage import write_split
-from lite_nlp.data.preparation import DataFormat, SplitPass, prepare_directory
+from lite_nlp.data.passes import DataFormat, SplitPass
+from lite_nlp.data.preparation import prepare_directory
 from lite_nlp.data.sources import BadLine
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vocabulary import VocabularyOptions
@@ -26,6 +27,7 @@ def prepare_labelled(
     corpus: LabelledCorpus,
     *,
     vocabulary: VocabularyOptions,
+    drop_overlap: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
@@ -39,7 +41,9 @@ def prepare_labelled(
         DataError: Also if the sources do not agree on the number of sentences, or there are fewer than two labels.
     """
     form = _LabelledFormat(2 if corpus.sentences == 2 else 1)
-    return prepare_directory(out, corpus, form, vocabulary=vocabulary, force=force, progress=progress, say=say)
+    return prepare_directory(
+        out, corpus, form, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
+    )
 
 
 class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
@@ -59,8 +63,8 @@ class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
     def survey(self, training: Iterable[Example]) -> None:
         self._numbers = {label: number for number, label in enumerate(collect_labels(training))}
 
-    def refuse(self, item: Example, source: str) -> BadLine | None:
-        return None if item.label in self._numbers else BadLine(source, item.line, "unknown_label", item.label)
+    def refuse(self, item: Example, file: str, line: int) -> BadLine | None:
+        return None if item.label in self._numbers else BadLine(file, line, "unknown_label", item.label)
 
     def write_split(self, directory: Path, split: SplitPass[Example], tokenizer: Tokenizer) -> LabelledSplitInfo:
         labels = array("i")
@@ -81,7 +85,7 @@ class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
             by_label=dict(zip(self._numbers, counts, strict=True)),
             sources=split.sources,
             skipped=split.skipped,
-            overlapping=split.overlapping,
+            **split.overlap,
         )
 
     def info(self, tokenizer: TokenizerInfo, splits: dict[SplitName, LabelledSplitInfo]) -> LabelledInfo:

@@ -32,13 +32,11 @@ class Example:
         label: Any text without a tab.
         first: The sentence, or the first of a pair.
         second: The second of a pair; empty where there is none.
-        line: Number of its line in its file, from 1.
     """
 
     label: str
     first: str
     second: str = ""
-    line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +68,20 @@ class LabelledFile:
             f"{self.path}: expected lines of a label and one or two sentences, separated by tabs, found none"
         )
 
-    def read(self, on_bad: OnBadLine) -> Iterator[Example]:
+    @property
+    def file(self) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return str(self.path)
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, Example]]:
         """See :class:`~lite_nlp.data.sources.ItemSource`; every line must have the columns of the first."""
         columns = 1 + self.sentences
         for number, line in enumerate(read_lines(self.path, max_bytes=max_line_bytes()), start=1):
-            usable = _examine(line, columns, number)
+            usable = _examine(line, columns)
             if isinstance(usable, str):
                 on_bad(BadLine(self.name, number, usable, raw_text(line)))
             else:
-                yield usable
+                yield number, usable
 
     def advise(self, reason: Reason) -> str:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""
@@ -151,7 +154,7 @@ def collect_labels(examples: Iterable[Example]) -> tuple[str, ...]:
     return tuple(sorted(labels))
 
 
-def _examine(line: bytes | LongLine, columns: int, number: int) -> Example | Reason:
+def _examine(line: bytes | LongLine, columns: int) -> Example | Reason:
     """The example that the raw line holds, or why it holds none."""
     if isinstance(line, LongLine):
         return "too_long"
@@ -167,4 +170,4 @@ def _examine(line: bytes | LongLine, columns: int, number: int) -> Example | Rea
     if max(map(len, texts)) > MAX_CHARACTERS:
         return "too_long"
     label, first, *second = texts
-    return Example(label, first, second[0] if second else "", line=number)
+    return Example(label, first, second[0] if second else "")

@@ -106,8 +106,8 @@ def usable_pairs(
     lines: Iterable[bytes | LongLine],
     examine: Callable[[bytes | LongLine], Pair | Reason],
     on_bad: OnBadLine,
-) -> Iterator[Pair]:
-    """The pairs of a file with a pair on each line.
+) -> Iterator[tuple[int, Pair]]:
+    """The pairs of a file with a pair on each line, and the number of each.
 
     Args:
         name: The file, as reports name it.
@@ -120,4 +120,4 @@ def usable_pairs(
         if isinstance(usable, str):
             on_bad(BadLine(name, number, usable, raw_text(line)))
         else:
-            yield usable
+            yield number, usable

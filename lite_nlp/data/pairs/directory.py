@@ -11,7 +11,15 @@ from pydantic import NonNegativeInt, PositiveInt
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import PairTask, SplitName
-from lite_nlp.data.directory import DataDirectory, Facts, SkippedLines, TokenizerInfo, read_info, split_counts
+from lite_nlp.data.directory import (
+    DataDirectory,
+    Facts,
+    SkippedLines,
+    SplitFacts,
+    TokenizerInfo,
+    read_info,
+    split_counts,
+)
 from lite_nlp.data.pairs.storage import Split, load_split
 
 __all__ = ["LanguagePair", "PairDirectory", "PairInfo", "PairSplitInfo", "open_sentence_pairs"]
@@ -24,7 +32,7 @@ class LanguagePair(Facts):
     tgt: str
 
 
-class PairSplitInfo(Facts):
+class PairSplitInfo(SplitFacts):
     """Counts of one split.
 
     Attributes:
@@ -33,7 +41,6 @@ class PairSplitInfo(Facts):
         tgt_tokens: Target tokens, special tokens not counted.
         sources: The files it was read from.
         skipped: Bad lines by reason.
-        overlapping: Pairs left out because a sentence of theirs is in a held-out split.
     """
 
     pairs: PositiveInt
@@ -41,7 +48,6 @@ class PairSplitInfo(Facts):
     tgt_tokens: NonNegativeInt
     sources: list[str]
     skipped: dict[str, SkippedLines]
-    overlapping: NonNegativeInt = 0
 
 
 class PairInfo(Facts):

@@ -123,7 +123,7 @@ def _languages(files: PairFiles, source: ItemSource[Pair], say: Callable[[str], 
         return _first(known, named or UNKNOWN)
     tell = say or _ignore
     needed = say is not None or (None in known and isinstance(source, TsvFile | JsonLinesFile))
-    sample = list(islice(source.read(ignore_bad_line), _SAMPLE_PAIRS)) if needed else []
+    sample = [pair for _, pair in islice(source.read(ignore_bad_line), _SAMPLE_PAIRS)] if needed else []
     if isinstance(source, TextFiles):
         found = _first(known, languages_of_names(source.src, source.tgt) or UNKNOWN)
     elif isinstance(source, JsonLinesFile):

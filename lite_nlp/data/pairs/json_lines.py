@@ -54,7 +54,12 @@ class JsonLinesFile:
         """The file."""
         return str(self.path)
 
-    def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
+    @property
+    def file(self) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return str(self.path)
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, Pair]]:
         """See :class:`~lite_nlp.data.sources.ItemSource`; line breaks inside a side become spaces."""
         return usable_pairs(self.name, _lines(self.path, self.max_characters), self._examine, on_bad)
 

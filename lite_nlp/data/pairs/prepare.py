@@ -11,7 +11,8 @@ from lite_nlp.data.directory import TokenizerInfo
 from lite_nlp.data.pairs.corpus import Pair, PairCorpus
 from lite_nlp.data.pairs.directory import LanguagePair, PairInfo, PairSplitInfo
 from lite_nlp.data.pairs.storage import write_split
-from lite_nlp.data.preparation import DataFormat, SplitPass, prepare_directory
+from lite_nlp.data.passes import DataFormat, SplitPass
+from lite_nlp.data.preparation import prepare_directory
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vocabulary import VocabularyOptions
 
@@ -23,13 +24,16 @@ def prepare_pairs(
     corpus: PairCorpus,
     *,
     vocabulary: VocabularyOptions,
+    drop_overlap: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> PairInfo:
     """Write the data directory ``out`` of sentence pairs; see :func:`lite_nlp.data.preparation.prepare_directory`."""
     form = _PairFormat(languages=corpus.languages, task=corpus.task)
-    return prepare_directory(out, corpus, form, vocabulary=vocabulary, force=force, progress=progress, say=say)
+    return prepare_directory(
+        out, corpus, form, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +57,7 @@ class _PairFormat(DataFormat[Pair, PairSplitInfo, PairInfo]):
             tgt_tokens=tgt_tokens,
             sources=split.sources,
             skipped=split.skipped,
-            overlapping=split.overlapping,
+            **split.overlap,
         )
 
     def info(self, tokenizer: TokenizerInfo, splits: dict[SplitName, PairSplitInfo]) -> PairInfo:

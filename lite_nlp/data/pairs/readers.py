@@ -42,7 +42,12 @@ class TextFiles:
         """Both files."""
         return f"{self.src} {self.tgt}"
 
-    def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
+    @property
+    def file(self) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return str(self.src)
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, Pair]]:
         """See :class:`~lite_nlp.data.sources.ItemSource`; unequal line counts raise at the end of the shorter file."""
         number = 0
         max_bytes = max_line_bytes(self.max_characters)
@@ -55,7 +60,7 @@ class TextFiles:
             if isinstance(usable, str):
                 on_bad(BadLine(str(self.src), number, usable, raw_text(src, tgt)))
             else:
-                yield usable
+                yield number, usable
         else:
             return
         rest = 1 + sum(1 for _ in (tgt_lines if src == b"\n" else src_lines))
@@ -90,7 +95,12 @@ class TsvFile:
         """The file."""
         return str(self.path)
 
-    def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
+    @property
+    def file(self) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return str(self.path)
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, Pair]]:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""
         return usable_pairs(self.name, self._lines(), self._examine, on_bad)
 

@@ -71,7 +71,12 @@ class TmxFile:
         """The file."""
         return str(self.path)
 
-    def read(self, on_bad: OnBadLine) -> Iterator[Pair]:
+    @property
+    def file(self) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return str(self.path)
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, Pair]]:
         """See :class:`~lite_nlp.data.sources.ItemSource`; line breaks inside a side become spaces."""
         found = False
         for unit in _read_units(self.path, _Units(self.max_characters)):
@@ -80,7 +85,7 @@ class TmxFile:
             if isinstance(usable, str):
                 on_bad(BadLine(self.name, unit.line, usable, unit.shown))
             else:
-                yield usable
+                yield unit.line, usable
         if not found:
             raise DataError(f"{self.path}: expected translation units, found none")
 

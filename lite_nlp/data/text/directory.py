@@ -15,7 +15,15 @@ from pydantic import NonNegativeInt, PositiveInt
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import EOS_ID, PAD_ID
 from lite_nlp.data.choices import SplitName
-from lite_nlp.data.directory import DataDirectory, Facts, SkippedLines, TokenizerInfo, read_info, split_counts
+from lite_nlp.data.directory import (
+    DataDirectory,
+    Facts,
+    SkippedLines,
+    SplitFacts,
+    TokenizerInfo,
+    read_info,
+    split_counts,
+)
 
 __all__ = [
     "TOKEN_TYPE",
@@ -35,7 +43,7 @@ TOKEN_TYPE: Final = np.dtype("<i4")
 IntArray = npt.NDArray[np.int64]
 
 
-class TextSplitInfo(Facts):
+class TextSplitInfo(SplitFacts):
     """Counts of one split, by which a likelihood per token is converted to one per word, character or byte.
 
     Attributes:

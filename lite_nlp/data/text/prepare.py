@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, ClassVar, Final
+from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
@@ -10,13 +10,18 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.directory import TokenizerInfo
-from lite_nlp.data.preparation import DataFormat, SplitPass, prepare_directory
+from lite_nlp.data.keys import folded_letters
+from lite_nlp.data.passes import DataFormat, SplitPass
+from lite_nlp.data.preparation import prepare_directory
 from lite_nlp.data.text.directory import TOKEN_TYPE, TextInfo, TextSplitInfo, tokens_file
 from lite_nlp.data.text.readers import TextCorpus
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.vocabulary import VocabularyOptions
 
-__all__ = ["prepare_text"]
+__all__ = ["MIN_COMPARED_LETTERS", "prepare_text"]
+
+#: Letters, in bytes of UTF-8, that a line needs for it to say anything that another text has the same line.
+MIN_COMPARED_LETTERS: Final = 16
 
 #: What is tokenized at a time, in lines and characters.
 _CHUNK_LINES: Final = 5_000
@@ -28,12 +33,22 @@ def prepare_text(
     corpus: TextCorpus,
     *,
     vocabulary: VocabularyOptions,
+    drop_overlap: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> TextInfo:
     """Write the data directory ``out`` of running text; see :func:`lite_nlp.data.preparation.prepare_directory`."""
-    return prepare_directory(out, corpus, _TextFormat(), vocabulary=vocabulary, force=force, progress=progress, say=say)
+    return prepare_directory(
+        out,
+        corpus,
+        _TextFormat(),
+        vocabulary=vocabulary,
+        drop_overlap=drop_overlap,
+        force=force,
+        progress=progress,
+        say=say,
+    )
 
 
 class _TextFormat(DataFormat[str, TextSplitInfo, TextInfo]):
@@ -45,18 +60,21 @@ class _TextFormat(DataFormat[str, TextSplitInfo, TextInfo]):
     def texts(self, item: str) -> tuple[str]:
         return (item,)
 
+    def compared(self, item: str) -> tuple[str, ...]:
+        return (item,) if len(folded_letters(item)) >= MIN_COMPARED_LETTERS else ()
+
     def write_split(self, directory: Path, split: SplitPass[str], tokenizer: Tokenizer) -> TextSplitInfo:
         with tokens_file(directory, split.name).open("wb") as file:
             counts = _write_tokens(file, split, tokenizer)
-        return TextSplitInfo(**counts, sources=split.sources, skipped=split.skipped)
+        return TextSplitInfo(**counts, sources=split.sources, skipped=split.skipped, **split.overlap)
 
     def info(self, tokenizer: TokenizerInfo, splits: dict[SplitName, TextSplitInfo]) -> TextInfo:
         return TextInfo(schema_version=1, tokenizer=tokenizer, splits=splits)
 
 
-def _write_tokens(file: IO[bytes], lines: Iterable[str], tokenizer: Tokenizer) -> dict[str, int]:
+def _write_tokens(file: IO[bytes], lines: Iterable[str], tokenizer: Tokenizer) -> dict[str, Any]:
     """Tokenize the lines into ``file``, an end mark after each; their counts."""
-    counts = dict.fromkeys(("tokens", "lines", "words", "characters", "bytes"), 0)
+    counts: dict[str, Any] = dict.fromkeys(("tokens", "lines", "words", "characters", "bytes"), 0)
     for chunk in _chunks(lines):
         rows = tokenizer.encode_batch(chunk)
         ids = np.concatenate([np.array([*row, EOS_ID], dtype=TOKEN_TYPE) for row in rows])

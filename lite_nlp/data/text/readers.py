@@ -31,8 +31,13 @@ class TextFile:
         """The file."""
         return str(self.path)
 
-    def read(self, on_bad: OnBadLine) -> Iterator[str]:
-        """Yield the lines without their ends; those that are no UTF-8 or too long are bad lines.
+    @property
+    def file(self) -> str:
+        """See :class:`~lite_nlp.data.sources.ItemSource`."""
+        return str(self.path)
+
+    def read(self, on_bad: OnBadLine) -> Iterator[tuple[int, str]]:
+        """Yield number and text of the lines without their ends; those that are no UTF-8 or too long are bad lines.
 
         Raises:
             DataError: If the file is missing, empty, or its compressed stream is damaged.
@@ -42,9 +47,11 @@ class TextFile:
                 on_bad(BadLine(self.name, number, "too_long", line.start))
                 continue
             try:
-                yield line.decode("utf-8")
+                text = line.decode("utf-8")
             except UnicodeDecodeError:
                 on_bad(BadLine(self.name, number, "invalid_utf8", line))
+            else:
+                yield number, text
 
     def advise(self, reason: Reason) -> str:
         """See :class:`~lite_nlp.data.sources.ItemSource`."""

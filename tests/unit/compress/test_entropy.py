@@ -1,15 +1,19 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lite_nlp.compress.lnlp.rans import (
-    MAX_SYMBOLS_PER_LANE,
-    RansStream,
-    decode_streams,
-    encode_streams,
-    entropy_bits,
-    quantize_frequencies,
-)
+from lite_nlp.compress.lnlp import rans_decoder
+from lite_nlp.compress.lnlp.limits import MAX_SYMBOLS_PER_LANE
+from lite_nlp.compress.lnlp.rans import RansStream, encode_streams, entropy_bits, quantize_frequencies
 from lite_nlp.core.errors import ContainerError
+
+
+def decode_streams(streams: list[RansStream]) -> list[np.ndarray]:
+    """The symbols themselves."""
+    return list(
+        rans_decoder.decode_streams((stream, np.arange(len(stream.frequencies), dtype=np.uint16)) for stream in streams)
+    )
 
 
 def test_worked_example_of_the_arithmetic() -> None:
@@ -58,6 +62,31 @@ def test_many_streams_of_different_lengths_at_once() -> None:
     decoded = decode_streams(encode_streams(sequences, symbols_per_lane=500))
     for (symbols, _), found in zip(sequences, decoded, strict=True):
         assert np.array_equal(found, symbols)
+
+
+def test_groups_and_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    lengths = (1, 700, 3, 5000, 2, 64, 65, 4999, 1)
+    sequences = [(rng.integers(0, 9, count).astype(np.uint16), 9) for count in lengths]
+    for slots, lanes, block in ((1, 1, 1), (1 << 13, 4, 7), (1 << 20, 3, 1 << 20), (1 << 20, 1 << 16, 50)):
+        monkeypatch.setattr(rans_decoder, "_GROUP_SLOTS", slots)
+        monkeypatch.setattr(rans_decoder, "_GROUP_LANES", lanes)
+        monkeypatch.setattr(rans_decoder, "_BLOCK_SYMBOLS", block)
+        decoded = decode_streams(encode_streams(sequences, symbols_per_lane=64))
+        for (symbols, _), found in zip(sequences, decoded, strict=True):
+            assert np.array_equal(found, symbols)
+
+
+def test_padding_is_the_most_frequent_symbol() -> None:
+    # Seven symbols in four lanes, so that one of the eight is padding: 0 is as frequent as 1, and comes first.
+    for padding, accepted in ((0, True), (1, False), (2, False)):
+        (stream,) = encode_streams([(np.array([0, 1, 2, 0, 1, 2, 0, padding], dtype=np.uint16), 3)], symbols_per_lane=2)
+        shorter = replace(stream, num_symbols=7)
+        if accepted:
+            assert decode_streams([shorter])[0].tolist() == [0, 1, 2, 0, 1, 2, 0]
+        else:
+            with pytest.raises(ContainerError, match="padding"):
+                decode_streams([shorter])
 
 
 def test_no_streams() -> None:

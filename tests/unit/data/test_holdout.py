@@ -3,7 +3,8 @@ import random
 import pytest
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.holdout import EveryNth, HoldOut, LastLines, Shares, hold_out, sentence_key
+from lite_nlp.data.holdout import EveryNth, HoldOut, LastLines, Shares, hold_out
+from lite_nlp.data.keys import sentence_key
 
 
 def corpus(seed, rows=600, distinct=250):

@@ -20,7 +20,7 @@ def write(tmp_path, *objects):
 
 def read(path, keys):
     bad = []
-    return list(JsonLinesFile(path, keys).read(bad.append)), [(line.line, line.reason) for line in bad]
+    return [pair for _, pair in JsonLinesFile(path, keys).read(bad.append)], [(line.line, line.reason) for line in bad]
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,7 @@ def test_bad_lines_are_named(tmp_path, line, reason):
     path.write_bytes(b"red\tfine\n" + line + b"\nblue\tfine too\r\n")
     found = []
     examples = list(LabelledFile(path).read(found.append))
-    assert examples == [Example("red", "fine", line=1), Example("blue", "fine too", line=3)]
+    assert examples == [(1, Example("red", "fine")), (3, Example("blue", "fine too"))]
     assert [(bad.file, bad.line, bad.reason) for bad in found] == [(str(path), 2, reason)]
 
 

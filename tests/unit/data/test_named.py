@@ -87,7 +87,7 @@ def download(corpus, cache, languages=None):
 
 
 def pairs_of(corpus, split):
-    return [pair for source in corpus.splits[split] for pair in source.read(ignore_bad_line)]
+    return [pair for source in corpus.splits[split] for _, pair in source.read(ignore_bad_line)]
 
 
 def test_the_catalogue_imports_nothing_heavy():
@@ -275,7 +275,7 @@ def examples_of(corpus, split):
     return [
         (example.label, example.first, example.second)
         for source in corpus.splits[split]
-        for example in source.read(ignore_bad_line)
+        for _, example in source.read(ignore_bad_line)
     ]
 
 

@@ -18,7 +18,7 @@ from lite_nlp.data.sources import BadLine, ignore_bad_line
 
 def read(source):
     bad = []
-    return list(source.read(bad.append)), bad
+    return [pair for _, pair in source.read(bad.append)], bad
 
 
 def text_files(tmp_path, src, tgt, **options):

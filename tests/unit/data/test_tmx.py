@@ -31,7 +31,7 @@ def memory(tmp_path, *units, name="a.tmx", header='srclang="*all*"', prolog="", 
 
 def read(path, src="en", tgt="fr"):
     bad = []
-    return list(TmxFile(path, (src, tgt)).read(bad.append)), [(line.line, line.reason) for line in bad]
+    return [pair for _, pair in TmxFile(path, (src, tgt)).read(bad.append)], [(line.line, line.reason) for line in bad]
 
 
 TWO = [unit(("en-US", "Yes."), ("fr-FR", "Oui.")), unit(("fr-FR", "Non."), ("en-GB", "No."))]
