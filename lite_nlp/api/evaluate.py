@@ -84,12 +84,14 @@ def evaluate_model(
         OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
         LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
     """
+    check_range("--threads", threads, 1, MAX_THREADS)
+    if output is not None:
+        check_output_file(Path(output), force=force)
     architecture = (
         model.config.model.architecture
         if isinstance(model, LoadedModel)
         else read_config(resolve_source(model)).model.architecture
     )
-    check_range("--threads", threads, 1, MAX_THREADS)
     path = None if data is None else Path(data)
     in_files = source is not None or reference is not None
     task = _find_task(architecture, None if in_files else path, metric)
@@ -103,8 +105,6 @@ def evaluate_model(
     for option, value in given.items():
         if value is not None and option not in task.options:
             raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
-    if output is not None:
-        check_output_file(Path(output), force=force)
     request = EvaluationRequest(
         model=model,
         data=path,

@@ -58,7 +58,7 @@ def budget(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", dir_okay=False, help="Write the report as one self-contained page."),
+        typer.Option("--html", metavar="FILE", help="Write the report as one self-contained page."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 #: Threads: OpenMP aborts the process if the system refuses one.
-MAX_THREADS: Final = 1024
+MAX_THREADS: Final = 512
 
 #: Types of a vocabulary: the trainer allocates for all of them at once, and tokenizers of more are not read.
 MAX_VOCAB_SIZE: Final = 1 << 18
