@@ -94,7 +94,9 @@ def bench(
 def _parse_threads(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(re.fullmatch("[0-9]{1,9}", part) and 1 <= int(part) <= MAX_THREADS for part in parts):
-        raise typer.BadParameter(f"--threads: expected numbers from 1 to {MAX_THREADS} such as 1,2,4, found {text!r}")
+        raise typer.BadParameter(
+            f"--threads: expected numbers from 1 to {MAX_THREADS} such as 1,2,4, found {text[:40]!r}"
+        )
     return list(map(int, parts))
 
 

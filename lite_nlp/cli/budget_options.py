@@ -105,10 +105,10 @@ def read_gate(
     from lite_nlp.budget.gate.limits import Limits
 
     limits = Limits(
-        max_macs=parse_count(max_macs),
-        max_params=parse_count(max_params),
+        max_macs=parse_count(max_macs, option="--max-macs"),
+        max_params=parse_count(max_params, option="--max-params"),
         count_params=_params_convention(count_params),
-        max_size_bytes=None if max_size is None else parse_size(max_size),
+        max_size_bytes=None if max_size is None else parse_size(max_size, option="--max-size"),
     )
     return BudgetGate(
         limits=limits,

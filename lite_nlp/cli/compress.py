@@ -88,7 +88,7 @@ def compress(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
         tgt_len=tgt_len, allow=allow_over_budget,
     )  # fmt: skip
-    target_bytes = None if target_size is None else parse_size(target_size)
+    target_bytes = None if target_size is None else parse_size(target_size, option="--target-size")
     largest = gate.limits.max_size_bytes
     if target_bytes is not None and largest is not None and target_bytes > largest:
         raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")

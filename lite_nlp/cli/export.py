@@ -99,7 +99,7 @@ def export(
             compact=compact,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
-            target_bytes=None if target_size is None else parse_size(target_size),
+            target_bytes=None if target_size is None else parse_size(target_size, option="--target-size"),
             data=data,
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
