@@ -95,10 +95,10 @@ class CompressionOptions:
 
     def __post_init__(self) -> None:
         if self.target_ratio is not None and not 1 < self.target_ratio < math.inf:
-            raise UsageError(f"target_ratio: expected a number above 1, found {self.target_ratio}")
+            raise UsageError(f"target_ratio: expected more than 1, found {self.target_ratio}")
         for name, value in (("max_loss", self.max_loss), ("tolerance", self.tolerance)):
-            if value is not None and not 0 <= value < math.inf:
-                raise UsageError(f"{name}: expected a number of at least 0, found {value}")
+            if value is not None and not math.isfinite(value):
+                raise UsageError(f"{name}: expected a finite number, found {value}")
         if self.target_bytes is not None and self.target_bytes < 1:
             raise UsageError(f"target_bytes: expected at least 1, found {self.target_bytes}")
         if self.num_levels is not None and self.num_levels < 2:

@@ -14,6 +14,7 @@ from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, resolve_source
+from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, check_range
 from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import __version__
@@ -100,8 +101,12 @@ def bench_model(
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
     """
     counts = sorted({1, usable_cores()}) if threads is None else list(dict.fromkeys(threads))
-    if not counts or min(counts) < 1:
-        raise UsageError(f"threads: expected numbers of at least 1, found {counts}")
+    if not counts or not 1 <= min(counts) <= max(counts) <= MAX_THREADS:
+        raise UsageError(f"--threads: expected numbers from 1 to {MAX_THREADS}, found {counts}")
+    for option, number, least, most in (
+        ("--beam", beam, 1, MAX_BEAM), ("--repeats", repeats, 1, MAX_REPEATS), ("--warmup", warmup, 0, MAX_REPEATS)
+    ):  # fmt: skip
+        check_range(option, number, least, most)
     unknown = [name for name in runtimes or () if name not in RUNTIMES]
     if unknown:
         raise UsageError(f"--runtime: expected {' or '.join(RUNTIMES)}, which run bundles, found {unknown[0]}")

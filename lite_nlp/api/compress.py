@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.records import LEDGER_FILE
 from lite_nlp.compress.metric import Metric
+from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory, write_text
@@ -125,11 +126,13 @@ def compress_model(
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
     """
     if target_ratio is not None and not 1 < target_ratio < math.inf:
-        raise UsageError(f"--target-ratio: expected a number above 1, found {target_ratio}")
+        raise UsageError(f"--target-ratio: expected more than 1, found {target_ratio}")
     if max_loss is not None and not 0 <= max_loss < math.inf:
         raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
     if structured_ffn is not None and not 0 < structured_ffn < 1:
         raise UsageError(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
+    check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)
+    check_range("--threads", threads, 1, MAX_THREADS)
     if not finetune and finetune_steps is not None:
         raise UsageError("--no-finetune and --finetune-steps: expected one of them")
     out = Path(out)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
+from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
@@ -78,6 +79,9 @@ def convert_to_t2r(
                 raise UsageError(
                     f"{option}: {feature_map} has a head's channels as features, expected none, found {value}"
                 )
+    for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
+        check_range(option, value, 0, MAX_FEATURES)
+    check_range("--seed", seed, 0, MAX_SEED)
     out = Path(out)
 
     from lite_nlp.artifacts.directory import MODEL_FILES, save_model_directory

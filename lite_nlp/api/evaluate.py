@@ -7,6 +7,7 @@ from typing import Final
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
+from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import write_text
@@ -83,6 +84,9 @@ def evaluate_model(
         OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
         LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
     """
+    check_range("--threads", threads, 1, MAX_THREADS)
+    if output is not None:
+        check_output_file(Path(output), force=force)
     architecture = (
         model.config.model.architecture
         if isinstance(model, LoadedModel)
@@ -101,8 +105,6 @@ def evaluate_model(
     for option, value in given.items():
         if value is not None and option not in task.options:
             raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
-    if output is not None:
-        check_output_file(Path(output), force=force)
     request = EvaluationRequest(
         model=model,
         data=path,

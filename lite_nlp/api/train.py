@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
+from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.tasks.registry import task_of_data
@@ -89,8 +90,7 @@ def train_model(
         raise UsageError("--resume and --force: expected one of them, found both")
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
-    if threads is not None and threads < 1:
-        raise UsageError(f"--threads: expected at least 1, found {threads}")
+    check_range("--threads", threads, 1, MAX_THREADS)
     if max_minutes is not None and not 0 < max_minutes < math.inf:
         raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)

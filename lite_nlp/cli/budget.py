@@ -20,6 +20,7 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import out, print_json
 from lite_nlp.cli.pages import command_line, write_page
+from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.outputs import check_output_file
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def budget(
     ] = None,
     src_len: SrcLenOption = None,
     tgt_len: TgtLenOption = None,
-    beam: Annotated[int, typer.Option("--beam", min=1, help="Hypotheses of a search, in the executed convention.")] = 1,
+    beam: Annotated[
+        int, typer.Option("--beam", min=1, max=MAX_BEAM, help="Hypotheses of a search, in the executed convention.")
+    ] = 1,
     check: Annotated[bool, typer.Option("--check", help="Exit with code 3 when over budget.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
     max_params: MaxParamsOption = MAX_PARAMS,
@@ -55,7 +58,7 @@ def budget(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", dir_okay=False, help="Write the report as one self-contained page."),
+        typer.Option("--html", metavar="FILE", help="Write the report as one self-contained page."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -18,6 +18,7 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.pages import command_line, write_page
+from lite_nlp.core.bounds import MAX_ITEMS
 from lite_nlp.core.outputs import check_output_file
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def report(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", dir_okay=False, help="Write the report as one self-contained page."),
+        typer.Option("--html", metavar="FILE", help="Write the report as one self-contained page."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -60,6 +61,7 @@ def report(
         typer.Option(
             "--samples",
             min=0,
+            max=MAX_ITEMS,
             help=f"Outputs shown beside references: of --data, or else of everyday sentences that an English-German "
             f"model translates. {SAMPLES} with --html or --data, else none.",
             rich_help_panel=_RUN,
