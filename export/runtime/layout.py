@@ -67,6 +67,8 @@ class StateTensor(ManifestSection):
             raise ValueError("shape: expected the batch as first dimension alone")
         if self.origin == "src_mask" and (self.dtype, self.shape) != ("bool", ("batch", "source")):
             raise ValueError("expected the mask as a bool tensor of batch and source")
+        if self.origin == "zeros" and not self.changes:
+            raise ValueError("expected that a tensor which begins as zeros changes")
         return self
 
     def row_bytes(self, bounds: Bounds) -> int:
@@ -77,15 +79,17 @@ class StateTensor(ManifestSection):
 
 @dataclass(frozen=True)
 class Layout:
-    """Bounds and state of the graphs, by which a runtime calls them.
+    """Bounds, state and logits of the graphs, by which a runtime calls them.
 
     Attributes:
         state: The decoder's state tensors, in the order of ``decode_step``'s arguments.
         bounds: Largest sizes.
+        tgt_size: Types of the target vocabulary, the last dimension of the logits.
     """
 
     state: Sequence[StateTensor]
     bounds: Bounds
+    tgt_size: int
 
     @property
     def names(self) -> list[str]:

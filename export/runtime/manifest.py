@@ -236,7 +236,7 @@ class Manifest(ManifestSection):
     @property
     def layout(self) -> Layout:
         """Layout of the graphs, by which a runtime calls them."""
-        return Layout(self.state, self.bounds)
+        return Layout(self.state, self.bounds, self.vocabulary.tgt_size)
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""

@@ -144,7 +144,7 @@ def test_each_defect_has_one_message(change: Any, message: str, tmp_path: Path) 
         (header_of(metadata={"a": [[]] * 100_000}), "expected JSON of at most 100000 values"),
         (b'{"aliases":{},"files":[],"metadata":{"a":NaN},"tensors":[]}', "NaN"),
         (b'{"aliases":{},"files":[],"metadata":{"a":"\\ud800"},"tensors":[]}', "lone surrogate"),
-        (b'{"aliases":{},"files":[],"metadata":{"a":%s},"tensors":[]}' % (b"9" * 9000), "4300 digits"),
+        (b'{"aliases":{},"files":[],"metadata":{"a":%s},"tensors":[]}' % (b"9" * 9000), "64 bits"),
         (header_of(tensors=[tensor_entry(b""), tensor_entry(b"")]), "expected every name once"),
         (header_of(tensors=[tensor_entry(b"", length=1 << 50)]), "altered: expected sections of"),
         (header_of(aliases={"a": "w"}), "alias 'a': expected a new name for a tensor, found 'w'"),

@@ -1,6 +1,5 @@
 package dev.litenlp.core
 
-import java.math.BigInteger
 import java.nio.ByteBuffer
 import java.nio.charset.CharacterCodingException
 import java.nio.charset.CodingErrorAction
@@ -16,8 +15,8 @@ internal class JsonSyntaxException(message: String) : Exception(message)
  *
  * Those have parsers of their own, but Android's and the JVM's differ in what they accept (comments, missing quotes, text after
  * the end) and one of them overflows the stack on deep nesting. What is read here comes from files that nobody vouches for.
- * Integers become [Int], [Long] or [BigInteger], other numbers [Double]. Equal keys in one object are refused: readers differ in
- * which of them counts.
+ * Integers have 64 bits and become [Int] or [Long], other numbers [Double]. Equal keys in one object are refused: readers differ
+ * in which of them counts.
  */
 internal object Json {
     /** Size of a document: cards, manifests and headers have some ten thousand bytes. */
@@ -26,11 +25,11 @@ internal object Json {
     /** Values in a document, keys not counted; one costs some hundred bytes, whatever it costs in the file. */
     const val MAX_VALUES = 100_000
 
+    /** Digits of a refused number that a message shows. */
+    private const val MAX_SHOWN = 40
+
     /** Levels of objects and lists; deeper nesting is refused: each level costs stack. */
     private const val MAX_DEPTH = 256
-
-    /** Reading an integer takes time in the square of its digits. */
-    private const val MAX_DIGITS = 4300
 
     /**
      * Reads an object. Size and number of values are counted before anything is made of them.
@@ -206,17 +205,12 @@ internal object Json {
             val token = text.substring(start, at)
             if (at > whole) {
                 val value = token.toDouble()
-                if (value.isInfinite()) throw JsonSyntaxException("expected a number within the range of doubles, found $token")
+                if (value.isInfinite()) throw JsonSyntaxException("expected a number within the range of doubles, found ${token.take(MAX_SHOWN)}")
                 return value
             }
-            val length = token.removePrefix("-").length
-            if (length > MAX_DIGITS) throw JsonSyntaxException("expected at most $MAX_DIGITS digits, found $length")
-            val value = BigInteger(token)
-            return when {
-                value.bitLength() < Int.SIZE_BITS -> value.toInt()
-                value.bitLength() < Long.SIZE_BITS -> value.toLong()
-                else -> value
-            }
+            val value = token.toLongOrNull()
+                ?: throw JsonSyntaxException("expected an integer of 64 bits, found ${token.take(MAX_SHOWN)}")
+            return if (value in Int.MIN_VALUE..Int.MAX_VALUE) value.toInt() else value
         }
 
         private fun digits() {

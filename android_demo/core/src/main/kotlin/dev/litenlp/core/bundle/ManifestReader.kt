@@ -5,7 +5,6 @@ import dev.litenlp.core.JsonSyntaxException
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.metrics.GraphWork
-import java.math.BigInteger
 import org.json.JSONArray
 import org.json.JSONObject
 
@@ -22,7 +21,6 @@ internal fun parseManifest(content: ByteArray): Manifest {
     val newer = when (version) {
         is Int -> version > Manifest.SCHEMA_VERSION
         is Long -> version > Manifest.SCHEMA_VERSION
-        is BigInteger -> version.signum() > 0
         else -> false
     }
     if (newer) {
