@@ -20,6 +20,7 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import out, print_json
 from lite_nlp.cli.pages import command_line, write_page
+from lite_nlp.core.beams import MAX_BEAM
 from lite_nlp.core.files import check_output
 
 if TYPE_CHECKING:
@@ -43,7 +44,9 @@ def budget(
     ] = None,
     src_len: SrcLenOption = None,
     tgt_len: TgtLenOption = None,
-    beam: Annotated[int, typer.Option("--beam", min=1, help="Hypotheses of a search, in the executed convention.")] = 1,
+    beam: Annotated[
+        int, typer.Option("--beam", min=1, max=MAX_BEAM, help="Hypotheses of a search, in the executed convention.")
+    ] = 1,
     check: Annotated[bool, typer.Option("--check", help="Exit with code 3 when over budget.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
     max_params: MaxParamsOption = MAX_PARAMS,

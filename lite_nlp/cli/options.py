@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from lite_nlp.core.beams import MAX_BEAM
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.export.runtime.registry import RUNTIMES
 
@@ -62,7 +63,9 @@ RuntimeOption = Annotated[
         show_default=False,
     ),
 ]
-BeamOption = Annotated[int, typer.Option("--beam", min=1, help="Hypotheses kept per sentence; 1 is greedy search.")]
+BeamOption = Annotated[
+    int, typer.Option("--beam", min=1, max=MAX_BEAM, help="Hypotheses kept per sentence; 1 is greedy search.")
+]
 BatchOption = Annotated[int, typer.Option("--batch", min=1, help="Most sentences decoded at once.")]
 ThreadsOption = Annotated[
     int | None,
