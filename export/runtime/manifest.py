@@ -63,9 +63,6 @@ METRICS_FILE: Final = "metrics.json"
 #: What the graphs are given beside the state.
 _ARGUMENTS: Final = ("tokens", "src_tokens", "logits")
 
-#: Figures of the budget that commands print.
-_TOTALS: Final = (("params", "total"), ("macs", "executed"))
-
 #: Problems that a message names; a manifest may have thousands.
 _MAX_PROBLEMS: Final = 10
 
@@ -179,15 +176,6 @@ class Manifest(ManifestSection):
                 raise ValueError(f"{name}: {error}") from error
         return graphs
 
-    @field_validator("budget")
-    @classmethod
-    def _totals_counted(cls, budget: dict[str, Any]) -> dict[str, Any]:
-        for section, key in _TOTALS:
-            found = budget.get(section, {})
-            if not isinstance(found, dict) or not _is_count(found.get(key, 0)):
-                raise ValueError(f"{section}.{key}: expected an integer of at least 0, found another value")
-        return budget
-
     @field_validator("state")
     @classmethod
     def _state_told_apart(cls, state: tuple[StateTensor, ...]) -> tuple[StateTensor, ...]:
@@ -243,6 +231,12 @@ class Manifest(ManifestSection):
     def layout(self) -> Layout:
         """Layout of the graphs, by which a runtime calls them."""
         return Layout(self.state, self.bounds, self.vocabulary.tgt_size)
+
+    def recorded_count(self, section: str, key: str) -> int:
+        """A figure of ``budget``; 0 if it is not recorded, or is no count."""
+        found = self.budget.get(section)
+        value = found.get(key) if isinstance(found, dict) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""
@@ -305,10 +299,6 @@ def _describe_problems(error: ValidationError, *where: str) -> list[str]:
     if len(problems) > _MAX_PROBLEMS:
         described.append(f"and {len(problems) - _MAX_PROBLEMS} more")
     return described
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _check_work(work: Any) -> None:

@@ -228,6 +228,6 @@ def _describe_model(bundle: "Bundle") -> dict[str, Any]:
         "name": manifest.name,
         "manifest_sha256": bundle.manifest_sha256,
         "size_bytes": sum(entry.size_bytes for entry in manifest.files.values()),
-        "params": manifest.budget.get("params", {}).get("total", 0),
-        "macs": manifest.budget.get("macs", {}).get("executed", 0),
+        "params": manifest.recorded_count("params", "total"),
+        "macs": manifest.recorded_count("macs", "executed"),
     }
