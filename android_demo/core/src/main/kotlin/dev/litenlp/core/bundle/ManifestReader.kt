@@ -125,7 +125,9 @@ private fun readFileEntry(fields: Fields): FileEntry {
     if (sha256.length != 64 || !sha256.all { it in '0'..'9' || it in 'a'..'f' }) {
         fields.fail("sha256", "64 hexadecimal digits", sha256)
     }
-    return FileEntry(sha256, fields.long("size_bytes", Limits.MAX_FILE_BYTES))
+    val size = fields.long("size_bytes")
+    if (size > Limits.MAX_FILE_BYTES) throw tooLarge("a file of at most ${Limits.MAX_FILE_BYTES} bytes", "one of $size")
+    return FileEntry(sha256, size)
 }
 
 private fun readPacked(fields: Fields): Packed {
