@@ -98,8 +98,11 @@ def test_the_input_is_what_is_wrong_where_the_output_is_not(
     lite_nlp: LiteNlp, place: Path, monkeypatch: pytest.MonkeyPatch, row: tuple[str, str]
 ) -> None:
     # A server that refuses: nothing is downloaded here.
-    monkeypatch.setattr("lite_nlp.data.published.download._ATTEMPTS", 1)
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: (_ for _ in ()).throw(ConnectionError("refused")))
+    def refuse(*_: object) -> None:
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr("lite_nlp.data.published.transfer._ATTEMPTS", 1)
+    monkeypatch.setattr("lite_nlp.data.published.transfer._answer", refuse)
     before = snapshot(place)
     code, err = run(lite_nlp, row, "new/out.zip")
     assert code == 1
