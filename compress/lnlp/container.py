@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from lite_nlp.compress.lnlp.encodings import EncodedTensor, decode_tensors
 from lite_nlp.compress.lnlp.header import FileEntry, Header, TensorEntry, is_plain_file_name, parse_header
-from lite_nlp.compress.lnlp.limits import MAX_HEADER_BYTES
+from lite_nlp.compress.lnlp.limits import MAX_CONTAINER_BYTES, MAX_HEADER_BYTES
 from lite_nlp.core.errors import ContainerError
 from lite_nlp.core.files import write_bytes
+from lite_nlp.core.parsing import read_document
 
 __all__ = [
     "FORMAT_VERSION",
@@ -107,6 +108,8 @@ def container_bytes(
     total = _PREAMBLE.size + _CRC.size + len(body) + _DIGEST_BYTES
     # What a reader would refuse is not written.
     parse_header(raw, file_bytes=total)
+    if total > MAX_CONTAINER_BYTES:
+        raise ContainerError(f"container: expected at most {MAX_CONTAINER_BYTES} bytes, found {total}")
     preamble = _PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(stored_header), len(raw), zlib.crc32(stored_header), total)
     content = preamble + _CRC.pack(zlib.crc32(preamble)) + body
     return content + hashlib.sha256(content).digest()
@@ -143,10 +146,9 @@ def read_container(path: Path) -> Container:
     Raises:
         ContainerError: If the file is missing, truncated, altered, of a newer version, or no container at all.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ContainerError(f"{path}: expected a compressed model file: {error.strerror}") from error
+    content = read_document(
+        path, expected="a compressed model file", error=ContainerError, max_bytes=MAX_CONTAINER_BYTES
+    )
     try:
         return parse_container(content)
     except ContainerError as error:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from lite_nlp.compress.lnlp.decoders import decode_kmeans, decode_numbers, decode_pruned, parse_rans
 from lite_nlp.compress.lnlp.limits import MAX_CENTROIDS
-from lite_nlp.compress.lnlp.rans import RansStream, encode_streams
-from lite_nlp.compress.lnlp.rans_decoder import decode_streams
+from lite_nlp.compress.lnlp.rans import encode_streams
+from lite_nlp.compress.lnlp.rans_decoder import NamedStream, decode_streams
 from lite_nlp.core.errors import ContainerError
 
 __all__ = [
@@ -213,11 +213,11 @@ def _separately(decode: Callable[[bytes, int], Array]) -> "Decoder":
 def _decode_kmeans_rans(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
     """Many streams together, which is much faster than one after the other."""
 
-    def streams() -> Iterator[tuple[RansStream, FloatArray]]:
+    def streams() -> Iterator[NamedStream]:
         for name, tensor in tensors.items():
             with _named(name):
-                stream = parse_rans(tensor.payload, tensor.num_elements)
-            yield stream
+                stream, codebook = parse_rans(tensor.payload, tensor.num_elements)
+            yield NamedStream(name, stream, codebook)
 
     decoded = decode_streams(streams())
     return {name: next(decoded).reshape(tensor.shape) for name, tensor in tensors.items()}

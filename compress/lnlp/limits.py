@@ -13,6 +13,7 @@ __all__ = [
     "DEFAULT_SCALE_BITS",
     "MAX_ALIASES",
     "MAX_CENTROIDS",
+    "MAX_CONTAINER_BYTES",
     "MAX_DIMENSIONS",
     "MAX_FILES",
     "MAX_HEADER_BYTES",
@@ -26,6 +27,9 @@ __all__ = [
     "max_scale_bits",
     "max_weights",
 ]
+
+#: The whole file: the app's reader indexes bytes by 31 bits.
+MAX_CONTAINER_BYTES: Final = (1 << 31) - 1
 
 #: The header once inflated, and the values in its JSON: as for every document (10,000 matrices take 80,000 values).
 MAX_HEADER_BYTES: Final = MAX_DOCUMENT_BYTES

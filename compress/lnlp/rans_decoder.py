@@ -4,6 +4,7 @@ Streams are taken in groups whose tables and lanes are bounded, and their symbol
 the result, memory is a constant whatever the mix of streams.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from lite_nlp.compress.lnlp.rans import STATE_MIN, RansStream
 from lite_nlp.core.errors import ContainerError
 
-__all__ = ["decode_streams"]
+__all__ = ["NamedStream", "decode_streams"]
 
 #: Entries in the tables of a group, eight bytes each: 512 tables of the default scale.
 _GROUP_SLOTS: Final = 1 << 21
@@ -31,40 +32,54 @@ IntArray = NDArray[np.int64]
 UInt32Array = NDArray[np.uint32]
 
 
-def decode_streams(streams: Iterable[tuple[RansStream, Array]]) -> Iterator[Array]:
+@dataclass(frozen=True)
+class NamedStream:
+    """A stream to decode.
+
+    Attributes:
+        name: Of its tensor, for messages.
+        stream: The stream.
+        values: (K,) array of what each symbol stands for, of one type for all streams that are decoded together.
+    """
+
+    name: str
+    stream: RansStream
+    values: Array
+
+
+def decode_streams(streams: Iterable[NamedStream]) -> Iterator[Array]:
     """Decode streams, vectorised over the lanes of many of them.
 
     Args:
-        streams: (stream, values) pairs; ``values`` is a (K,) array of what each symbol stands for, of one type for all
-            streams. Taken only as far as a group reaches.
+        streams: Taken only as far as a group reaches.
 
     Yields:
         The values of each stream's symbols, in order: (num_symbols,) arrays.
 
     Raises:
         ContainerError: If a stream is inconsistent: too few or too many words, a lane that does not end where the
-            encoder began, or padding that is not the most frequent symbol.
+            encoder began, or padding that is not the most frequent symbol. The message names the tensor.
     """
-    group: list[tuple[RansStream, Array]] = []
+    group: list[NamedStream] = []
     slots = lanes = 0
-    for stream, values in streams:
+    for named in streams:
         # A frequency of 0 takes memory too, though no slot.
-        more_slots, more_lanes = max(1 << stream.scale_bits, len(values)), len(stream.states)
+        more_slots, more_lanes = max(1 << named.stream.scale_bits, len(named.values)), len(named.stream.states)
         if group and (slots + more_slots > _GROUP_SLOTS or lanes + more_lanes > _GROUP_LANES):
             yield from _decode_group(group)
             group = []
             slots = lanes = 0
-        group.append((stream, values))
+        group.append(named)
         slots += more_slots
         lanes += more_lanes
     if group:
         yield from _decode_group(group)
 
 
-def _decode_group(group: Sequence[tuple[RansStream, Array]]) -> list[Array]:
+def _decode_group(group: Sequence[NamedStream]) -> list[Array]:
     """Decode streams all at once."""
     # The longest first: the lanes that are still at work are then the first ones.
-    order = sorted(range(len(group)), key=lambda index: -group[index][0].rows)
+    order = sorted(range(len(group)), key=lambda index: -group[index].stream.rows)
     decoder = _GroupDecoder([group[index] for index in order])
     decoded: list[Array] = [np.empty(0)] * len(group)
     for index, output in zip(order, decoder.decode(), strict=True):
@@ -75,8 +90,9 @@ def _decode_group(group: Sequence[tuple[RansStream, Array]]) -> list[Array]:
 class _GroupDecoder:
     """The state of all lanes of some streams, which are sorted by their number of rows, the longest first."""
 
-    def __init__(self, group: Sequence[tuple[RansStream, Array]]) -> None:
-        self._streams = [stream for stream, _ in group]
+    def __init__(self, group: Sequence[NamedStream]) -> None:
+        self._names = [named.name for named in group]
+        self._streams = [named.stream for named in group]
         self._counts = [len(stream.states) for stream in self._streams]
         self._ends = list(accumulate(self._counts))
         self._tables = _Tables.build(group)
@@ -85,7 +101,7 @@ class _GroupDecoder:
         self._mask = self._spread([(1 << stream.scale_bits) - 1 for stream in self._streams], np.uint32)
         self._state = np.concatenate([stream.states for stream in self._streams], dtype=np.uint32)
         owners = self._spread(range(len(group)), np.int64)
-        self._words = _WordReader([stream.words for stream in self._streams], owners)
+        self._words = _WordReader(self._names, [stream.words for stream in self._streams], owners)
 
     def decode(self) -> list[Array]:
         """The values of each stream's symbols."""
@@ -102,8 +118,10 @@ class _GroupDecoder:
             for position in range(writing):
                 self._write(position, block, first, outputs[position])
         self._words.finish()
-        if np.any(self._state != STATE_MIN):
-            raise ContainerError("rANS stream: a lane does not end in its start state; expected an intact stream")
+        unfinished = np.flatnonzero(self._state != STATE_MIN)
+        if unfinished.size:
+            name = self._names[bisect_right(self._ends, int(unfinished[0]))]
+            raise _damaged(name, "expected every lane to end in its start state, found another state")
         return outputs
 
     def _spread(self, values: Sequence[int], dtype: type[np.integer[Any]]) -> NDArray[Any]:
@@ -141,7 +159,9 @@ class _GroupDecoder:
         low, high = self._tables.padding[position]
         padding = slots[kept:]
         if padding.size and (int(padding.min()) < low or int(padding.max()) >= high):
-            raise ContainerError("rANS stream: expected the most frequent index as padding of the last row")
+            raise _damaged(
+                self._names[position], "expected the most frequent index as padding of the last row, found another"
+            )
 
 
 @dataclass(frozen=True)
@@ -161,15 +181,15 @@ class _Tables:
     padding: list[tuple[int, int]]
 
     @classmethod
-    def build(cls, group: Sequence[tuple[RansStream, Array]]) -> "_Tables":
-        bases = [0, *accumulate(1 << stream.scale_bits for stream, _ in group)]
+    def build(cls, group: Sequence[NamedStream]) -> "_Tables":
+        bases = [0, *accumulate(1 << named.stream.scale_bits for named in group)]
         steps = np.empty(bases[-1], dtype=np.uint32)
-        values = np.empty(bases[-1], dtype=group[0][1].dtype)
+        values = np.empty(bases[-1], dtype=group[0].values.dtype)
         padding = []
-        for (stream, meanings), base, end in zip(group, bases[:-1], bases[1:], strict=True):
-            frequencies = stream.frequencies
+        for named, base, end in zip(group, bases[:-1], bases[1:], strict=True):
+            frequencies = named.stream.frequencies
             first = np.cumsum(frequencies) - frequencies
-            values[base:end] = np.repeat(meanings, frequencies)
+            values[base:end] = np.repeat(named.values, frequencies)
             # Sums, not shifts: a frequency of 2 ** 15 fits as well, and one pass over the slots suffices.
             steps[base:end] = np.repeat((frequencies << 16) - first, frequencies) + np.arange(end - base)
             most = int(np.argmax(frequencies))
@@ -180,7 +200,8 @@ class _Tables:
 class _WordReader:
     """Hands each stream's words to its lanes in order, for all streams in one gather."""
 
-    def __init__(self, words: Sequence[NDArray[np.uint16]], owners: IntArray) -> None:
+    def __init__(self, names: Sequence[str], words: Sequence[NDArray[np.uint16]], owners: IntArray) -> None:
+        self._names = names
         lengths = np.array([len(part) for part in words], dtype=np.int64)
         self._words = words[0] if len(words) == 1 else np.concatenate(words)
         self._ends = np.cumsum(lengths)
@@ -195,11 +216,19 @@ class _WordReader:
         positions = (self._next - before)[owner]
         positions += np.arange(len(lanes))
         self._next += taken
-        if np.any(self._next > self._ends):
-            raise ContainerError("rANS stream: expected more words than there are")
+        short = self._next > self._ends
+        if short.any():
+            raise _damaged(self._names[int(np.argmax(short))], "expected more words than there are")
         return self._words[positions].astype(np.uint32)
 
     def finish(self) -> None:
         """Check that every word was taken."""
-        if np.any(self._next != self._ends):
-            raise ContainerError("rANS stream: words are left over after the last symbol")
+        left = self._next != self._ends
+        if left.any():
+            position = int(np.argmax(left))
+            count = int(self._ends[position] - self._next[position])
+            raise _damaged(self._names[position], f"expected the words to end with the last index, found {count} more")
+
+
+def _damaged(name: str, problem: str) -> ContainerError:
+    return ContainerError(f"tensor {name!r}: {problem}")

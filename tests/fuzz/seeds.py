@@ -17,6 +17,7 @@ from lite_nlp.compress.lnlp.encodings import (
     encode_kmeans_rans,
     encode_pruned,
 )
+from lite_nlp.config.preset import dump_config, load_config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files
 from lite_nlp.export.packing import Packing, pack_members
@@ -50,7 +51,7 @@ def make_seeds() -> dict[str, list[bytes]]:
         "manifest": manifests,
         "tokenizer": tokenizers,
         "json": [_json(), manifests[1]],
-        "config": [plain["config.toml"], _preset("multi30k-transformer"), _preset("r2d2-lstm-nli-5")],
+        "config": [_config(name).encode() for name in ("multi30k-transformer", "r2d2-lstm-nli-5", "t2r-75-lm")],
     }
 
 
@@ -88,7 +89,7 @@ def _members(tokenizer: bytes) -> dict[str, bytes]:
     weights = rng.normal(size=(20, 12)).astype("<f4")
     table = sinusoid_table(rows=9, columns=12).astype("<f4").tobytes()
     return {
-        "config.toml": _preset("multi30k-transformer"),
+        "config.toml": _config("multi30k-transformer").encode(),
         "tokenizer.json": tokenizer,
         "encode.onnx": b"onnx" + rng.bytes(60),
         "decode_step.onnx": b"onnx" + bytes(50),
@@ -127,8 +128,9 @@ def _manifest(shipped: dict[str, Any], files: dict[str, bytes]) -> dict[str, Any
     return {**shipped, "vocabulary": vocabulary, "files": described}
 
 
-def _preset(name: str) -> bytes:
-    return (resources.files("lite_nlp") / "configs" / f"{name}.toml").read_bytes()
+def _config(preset: str) -> str:
+    """A config in full, as a model has it."""
+    return dump_config(load_config(preset))
 
 
 def _json() -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tests.fuzz.judge import Verdict
+from tests.fuzz.memory import peak_bytes
 from tests.fuzz.readers import KINDS, TEXTS
 
 __all__ = ["Worker", "kotlin_worker", "python_worker"]
@@ -62,6 +63,10 @@ class Worker:
             return Verdict(**json.loads(self._read_line()))
         except (OSError, ValueError) as error:
             return Verdict("finding", f"the process failed: {error}{self._end()}")
+
+    def peak_bytes(self) -> int:
+        """The most memory that the process has held; 0 if there is none."""
+        return peak_bytes(self._process.pid) if self._process is not None else 0
 
     def close(self) -> None:
         """End the process."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.compress.lnlp.rans import encode_streams
-from lite_nlp.compress.lnlp.rans_decoder import decode_streams
+from lite_nlp.compress.lnlp.rans_decoder import NamedStream, decode_streams
 
 
 def _load_slow() -> ModuleType:
@@ -45,7 +45,7 @@ def test_words_and_states_equal_the_slow_encoder(symbols_per_lane: int, scale_bi
 def test_slow_decoder_reads_what_the_encoder_wrote() -> None:
     sequences = [(_symbols(seed, count, 256), 256) for seed, count in ((1, 1), (2, 37), (3, 3000), (4, 999))]
     streams = encode_streams(sequences, symbols_per_lane=100)
-    decoded = decode_streams((stream, np.arange(256, dtype=np.uint16)) for stream in streams)
+    decoded = decode_streams(NamedStream("w", stream, np.arange(256, dtype=np.uint16)) for stream in streams)
     for (symbols, _), stream, fast in zip(sequences, streams, decoded, strict=True):
         expected = slow.decode(
             stream.states.tolist(),

@@ -39,7 +39,7 @@ _SIGNS: Final[Mapping[Failure, str]] = {
     "altered": r"altered",
     "too large": r".*expected at most \d+ (weights|bytes of|bytes, found a size|files|tensors|aliases)",
     "malformed": r"header|file '",
-    "payload": r"tensor 'bad'|rANS stream",
+    "payload": r"tensor 'bad'",
 }
 
 #: Sizes of a file and of a codebook whose limits are told.

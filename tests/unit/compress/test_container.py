@@ -1,5 +1,6 @@
 import errno
 import hashlib
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -181,8 +182,18 @@ def test_a_shape_larger_than_its_payload_is_refused_before_anything_is_allocated
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ContainerError, match=r"nowhere.lnlp: expected a compressed model file: No such file"):
+    with pytest.raises(
+        ContainerError, match=r"nowhere.lnlp: expected a compressed model file, found none: No such file"
+    ):
         read_container(tmp_path / "nowhere.lnlp")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.lnlp")
+    with pytest.raises(
+        ContainerError, match=r"model.lnlp: expected a compressed model file, found something that is no"
+    ):
+        read_container(tmp_path / "model.lnlp")
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,11 @@ from lite_nlp.core.errors import ContainerError
 
 def decode_streams(streams: list[RansStream]) -> list[np.ndarray]:
     """The symbols themselves."""
-    return list(
-        rans_decoder.decode_streams((stream, np.arange(len(stream.frequencies), dtype=np.uint16)) for stream in streams)
+    named = (
+        rans_decoder.NamedStream(f"t{index}", stream, np.arange(len(stream.frequencies), dtype=np.uint16))
+        for index, stream in enumerate(streams)
     )
+    return list(rans_decoder.decode_streams(named))
 
 
 def test_worked_example_of_the_arithmetic() -> None:
@@ -134,19 +136,31 @@ def _stream(**changes: object) -> RansStream:
     return RansStream(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_missing_words_are_noticed() -> None:
-    with pytest.raises(ContainerError, match="expected more words"):
-        decode_streams([_stream(words=_stream().words[:-1])])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_each_defect_of_a_stream_names_its_tensor(place: int) -> None:
+    good = _stream()
+    defects = {
+        "expected more words than there are": _stream(words=good.words[:-1]),
+        "expected the words to end with the last index, found 1 more": _stream(
+            words=np.append(good.words, np.uint16(5))
+        ),
+    }
+    # Its last row holds a symbol more than counts, and not the most frequent one.
+    (longer,) = encode_streams([(np.repeat(np.arange(3, dtype=np.uint16), (40, 10, 2)), 3)], symbols_per_lane=13)
+    defects["expected the most frequent index as padding"] = replace(longer, num_symbols=51)
+    for message, damaged in defects.items():
+        streams = [good, good]
+        streams.insert(place, damaged)
+        with pytest.raises(ContainerError, match=f"^tensor 't{place}': {message}"):
+            decode_streams(streams)
 
 
-def test_left_over_words_are_noticed() -> None:
-    with pytest.raises(ContainerError, match="words are left over"):
-        decode_streams([_stream(words=np.append(_stream().words, np.uint16(5)))])
-
-
-def test_a_wrong_state_is_noticed() -> None:
-    with pytest.raises(ContainerError, match=r"expected|left over"):
-        decode_streams([_stream(states=_stream().states + np.uint32(1))])
+def test_another_start_state_is_noticed() -> None:
+    # One symbol, which costs nothing: the state that comes in is the state that goes out.
+    (stream,) = encode_streams([(np.zeros(6, dtype=np.uint16), 1)], symbols_per_lane=2)
+    states = stream.states + np.array([0, 0, 1], dtype=np.uint32)
+    with pytest.raises(ContainerError, match="tensor 't1': expected every lane to end in its start state"):
+        decode_streams([stream, replace(stream, states=states)])
 
 
 def test_lanes_stay_within_the_bound_of_the_format() -> None:

@@ -91,17 +91,25 @@ private fun digest(container: Container): String {
     for (tensor in container.tensors.values) {
         val type = if (tensor.isInteger) "int64" else "float32"
         digest.update("${tensor.name} ${tensor.shape.contentToString()} $type\n".toByteArray())
-        digest.update(valuesOf(tensor))
+        addValues(digest, tensor)
     }
     for ((name, content) in container.files) digest.update(name.toByteArray() + content)
     return "${hex(digest.digest())} ${container.aliases.size}"
 }
 
-private fun valuesOf(tensor: Tensor): ByteBuffer {
-    val width = if (tensor.isInteger) Long.SIZE_BYTES else Int.SIZE_BYTES
-    val bytes = ByteBuffer.allocate(width * tensor.size).order(ByteOrder.LITTLE_ENDIAN)
-    if (tensor.isInteger) tensor.decodeLongs().forEach(bytes::putLong) else tensor.decodeFloats().forEach { bytes.putInt(it.toRawBits()) }
-    return bytes.apply { flip() }
+/** Adds the weights, little-endian, in blocks: a copy of all of them would count as memory of the reader. */
+private fun addValues(digest: MessageDigest, tensor: Tensor) {
+    val block = ByteBuffer.allocate(1 shl 16).order(ByteOrder.LITTLE_ENDIAN)
+    val flush = {
+        digest.update(block.array(), 0, block.position())
+        block.clear()
+    }
+    if (tensor.isInteger) {
+        for (value in tensor.decodeLongs()) if (block.putLong(value).remaining() == 0) flush()
+    } else {
+        for (value in tensor.decodeFloats()) if (block.putInt(value.toRawBits()).remaining() == 0) flush()
+    }
+    flush()
 }
 
 /** Installs a bundle as the app does; the content of its tokenizer. */
