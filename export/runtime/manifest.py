@@ -216,8 +216,9 @@ class Manifest(ManifestSection):
                 f"packed: members: expected at most {limit} bytes in all, made of {stored}, found "
                 f"{self.packed.made_bytes}"
             )
-        made = {} if self.packed is None else self.packed.members
-        sizes = {name: entry.size_bytes for name, entry in (*self.files.items(), *made.items())}
+        sizes = {name: entry.size_bytes for name, entry in self.files.items()}
+        if self.packed is not None:
+            sizes |= {name: member.size_bytes for name, member in self.packed.members.items()}
         for name, limit in (
             (TOKENIZER_FILE, min(MAX_TOKENIZER_BYTES, TOKENIZER_BYTES_ALWAYS + stored)),
             (CONFIG_FILE, MAX_DOCUMENT_BYTES),
