@@ -17,6 +17,7 @@ from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError, ModelError, UsageError
 from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
+from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
@@ -243,22 +244,24 @@ def _describe(
     versions = {"lite_nlp": __version__, "torch": version("torch")}
     for runtime in graphs:
         versions |= EXPORTERS[runtime].versions()
-    return Manifest(
-        name=card.name,
-        versions=versions,
-        precision="fp32",
-        languages=card.languages,
-        vocabulary=vocabulary,
-        bounds=traced.bounds,
-        decoding=card.decoding,
-        state=traced.state,
-        runtimes={runtime: found.entry for runtime, found in graphs.items()},
-        budget=card.budget,
-        graphs={name: counted.to_json() for name, counted in work.items()},
-        scores=card.scores,
-        files=describe_files(files),
-        packed=packed,
-    )
+    # Whatever a reader would refuse, such as state beyond its limits, is refused here.
+    with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
+        return Manifest(
+            name=card.name,
+            versions=versions,
+            precision="fp32",
+            languages=card.languages,
+            vocabulary=vocabulary,
+            bounds=traced.bounds,
+            decoding=card.decoding,
+            state=traced.state,
+            runtimes={runtime: found.entry for runtime, found in graphs.items()},
+            budget=card.budget,
+            graphs={name: counted.to_json() for name, counted in work.items()},
+            scores=card.scores,
+            files=describe_files(files),
+            packed=packed,
+        )
 
 
 def _random_proof(model: nn.Module, vocabulary: Vocabulary, bounds: Bounds) -> Proof:

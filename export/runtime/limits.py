@@ -33,9 +33,9 @@ __all__ = [
     "MAX_TOKENS",
     "MAX_TYPES",
     "MAX_VERSIONS",
+    "TOKENIZER_BYTES_ALWAYS",
     "Text",
     "at_most",
-    "check_plain_values",
 ]
 
 #: Of the file: offsets in a ``.zip`` file without extensions have 32 bits.
@@ -59,6 +59,10 @@ MAX_PARTS: Final = 8192
 MAX_MADE_BYTES: Final = 1 << 30
 MADE_BYTES_ALWAYS: Final = 64 << 20
 MADE_BYTES_PER_STORED: Final = 48
+
+#: The tokenizer, which is parsed as a whole: as large as this and the file together, which leaves a type 60 bytes where
+#: the model has 60 weights for it.
+TOKENIZER_BYTES_ALWAYS: Final = 4 << 20
 
 #: A table of positions: rows as fp32 counts them exactly, columns as wide as the widest model.
 MAX_SINUSOID_ROWS: Final = 1 << 24
@@ -88,7 +92,7 @@ MAX_TEXT: Final = 256
 #: Options of the search, which are 32-bit integers in the app.
 MAX_COUNT: Final = (1 << 31) - 1
 
-#: Integers of a record, whose readers count in 64 bits.
+#: Offsets, which the app counts in 64 bits.
 MAX_INTEGER: Final = (1 << 63) - 1
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
@@ -103,17 +107,3 @@ def at_most(limit: int) -> BeforeValidator:
         return tuple(value) if isinstance(value, list) else value
 
     return BeforeValidator(check)
-
-
-def check_plain_values(document: Any) -> Any:
-    """A record of any content: refuse integers that do not fit 64 bits, which no command could calculate with."""
-    rest = [document]
-    while rest:
-        found = rest.pop()
-        if isinstance(found, dict):
-            rest += found.values()
-        elif isinstance(found, list | tuple):
-            rest += found
-        elif isinstance(found, int) and abs(found) > MAX_INTEGER:
-            raise ValueError("expected integers of at most 64 bits, found a larger one")
-    return document

@@ -11,8 +11,9 @@ from pydantic import AfterValidator, FailFast, Field, SerializeAsAny, Validation
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import BundleError
-from lite_nlp.core.parsing import parse_json
+from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from lite_nlp.data.tokenizer_document import MAX_TOKENIZER_BYTES
 from lite_nlp.export.runtime.interface import RuntimeEntry
 from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection, StateTensor
 from lite_nlp.export.runtime.limits import (
@@ -30,9 +31,9 @@ from lite_nlp.export.runtime.limits import (
     MAX_TEXT,
     MAX_TYPES,
     MAX_VERSIONS,
+    TOKENIZER_BYTES_ALWAYS,
     Text,
     at_most,
-    check_plain_values,
 )
 from lite_nlp.export.runtime.recipes import Packed
 from lite_nlp.export.runtime.registry import RUNTIMES
@@ -62,14 +63,8 @@ METRICS_FILE: Final = "metrics.json"
 #: What the graphs are given beside the state.
 _ARGUMENTS: Final = ("tokens", "src_tokens", "logits")
 
-#: Figures of the budget that commands print.
-_TOTALS: Final = (("params", "total"), ("macs", "executed"))
-
 #: Problems that a message names; a manifest may have thousands.
 _MAX_PROBLEMS: Final = 10
-
-#: Content that commands show or pass on.
-_Record = Annotated[dict[str, Any], AfterValidator(check_plain_values)]
 
 _Type = Annotated[int, Field(ge=0, lt=MAX_TYPES)]
 
@@ -163,10 +158,10 @@ class Manifest(ManifestSection):
     decoding: DecodingDefaults | None = None
     state: Annotated[tuple[StateTensor, ...], FailFast(), at_most(MAX_STATE_TENSORS)]
     runtimes: dict[str, SerializeAsAny[RuntimeEntry]] = Field(default_factory=dict)
-    parity: _Record = Field(default_factory=dict)
-    budget: _Record = Field(default_factory=dict)
+    parity: dict[str, Any] = Field(default_factory=dict)
+    budget: dict[str, Any] = Field(default_factory=dict)
     graphs: Annotated[dict[Text, Any], at_most(MAX_GRAPHS)] = Field(default_factory=dict)
-    scores: Annotated[dict[Text, _Record], at_most(MAX_SCORES)] = Field(default_factory=dict)
+    scores: Annotated[dict[Text, dict[str, Any]], at_most(MAX_SCORES)] = Field(default_factory=dict)
     files: Annotated[dict[_MemberName, FileEntry], at_most(MAX_FILES)]
     packed: Packed | None = None
 
@@ -180,15 +175,6 @@ class Manifest(ManifestSection):
             except BundleError as error:
                 raise ValueError(f"{name}: {error}") from error
         return graphs
-
-    @field_validator("budget")
-    @classmethod
-    def _totals_counted(cls, budget: dict[str, Any]) -> dict[str, Any]:
-        for section, key in _TOTALS:
-            found = budget.get(section, {})
-            if not isinstance(found, dict) or not _is_count(found.get(key, 0)):
-                raise ValueError(f"{section}.{key}: expected an integer of at least 0, found another value")
-        return budget
 
     @field_validator("state")
     @classmethod
@@ -222,21 +208,36 @@ class Manifest(ManifestSection):
         return self
 
     @model_validator(mode="after")
-    def _made_in_proportion(self) -> Self:
+    def _in_proportion(self) -> Self:
+        stored = sum(entry.size_bytes for entry in self.files.values())
+        limit = MADE_BYTES_ALWAYS + MADE_BYTES_PER_STORED * stored
+        if self.packed is not None and self.packed.made_bytes > limit:
+            raise ValueError(
+                f"packed: members: expected at most {limit} bytes in all, made of {stored}, found "
+                f"{self.packed.made_bytes}"
+            )
+        sizes = {name: entry.size_bytes for name, entry in self.files.items()}
         if self.packed is not None:
-            stored = sum(entry.size_bytes for entry in self.files.values())
-            limit = MADE_BYTES_ALWAYS + MADE_BYTES_PER_STORED * stored
-            if self.packed.made_bytes > limit:
-                raise ValueError(
-                    f"packed: members: expected at most {limit} bytes in all, made of {stored}, found "
-                    f"{self.packed.made_bytes}"
-                )
+            sizes |= {name: member.size_bytes for name, member in self.packed.members.items()}
+        for name, limit in (
+            (TOKENIZER_FILE, min(MAX_TOKENIZER_BYTES, TOKENIZER_BYTES_ALWAYS + stored)),
+            (CONFIG_FILE, MAX_DOCUMENT_BYTES),
+            (METRICS_FILE, MAX_DOCUMENT_BYTES),
+        ):
+            if sizes.get(name, 0) > limit:
+                raise ValueError(f"{name}: expected at most {limit} bytes, found {sizes[name]}")
         return self
 
     @property
     def layout(self) -> Layout:
         """Layout of the graphs, by which a runtime calls them."""
         return Layout(self.state, self.bounds, self.vocabulary.tgt_size)
+
+    def recorded_count(self, section: str, key: str) -> int:
+        """A figure of ``budget``; 0 if it is not recorded, or is no count."""
+        found = self.budget.get(section)
+        value = found.get(key) if isinstance(found, dict) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""
@@ -301,17 +302,12 @@ def _describe_problems(error: ValidationError, *where: str) -> list[str]:
     return described
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _check_work(work: Any) -> None:
-    """Refuse polynomials of more terms or larger coefficients than any graph has, before they are summed.
+    """Refuse polynomials of more terms than any graph has, before they are summed.
 
     Raises:
         BundleError: Without the name of the graph.
     """
-    check_plain_values(work)
     graphs = work.values() if isinstance(work, dict) else ()
     for kinds in graphs:
         for terms in kinds.values() if isinstance(kinds, dict) else ():

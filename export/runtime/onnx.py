@@ -10,6 +10,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.limits import Text
 from lite_nlp.export.runtime.signatures import (
     Signature,
     TensorForm,
@@ -41,7 +42,7 @@ class OnnxEntry(RuntimeEntry):
     encode: str
     decode_step: str
     weights: str
-    new_prefix: str
+    new_prefix: Text
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Final
 
 __all__ = ["quiet_libraries", "quiet_native_code"]
@@ -45,7 +45,7 @@ def quiet_libraries() -> Iterator[None]:
 
 @contextmanager
 def quiet_native_code() -> Iterator[None]:
-    """Drop what native code prints to stdout and stderr within the block.
+    """Drop what native code prints within the block, itself or through Python's streams.
 
     For the start of ExecuTorch's thread pool, which reports processor files that x86 machines do not have, and for
     loading a program, of which the error says the same.
@@ -54,10 +54,11 @@ def quiet_native_code() -> Iterator[None]:
     sys.stderr.flush()
     kept = {number: os.dup(number) for number in (1, 2)}
     try:
-        with open(os.devnull, "wb") as nowhere:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
             for number in kept:
                 os.dup2(nowhere.fileno(), number)
-        yield
+            with redirect_stdout(nowhere), redirect_stderr(nowhere):
+                yield
     finally:
         for number, copy in kept.items():
             os.dup2(copy, number)

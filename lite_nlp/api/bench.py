@@ -87,7 +87,7 @@ def bench_model(
             is exported for this measurement alone. None is the default shipped model.
         runtimes: Names of runtimes; None is all that the bundle has graphs for and that are installed.
         threads: Numbers of threads; None is 1 and one per core.
-        beam: Hypotheses kept per sentence.
+        beam: Hypotheses kept per sentence, 1 to 256.
         repeats: Times that every sentence is measured, at least 1.
         warmup: Times that it is translated unmeasured before.
         input_path: Sentences, one per line, ``.gz`` or not; None is 32 everyday ones.
@@ -95,7 +95,7 @@ def bench_model(
         progress: Receives the progress, sentence by sentence.
 
     Raises:
-        UsageError: If a runtime does not run bundles, or a number is too small.
+        UsageError: If a runtime does not run bundles, or a number is too small or too large.
         RuntimeUnavailableError: If a named runtime, or without names every runtime, is not installed.
         DataError: If the input is missing, empty, or has a line that is too long for the bundle.
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
@@ -228,6 +228,6 @@ def _describe_model(bundle: "Bundle") -> dict[str, Any]:
         "name": manifest.name,
         "manifest_sha256": bundle.manifest_sha256,
         "size_bytes": sum(entry.size_bytes for entry in manifest.files.values()),
-        "params": manifest.budget.get("params", {}).get("total", 0),
-        "macs": manifest.budget.get("macs", {}).get("executed", 0),
+        "params": manifest.recorded_count("params", "total"),
+        "macs": manifest.recorded_count("macs", "executed"),
     }

@@ -172,6 +172,7 @@ def prepare_data(
             src_lang=src_lang,
             tgt_lang=tgt_lang,
             progress=progress,
+            say=say,
         )
     else:
         form = next((form for form, files in tables.items() if files), "tsv")

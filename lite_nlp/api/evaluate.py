@@ -64,7 +64,7 @@ def evaluate_model(
         metric: ``bleu`` or ``rouge``; None is the metric of the data's task.
         runtime: Runtime of the model; None picks onnx for a bundle and torch for anything else.
         threads: Threads of the runtime.
-        beam: Hypotheses kept per sentence.
+        beam: Hypotheses kept per sentence, 1 to 256.
         batch: Sentences decoded at once; None is 64.
         length_penalty: Exponent of the length penalty. This and the next four are described in ``open_translator``.
         no_repeat_ngram: No run of so many tokens occurs twice in an output.
@@ -80,7 +80,7 @@ def evaluate_model(
         warn: Receives warnings about lines of text; None logs them.
 
     Raises:
-        UsageError: If no test set is named, or an option does not apply to the task.
+        UsageError: If no test set is named, the beam is out of range, or an option does not apply to the task.
         OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
         LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
     """

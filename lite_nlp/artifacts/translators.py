@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self, overload
 
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
+from lite_nlp.core.bounds import MAX_BEAM, check_range
 from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.parsing import decode_text
@@ -43,12 +44,15 @@ class SearchChoices:
     """Search options of the caller; None leaves a value to the ``[decoding]`` section of the model's config.
 
     Attributes:
-        beam: Hypotheses kept per sentence; 1 is greedy search.
+        beam: Hypotheses kept per sentence, 1 to 256; 1 is greedy search.
         length_penalty: Exponent of the length penalty of beam search.
         no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
         min_length: Fewest tokens of an output.
         max_length: Most tokens of an output; 0 leaves it to the length of the input.
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
+
+    Raises:
+        UsageError: If the beam is out of range.
     """
 
     beam: int = 1
@@ -57,6 +61,9 @@ class SearchChoices:
     min_length: int | None = None
     max_length: int | None = None
     long_input: LongInput | None = None
+
+    def __post_init__(self) -> None:
+        check_range("--beam", self.beam, 1, MAX_BEAM)
 
     def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
         """The section with the caller's values in place of its own."""
@@ -121,18 +128,12 @@ class OpenedTranslator:
         return list(self.translate_lines(text))
 
     def stream(self, text: str) -> Iterator[str]:
-        """The translation of ``text`` as it grows, token by token; stop iterating to cancel it.
+        """The translation of ``text`` as it grows, token by token, later piece by piece; stop iterating to cancel it.
 
         Raises:
             ModelError: If the translator is closed.
         """
-        translator = self._opened()
-        finished: list[str] = []
-        for line in text.split("\n"):
-            output = ""
-            for output in translator.stream(line):
-                yield "\n".join([*finished, output])
-            finished.append(output)
+        return self._opened().stream(text)
 
     def translate_lines(self, lines: Sequence[str]) -> Iterator[str]:
         """Translations of lines, in order, as soon as they are ready; stop iterating to cancel the rest.
@@ -191,7 +192,7 @@ def open_translator(
         runtime: ``torch``, or a runtime of bundles such as ``onnx`` or ``executorch``; None picks onnx for a bundle
             and torch for anything else.
         threads: Threads of the runtime; None is ``OMP_NUM_THREADS``, or one per core that this process may use.
-        beam: Hypotheses kept per sentence; 1 is greedy search.
+        beam: Hypotheses kept per sentence, 1 to 256; 1 is greedy search.
         batch: Most sentences decoded at once.
         length_penalty: Exponent of the length penalty of beam search. This and the values below are those of the
             model's ``[decoding]`` section where they are None.
@@ -200,9 +201,10 @@ def open_translator(
         max_length: Most tokens of an output; 0 leaves it to the length of the input.
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
         warn: Receives a warning for each line that is cut, shortened or in unknown letters; None logs them.
-        progress: Receives the progress of making a bundle.
+        progress: Receives the progress of making a bundle, and of lines that are cut into many pieces.
 
     Raises:
+        UsageError: If the beam is out of range.
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         LiteNlpError: If the model is missing, damaged, or does not turn one text into another.
     """
@@ -228,11 +230,16 @@ def open_translator(
         engine = (
             _open_torch(_load(source), count) if chosen == "torch" else _open_bundle(source, chosen, count, progress)
         )
-    return OpenedTranslator(build_translator(engine, choices, warn=warn), name=name, runtime=chosen, batch=batch)
+    translator = build_translator(engine, choices, warn=warn, progress=progress)
+    return OpenedTranslator(translator, name=name, runtime=chosen, batch=batch)
 
 
 def build_translator(
-    engine: RunnableModel, choices: SearchChoices | None = None, *, warn: Callable[[str], None] | None = None
+    engine: RunnableModel,
+    choices: SearchChoices | None = None,
+    *,
+    warn: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Translator:
     """The translator of an engine, with the caller's search options or else those of the ``[decoding]`` section.
 
@@ -240,6 +247,7 @@ def build_translator(
         engine: The model; its bounds apply to all options.
         choices: The caller's options; None leaves everything to the model.
         warn: Receives warnings about lines; None logs them.
+        progress: Receives the progress of lines in many pieces.
     """
     from lite_nlp.config.preset import DecodingConfig
 
@@ -253,6 +261,7 @@ def build_translator(
         max_source_tokens=min(longest_input(engine.config, decoding.long_input), engine.max_source_tokens - 1),
         long_input=decoding.long_input,
         warn=warn or logging.getLogger("lite_nlp").warning,
+        progress=progress,
     )
 
 

@@ -48,6 +48,13 @@ def main() -> None:
         except OSError as error:
             place = "" if error.filename is None else f"{displayable(os.fsdecode(error.filename))}: "
             _fail(f"error: {place}{error.strerror or error}", debug=debug)
+        except UnicodeEncodeError as error:
+            # Most libraries below take no path with stray bytes, which any letter beyond ASCII is in such a locale.
+            word = displayable(error.object)
+            _fail(
+                f"error: {word}: expected a path in the encoding of this locale; PYTHONUTF8=1 makes it UTF-8",
+                debug=debug,
+            )
         except MemoryError:
             _fail("error: this takes more memory than there is", debug=debug)
 

@@ -9,8 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lite_nlp.config.kinds import AttentionKind, LinearKind, Sharing
-from lite_nlp.config.limits import MAX_LAYERS, MAX_POSITIONS, MAX_VOCAB_SIZE, MAX_WIDTH, KernelSizes
+from lite_nlp.config.limits import MAX_LAYERS, MAX_POSITIONS, MAX_WIDTH, KernelSizes
 from lite_nlp.config.section import ConfigSection
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 
 __all__ = [
     "BaseModelConfig",

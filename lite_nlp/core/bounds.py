@@ -23,11 +23,13 @@ __all__ = [
 #: Threads: OpenMP aborts the process if the system refuses one.
 MAX_THREADS: Final = 512
 
-#: Types of a vocabulary: the trainer allocates for all of them at once, and tokenizers of more are not read.
-MAX_VOCAB_SIZE: Final = 1 << 18
+#: Types of a vocabulary: the trainer allocates for all of them at once, and models and tokenizers of more are not read.
+#: The largest published one here, that of WikiText-103, has 267,744.
+MAX_VOCAB_SIZE: Final = 1 << 19
 
-#: Hypotheses of a search: each has a state of its own, and a row of logits over the vocabulary.
-MAX_BEAM: Final = 1024
+#: Hypotheses of a search. Every vocabulary has a token for each of the 256 bytes, so there are always as many different
+#: extensions; quality falls long before (Koehn and Knowles, 2017, section 3.6), and memory grows with each.
+MAX_BEAM: Final = 256
 
 #: Sentences in a batch.
 MAX_BATCH: Final = 1 << 16

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-__all__ = ["displayable"]
+__all__ = ["displayable", "with_letters"]
 
 #: Bytes that Python could not decode, in its own notation for them (PEP 383).
 _STRAY_BYTES: Final = re.compile("[\udc80-\udcff]+")
@@ -21,8 +21,13 @@ def displayable(text: str, *, keep: str = "") -> str:
     """
     if text.isprintable():
         return text
-    whole = _STRAY_BYTES.sub(lambda found: _as_utf8(found.group()), text)
+    whole = with_letters(text)
     return "".join(character if _is_shown(character, keep) else _escaped(character) for character in whole)
+
+
+def with_letters(text: str) -> str:
+    """A word of the command line with its letters beyond ASCII, which a locale without UTF-8 makes stray bytes of."""
+    return _STRAY_BYTES.sub(lambda found: _as_utf8(found.group()), text)
 
 
 def _as_utf8(stray: str) -> str:

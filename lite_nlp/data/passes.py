@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Generic, TypeVar
 
+from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import SPLITS, SplitName
@@ -118,6 +119,13 @@ class CorpusPasses(Generic[ItemT]):
         taken = () if self.corpus.rule is None else self.corpus.rule.splits
         return [name for name in SPLITS if name in self.corpus.splits or name in taken]
 
+    def count_training(self) -> int:
+        """Items of the training split, for which it is read if no pass has counted them yet."""
+        if "train" not in self.sizes:
+            for _ in self.split("train", None):
+                pass
+        return self.sizes["train"]
+
     @property
     def excluded(self) -> int:
         """Items that the split rule has put into no split, after a whole pass over the training text."""
@@ -185,7 +193,7 @@ class SplitPass(Generic[ItemT]):
     @property
     def sources(self) -> list[str]:
         """Names of the sources."""
-        return [source.name for source in self._sources]
+        return [displayable(source.name) for source in self._sources]
 
     @property
     def files(self) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams
@@ -47,7 +48,7 @@ class SearchOptions:
     does not end unless its steps are used up or no token is allowed to follow.
 
     Attributes:
-        beam_size: Hypotheses kept per sentence; 1 is greedy search.
+        beam_size: Hypotheses kept per sentence, 1 to 256; 1 is greedy search.
         max_length_ratio: Steps per source token.
         max_length_extra: Steps on top of that.
         max_steps: Bound for every source length; None for no bound.
@@ -79,6 +80,8 @@ class SearchOptions:
         for name, least in smallest.items():
             if not getattr(self, name) >= least:
                 raise ConfigError(f"{name}: expected at least {least}, found {getattr(self, name)}")
+        if self.beam_size > MAX_BEAM:
+            raise ConfigError(f"beam_size: expected at most {MAX_BEAM}, found {self.beam_size}")
         if self.max_steps is not None and self.max_steps < 1:
             raise ConfigError(f"max_steps: expected at least 1, found {self.max_steps}")
 

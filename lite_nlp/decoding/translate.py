@@ -1,13 +1,13 @@
-"""Translation of lines: tokenize, batch, search, restore the order."""
+"""Translation of lines: cut into pieces, tokenize, batch, search, restore the order."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search, stream_search
 
-__all__ = ["LongInput", "TextCodec", "Translator", "split_sentences", "split_text"]
+__all__ = ["LongInput", "TextCodec", "Translator"]
 
 #: Treatment of a line that is too long for the model: translate it in pieces, or its beginning alone.
 LongInput = Literal["split", "truncate"]
@@ -15,12 +15,18 @@ LongInput = Literal["split", "truncate"]
 #: A line with at least this fraction of letters that the vocabulary has no token for is reported.
 _UNFAMILIAR: Final = 0.25
 
-#: Batches per window: lines are sorted by length inside a window, and its translations come out together.
+#: Batches per window: pieces are sorted by length inside a window, and its translations come out together.
 _WINDOW_BATCHES: Final = 16
 
-#: Closing punctuation, with quotes and brackets after it, then space; or the ideographic full stops, without space.
-_SENTENCE_END: Final = re.compile(r"[.!?…][\"'”’»)\]]*\s+|[。！？]\s*")  # noqa: RUF001 - these are the characters meant
-_SPACE: Final = re.compile(r"\s+")
+#: Characters of a line that are tokenized at once, which takes some 150 bytes for each token: those of the longest
+#: document that is summarized. What is beyond is only tokenized in pieces.
+_WHOLE_CHARACTERS: Final = 100_000
+
+#: A stream says all of its text again at every step up to so many characters, then at every piece.
+_STREAMED_CHARACTERS: Final = 20_000
+
+#: Its text, or its tokens where these are known.
+_Piece: TypeAlias = str | list[int]
 
 
 class TextCodec(Protocol):
@@ -43,9 +49,10 @@ class Translator:
     """Translator of lines with any engine: every line gets a translation, whatever it contains.
 
     An empty or blank line gives an empty line. A line of more than ``max_source_tokens`` tokens is cut into pieces
-    (see ``split_text``), whose translations are joined by spaces, or cut off there: the summary of a text is not the
-    summaries of its sentences. Letters unknown to the vocabulary are translated from their bytes. All three cases are
-    reported to ``warn``.
+    (see :func:`~lite_nlp.decoding.pieces.split_text`), whose translations are joined by spaces, or cut off there: the
+    summary of a text is not the summaries of its sentences. Letters unknown to the vocabulary are translated from their
+    bytes. All three cases are reported to ``warn``. Beside the text of a line and its translation, memory is that of a
+    window of pieces, however long the line.
 
     Args:
         tokenizer: Of the model.
@@ -55,6 +62,7 @@ class Translator:
             character.
         long_input: Whether a longer source is split or truncated.
         warn: Receives each warning, which starts with the line's number.
+        progress: Receives the progress of each line that is longer than a window, in pieces.
     """
 
     def __init__(
@@ -66,6 +74,7 @@ class Translator:
         max_source_tokens: int = 200,
         long_input: LongInput = "split",
         warn: Callable[[str], None],
+        progress: Progress | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._model = model
@@ -73,120 +82,127 @@ class Translator:
         self._max_source_tokens = max_source_tokens
         self._long_input = long_input
         self._warn = warn
+        self._progress = progress or SilentProgress()
 
     def translate_chunks(self, chunks: Iterable[Sequence[str]], *, batch_size: int) -> Iterator[str]:
         """Translate lines that arrive in chunks, such as ``read_chunks`` gives, one translation per line, in order.
 
-        Nothing is held back for a later chunk. A large chunk is worked on in windows of some batches; the lines of a
-        window are sorted by length, which saves padding, and put back in order.
+        Nothing is held back for a later chunk. A large chunk is worked on in windows of some batches; the pieces of a
+        window are sorted by length, which saves padding, and put back in order. A line of more pieces than that is
+        worked on alone.
 
         Args:
             chunks: Lists of lines.
             batch_size: Most sentences decoded at once.
         """
         window = batch_size * _WINDOW_BATCHES
-        number = 1
+        number = 0
         for chunk in chunks:
-            for start in range(0, len(chunk), window):
-                lines = chunk[start : start + window]
-                yield from self._translate_window(lines, number, batch_size)
-                number += len(lines)
+            lines: list[list[_Piece]] = []
+            for line in chunk:
+                number += 1
+                pieces = self._cut(line, number)
+                if len(lines) == window or sum(map(len, lines)) + len(pieces) > window:
+                    yield from self._translate_window(lines, batch_size)
+                    lines = []
+                if len(pieces) > window:
+                    yield self._translate_long(pieces, number, batch_size)
+                else:
+                    lines.append(pieces)
+            yield from self._translate_window(lines, batch_size)
 
     def translate_lines(self, lines: Sequence[str], *, batch_size: int) -> Iterator[str]:
         """Translate a complete list of lines, in order."""
         return self.translate_chunks([lines], batch_size=batch_size)
 
-    def stream(self, line: str) -> Iterator[str]:
-        """Translate one line and yield the text as it grows; the last is the whole translation.
+    def stream(self, text: str) -> Iterator[str]:
+        """Translate a text line by line and yield its translation as it grows; the last is the whole.
 
         Stop iterating to cancel the search. With several hypotheses a later text may differ from an earlier one
-        in more than its end.
+        in more than its end. Of a long text, only whole pieces are yielded after some thousand words.
         """
-        finished: list[str] = []
-        for tokens in self._encode(line, 1):
+        finished = told = ""
+        for number, line in enumerate(text.split("\n"), start=1):
+            finished += "\n" if number > 1 else ""
             output = ""
-            for found in stream_search(self._model, tokens, self._options):
-                output = self._tokenizer.decode(found)
-                yield _one_line([*finished, output])
-            finished.append(output)
+            for place, piece in enumerate(self._cut(line, number)):
+                finished += f"{output} " if place else ""
+                for found in stream_search(self._model, self._tokens(piece), self._options):
+                    output = _one_line(self._tokenizer.decode(found))
+                    if len(finished) < _STREAMED_CHARACTERS:
+                        told = finished + output
+                        yield told
+                if len(finished) >= _STREAMED_CHARACTERS:
+                    told = finished + output
+                    yield told
+            finished += output
+        if told != finished:
+            yield finished
 
-    def _translate_window(self, lines: Sequence[str], first_number: int, batch_size: int) -> list[str]:
-        pieces = [
-            (index, tokens) for index, line in enumerate(lines) for tokens in self._encode(line, first_number + index)
-        ]
-        order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][1]))
-        outputs = [""] * len(pieces)
+    def _translate_window(self, lines: Sequence[Sequence[_Piece]], batch_size: int) -> Iterator[str]:
+        outputs = iter(self._search([piece for pieces in lines for piece in pieces], batch_size, _ignore))
+        for pieces in lines:
+            yield " ".join(next(outputs) for _ in pieces)
+
+    def _translate_long(self, pieces: Sequence[_Piece], number: int, batch_size: int) -> str:
+        """The translation of a line that is longer than a window."""
+        window = batch_size * _WINDOW_BATCHES
+        self._progress.start(f"line {number}, pieces", len(pieces))
+        return " ".join(
+            output
+            for start in range(0, len(pieces), window)
+            for output in self._search(pieces[start : start + window], batch_size, self._progress.advance)
+        )
+
+    def _search(self, pieces: Sequence[_Piece], batch_size: int, advance: Callable[[int], None]) -> list[str]:
+        """The translations of pieces, in order; ``advance`` is told how many are ready."""
+        sources = [self._tokens(piece) for piece in pieces]
+        order = sorted(range(len(sources)), key=lambda place: len(sources[place]))
+        outputs = [""] * len(sources)
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
-            found = search(self._model, [pieces[place][1] for place in batch], self._options)
+            found = search(self._model, [sources[place] for place in batch], self._options)
             for place, hypothesis in zip(batch, found, strict=True):
-                outputs[place] = self._tokenizer.decode(hypothesis.tokens)
-        translations: list[list[str]] = [[] for _ in lines]
-        for (index, _), output in zip(pieces, outputs, strict=True):
-            translations[index].append(output)
-        return [_one_line(parts) for parts in translations]
+                outputs[place] = _one_line(self._tokenizer.decode(hypothesis.tokens))
+            advance(len(batch))
+        return outputs
 
-    def _encode(self, line: str, number: int) -> list[list[int]]:
-        """Token ids of the pieces of a line; none if there is nothing to translate."""
+    def _tokens(self, piece: _Piece) -> list[int]:
+        return self._tokenizer.encode(piece) if isinstance(piece, str) else piece
+
+    def _cut(self, line: str, number: int) -> list[_Piece]:
+        """The pieces of a line; none if there is nothing to translate."""
+        head = line[:_WHOLE_CHARACTERS]
         if not line.strip():
             return []
-        tokens = self._tokenizer.encode(line)
+        tokens = self._tokenizer.encode(head)
         if not tokens:
             return []
-        unfamiliar = self._tokenizer.unfamiliar(line)
+        unfamiliar = self._tokenizer.unfamiliar(head)
         if unfamiliar >= _UNFAMILIAR:
             self._warn(
                 f"line {number}: {unfamiliar:.0%} of its letters are unknown to the model's vocabulary; "
                 "the translation may be meaningless"
             )
-        if len(tokens) <= self._max_source_tokens:
+        whole, limit = len(line) == len(head), self._max_source_tokens
+        if whole and len(tokens) <= limit:
             return [tokens]
+        found = f"{len(tokens)} tokens" if whole else f"more than {len(tokens)} tokens"
         if self._long_input == "truncate":
-            self._warn(f"line {number}: cut off after {self._max_source_tokens} of its {len(tokens)} tokens")
-            return [tokens[: self._max_source_tokens]]
-        pieces = split_text(line, lambda text: len(self._tokenizer.encode(text)), self._max_source_tokens)
+            self._warn(f"line {number}: cut off after {limit} of its {found}")
+            return [tokens[:limit]]
+        pieces = split_text(line, lambda text: len(self._tokenizer.encode(text)), limit)
         self._warn(
-            f"line {number}: cut into {len(pieces)} pieces, translated one by one: it has {len(tokens)} tokens, "
-            f"the model takes {self._max_source_tokens}"
+            f"line {number}: cut into {len(pieces)} pieces, translated one by one: it has {found}, "
+            f"the model takes {limit}"
         )
-        return [ids for piece in pieces if (ids := self._tokenizer.encode(piece))]
+        return list(pieces)
 
 
-def _one_line(parts: Iterable[str]) -> str:
-    """The parts as one line: every kind of line break becomes a space."""
-    return " ".join(" ".join(parts).splitlines())
+def _ignore(pieces: int) -> None:
+    del pieces
 
 
-def split_text(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:
-    """Cut a text into pieces of at most ``max_tokens`` tokens; only white space at the cuts is lost.
-
-    It is cut at every sentence end: models trained on sentences translate a sentence best. What is still too long is
-    halved at the space nearest to its middle, else in its middle.
-
-    Args:
-        text: The text.
-        count_tokens: Number of tokens of a piece.
-        max_tokens: Bound of a piece; only a single character may exceed it.
-    """
-    return [piece for sentence in split_sentences(text) for piece in _halve(sentence, count_tokens, max_tokens)]
-
-
-def split_sentences(text: str) -> list[str]:
-    """Cut a text after closing punctuation; the parts are stripped, blank ones left out."""
-    return _cut(text, [found.end() for found in _SENTENCE_END.finditer(text)])
-
-
-def _halve(text: str, count_tokens: Callable[[str], int], max_tokens: int) -> list[str]:
-    if len(text) == 1 or count_tokens(text) <= max_tokens:
-        return [text]
-    spaces = [found.end() for found in _SPACE.finditer(text)]
-    middle = len(text) // 2
-    place = min(spaces, key=lambda space: abs(space - middle), default=middle)
-    return [piece for half in _cut(text, [place]) for piece in _halve(half, count_tokens, max_tokens)]
-
-
-def _cut(text: str, places: Iterable[int]) -> list[str]:
-    """The stripped parts of ``text`` between ``places``, blank ones left out."""
-    bounds = [0, *places, len(text)]
-    parts = [text[start:end].strip() for start, end in pairwise(bounds)]
-    return [part for part in parts if part]
+def _one_line(text: str) -> str:
+    """The text as one line: every kind of line break becomes a space."""
+    return " ".join(text.splitlines())

@@ -12,7 +12,7 @@ from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import OutputError
 from lite_nlp.core.files import make_directories, remove_empty
-from lite_nlp.core.locks import locked
+from lite_nlp.core.locks import Lock, locked
 from lite_nlp.core.outputs import refusals
 from lite_nlp.training.checkpoints import CheckpointStore
 from lite_nlp.training.destination import RUN_DIRECTORIES, RUN_FILES, check_destination
@@ -52,8 +52,8 @@ class RunDirectory:
         try:
             with refusals(self.path):
                 make_directories(self.path, made)
-            with locked(self.path, wait=False) as held:
-                if not held:
+            with locked(self.path, wait=False) as lock:
+                if lock is Lock.TAKEN:
                     raise OutputError(f"{self.path}: another process trains in this directory; expected another one")
                 # Only now: a run that ended in the meantime has left its files.
                 check_destination(self.path, resume=resume, force=force)

@@ -1,6 +1,7 @@
 """Outputs that cannot be written or may not be replaced: every command says so before it looks at its input."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -98,8 +99,11 @@ def test_the_input_is_what_is_wrong_where_the_output_is_not(
     lite_nlp: LiteNlp, place: Path, monkeypatch: pytest.MonkeyPatch, row: tuple[str, str]
 ) -> None:
     # A server that refuses: nothing is downloaded here.
-    monkeypatch.setattr("lite_nlp.data.published.download._ATTEMPTS", 1)
-    monkeypatch.setattr("urllib.request.urlopen", lambda *_, **__: (_ for _ in ()).throw(ConnectionError("refused")))
+    def refuse(*_: object) -> None:
+        raise ConnectionError("refused")
+
+    monkeypatch.setattr("lite_nlp.data.published.transfer._ATTEMPTS", 1)
+    monkeypatch.setattr("lite_nlp.data.published.transfer._answer", refuse)
     before = snapshot(place)
     code, err = run(lite_nlp, row, "new/out.zip")
     assert code == 1
@@ -171,6 +175,22 @@ def test_a_run_that_fails_at_once_leaves_no_directory(lite_nlp: LiteNlp, place: 
     assert code == 1
     assert "expected the directory of a run, found other files" in err
     assert snapshot(place) == before
+
+
+@pytest.mark.parametrize(
+    ("most", "said"),
+    [(1024, "cannot be written: File too large"), (8192, "could not be written, nothing was left behind: File too")],
+)
+def test_a_disk_that_is_full(place: Path, most: int, said: str) -> None:
+    words = [sys.executable, "-c", "from lite_nlp.cli.main import main; main()", "data", "sample", "--out", "new/a.tsv"]
+    limits = (resource.RLIMIT_FSIZE, (most, most))
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, preexec_fn=lambda: resource.setrlimit(*limits)
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: new/a.tsv: {said}")
+    assert done.stderr.count("\n") == 1
+    assert sorted(os.listdir(place)) == ["broken.lnlp", "broken.zip"]
 
 
 def test_of_commands_with_one_output_one_wins(place: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.decoding.translate import split_sentences, split_text
+from lite_nlp.decoding.pieces import split_sentences, split_text
 from tools.golden.texts import everyday_sentences, hostile_texts, random_texts
 
 __all__ = ["piece_vectors"]
@@ -36,8 +36,18 @@ _ENDINGS: Final = (
     "a  b   c    d     e      f",
 )
 
+#: Texts longer than a block: a word, words, a word among words, spaces, sentences between them, wide characters.
+_LONG: Final = (
+    "x" * 9_001,
+    "ab cde  " * 1_200,
+    f"word {'y' * 4_093} word {'z' * 4_096} {'w' * 4_094} end",
+    f"a{' ' * 9_000}b",
+    f"Short. {'half way ' * 600}stop! Short again. {'long way ' * 700}",
+    "\u732b\u3068" * 2_100 + "\u3002" + "\U0001f600 " * 2_100,
+)
+
 #: How tokens are counted (by the shipped tokenizer, in code points, in bytes of UTF-8), and bounds of a piece: all of
-#: them for texts made to be cut, the second alone for the others.
+#: them for texts made to be cut, the last for long ones, the second for the others.
 _LIMITS: Final = {"tokens": (4, 9, 25, 200), "characters": (1, 7, 2, 40), "bytes": (4, 11, 64)}
 
 
@@ -54,15 +64,16 @@ def piece_vectors(tokenizer: Tokenizer) -> dict[str, Any]:
     }
     paragraphs = [" ".join(source for source, _ in everyday_sentences(400)[start : start + 12]) for start in (0, 60)]
     others = [*hostile_texts(), *random_texts(120, seed=8)]
-    texts = [*_ENDINGS, *paragraphs, *others]
+    chosen = [*_ENDINGS, *paragraphs]
+    texts = [*chosen, *others]
     return {
         "sentences": [[text, split_sentences(text)] for text in texts],
         "pieces": [
             {"text": text, "counter": name, "max_tokens": limit, "pieces": split_text(text, counters[name], limit)}
-            for chosen, first, last in ((texts[: -len(others)], 0, None), (others, 1, 2))
-            for text in chosen
+            for group, wanted in ((chosen, slice(None)), (others, slice(1, 2)), (_LONG, slice(-1, None)))
+            for text in group
             for name, limits in _LIMITS.items()
-            for limit in limits[first:last]
+            for limit in limits[wanted]
         ],
         # What Translator makes of an output, so that one line in gives one line out.
         "joined_lines": [[text, " ".join(text.splitlines())] for text in texts if len(text.splitlines()) > 1],

@@ -8,8 +8,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, State, StepModel, search
-from lite_nlp.decoding.translate import Translator, split_text
+from lite_nlp.decoding.translate import Translator
 from lite_nlp.export.runtime import create_engine, open_bundle
 from tools.golden.texts import everyday_sentences, hostile_texts
 

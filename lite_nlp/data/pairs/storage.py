@@ -8,6 +8,7 @@ Arrow's streaming format, which ``state.json`` lists and ``dataset_info.json`` d
 """
 
 import json
+import mmap
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
@@ -136,7 +137,10 @@ def load_split(path: Path, name: str) -> Split:
 
 def _map_table(file: Path) -> pa.Table:
     """The table in ``file``, whose buffers are views of a memory map."""
-    with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
+    # Python's map, not Arrow's: that takes no path with stray bytes, which a letter is in a locale without UTF-8.
+    with file.open("rb") as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    with pa.ipc.open_stream(pa.py_buffer(mapped)) as stream:
         return stream.read_all()
 
 

@@ -14,7 +14,7 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.lines import read_lines
-from lite_nlp.data.published.download import open_archive
+from lite_nlp.data.published.archives import open_archive
 
 __all__ = ["ARTICLE", "HIGHLIGHTS", "extract_stories", "split_story"]
 

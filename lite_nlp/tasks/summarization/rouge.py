@@ -17,7 +17,7 @@ from rouge_score.rouge_scorer import RougeScorer
 
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import DataError
-from lite_nlp.decoding.translate import split_sentences
+from lite_nlp.decoding.pieces import split_sentences
 from lite_nlp.tasks.translation.scorer import PairScorer
 
 __all__ = ["SUMMARY_SCORER", "RougeScores", "score_summaries"]

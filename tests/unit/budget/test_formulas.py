@@ -248,5 +248,7 @@ def test_parameters_of_matrices_alone() -> None:
 
 
 def test_a_beam_of_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match="beam: expected at most 256 hypotheses, found 257"):
+        count_config(load_config("transformer-wmt-128").model, beam=257)
     with pytest.raises(ConfigError, match="beam: expected at least 1 hypothesis, found 0"):
         count_config(load_config("transformer-wmt-128").model, beam=0)

@@ -3,9 +3,10 @@
 import pytest
 from pydantic.fields import FieldInfo
 
-from lite_nlp.config.limits import MAX_LAYERS, MAX_VOCAB_SIZE
+from lite_nlp.config.limits import MAX_LAYERS
 from lite_nlp.config.model import ARCHITECTURES
 from lite_nlp.config.preset import parse_config, parse_model
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import ConfigError
 
 SMALL = {

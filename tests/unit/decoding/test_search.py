@@ -131,6 +131,7 @@ def test_repeated_ngrams():
     ("options", "message"),
     [
         ({"beam_size": 0}, "beam_size: expected at least 1, found 0"),
+        ({"beam_size": 257}, "beam_size: expected at most 256, found 257"),
         ({"length_penalty": -0.5}, "length_penalty: expected at least 0, found -0.5"),
         ({"length_penalty": float("nan")}, "length_penalty: expected at least 0, found nan"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram: expected at least 0, found -1"),

@@ -1,9 +1,13 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.decoding.translate import Translator, split_text
+from lite_nlp.decoding.translate import Translator
+from tests.unit.data.recorder import Recorder
 
 TRAINING_TEXT = [
     "a small house stands by the river",
@@ -34,7 +38,7 @@ class EchoModel:
 
 
 class Setup:
-    def __init__(self, max_source_tokens=200, tokenizer=None, long_input="split"):
+    def __init__(self, max_source_tokens=200, tokenizer=None, long_input="split", progress=None):
         self.tokenizer = tokenizer or Tokenizer.train(TRAINING_TEXT, vocab_size=320)
         self.model = EchoModel(self.tokenizer.vocab_size)
         self.warnings = []
@@ -45,6 +49,7 @@ class Setup:
             max_source_tokens=max_source_tokens,
             long_input=long_input,
             warn=self.warnings.append,
+            progress=progress,
         )
 
     def translate(self, lines, batch_size=4):
@@ -129,6 +134,53 @@ def test_ten_thousand_words():
     line = " ".join(["river", "summer", "Größe", "swim"] * 2500)
     assert setup.translate([line], batch_size=16) == [line]
     assert len(setup.warnings) == 1
+
+
+def test_a_line_of_many_windows_is_translated_alone_with_progress():
+    progress = Recorder()
+    setup = Setup(max_source_tokens=8, progress=progress)
+    line = "the river. " * 100
+    lines = ["the house", line.strip(), "", "the small house"]
+    assert setup.translate(lines, batch_size=2) == lines
+    # A window is 32 pieces; what is before the line does not wait for it.
+    assert progress.seen == [("line 2, pieces", 100, 100)]
+    assert [len(batch) for batch in setup.model.batches] == [1, *[2] * 50, 1]
+
+
+def test_memory_does_not_grow_with_the_line():
+    """What is tokenized at once is the beginning of a line, and then pieces of it."""
+    encoded = []
+
+    class Watched:
+        def __init__(self, tokenizer):
+            self._tokenizer = tokenizer
+
+        def __getattr__(self, name):
+            return getattr(self._tokenizer, name)
+
+        def encode(self, text):
+            encoded.append(len(text))
+            return self._tokenizer.encode(text)
+
+    setup = Setup(tokenizer=Tokenizer.train(TRAINING_TEXT, vocab_size=320))
+    setup.translator._tokenizer = Watched(setup.tokenizer)
+    line = "river " * 25_000
+    assert setup.translate([line], batch_size=64) == [line.strip()]
+    assert sorted(encoded)[-2:][0] <= 4096 < max(encoded) == 100_000
+    assert setup.warnings[0].endswith("it has more than 16668 tokens, the model takes 200")
+    short = Setup(long_input="truncate")
+    assert short.translate([line]) == [("river " * 200).strip()]
+    assert short.warnings == ["line 1: cut off after 200 of its more than 16668 tokens"]
+
+
+def test_a_long_stream_says_whole_pieces():
+    setup = Setup()
+    line = "the river. " * 2_500
+    texts = list(setup.translator.stream(f"{line}\n\nthe house\n"))
+    assert texts[-1] == f"{line.strip()}\n\nthe house\n"
+    assert all(after.startswith(before) for before, after in pairwise(texts))
+    late = [text for text in texts if len(text) > 20_100]
+    assert len(late) <= 700
 
 
 def test_a_long_word_is_cut_anywhere():

@@ -198,30 +198,43 @@ def test_documents_that_break_parsers(content: bytes) -> None:
             ),
             f"expected at most {MADE_BYTES_ALWAYS + 7000 * MADE_BYTES_PER_STORED} bytes in all, made of 7000",
         ),
+        (
+            lambda it: it["files"]["tokenizer.json"].update(size_bytes=(4 << 20) + 6001 + (1 << 30)),
+            "tokenizer.json: expected at most 67108864 bytes, found",
+        ),
+        (
+            lambda it: (
+                it["files"].pop("tokenizer.json"),
+                it["packed"]["members"].update({"tokenizer.json": {**MADE, "size_bytes": (4 << 20) + 6001}}),
+            ),
+            f"tokenizer.json: expected at most {(4 << 20) + 6000} bytes, found {(4 << 20) + 6001}",
+        ),
+        (
+            lambda it: it["files"]["config.toml"].update(size_bytes=(4 << 20) + 1),
+            "config.toml: expected at most 4194304",
+        ),
         (lambda it: it["packed"].update(container="config.toml"), "expected an entry for config.toml"),
         (
-            lambda it: it["budget"]["params"].update(total="many"),
-            "budget: Value error, params.total: expected an integer",
-        ),
-        (lambda it: it["budget"].update(macs=3), "budget: Value error, macs.executed: expected an integer"),
-        (
             lambda it: it["budget"]["macs"].update(paper=10**30),
-            "budget: Value error, expected integers of at most 64 bits",
-        ),
-        (lambda it: it["scores"]["test"].update(bleu=[1 << 70]), "scores.test: .*expected integers of at most 64 bits"),
-        (
-            lambda it: it["graphs"]["torch"]["encode"].update(matmul=[[10**30, 1, 0]]),
-            "graphs: Value error, expected integers of at most 64 bits",
+            "expected JSON, found an error: an integer beyond 64 bits",
         ),
         (
             lambda it: it["graphs"]["onnx"]["encode"].update(matmul=[[1, 1, 0]] * 65),
             "graphs: Value error, onnx: polynomial: expected at most 64 terms, found 65",
         ),
+        (lambda it: it.update(scores={"test": 3}), "scores.test: Input should be a valid dictionary"),
         (lambda it: it["decoding"].update(length_penalty=-1.0), "decoding.length_penalty"),
     ],
 )
 def test_limits_and_contradictions(change: Callable[[dict[str, Any]], object], message: str) -> None:
     assert re.search(message, refusal(change)), refusal(change)
+
+
+@pytest.mark.parametrize("value", ["many", None, True, -1, 1.5, [], {}])
+def test_a_figure_that_is_no_count_is_not_recorded(value: Any) -> None:
+    assert parse(DOCUMENT).recorded_count("params", "total") == 12
+    for budget in ({"params": {"total": value}}, {"params": value}, {}):
+        assert parse({**DOCUMENT, "budget": budget}).recorded_count("params", "total") == 0
 
 
 def test_of_many_problems_the_first_are_named() -> None:

@@ -170,7 +170,9 @@ def test_translations_are_those_of_torch(shipped):
     assert max(len(line["pieces"]) for line in lines) > 5
     loaded = load_model(None)
     model = TorchStepModel(loaded.encoder_decoder)
-    short = [line for line in lines if line["beam1"]["stable"] and line["pieces"] and len(line["pieces"][0]) < 30]
+    short = [
+        line for line in lines if line["beam1"]["stable"] and len(line["pieces"]) == 1 and len(line["pieces"][0]) < 30
+    ]
     for line in short[::20]:
         for piece, expected in zip(line["pieces"], line["beam1"]["tokens"], strict=True):
             assert search(model, [piece], SearchOptions(max_steps=512))[0].tokens == expected, line["text"]

@@ -1,19 +1,40 @@
 package dev.litenlp.core.search
 
 /**
- * Cuts a text into pieces of at most [maxTokens] tokens, as `split_text` of `lite_nlp/decoding/translate.py` does; only white
- * space at a cut is lost.
+ * Tokens of a piece of a sentence that is too long: models are trained on sentences; on long text without an end they repeat
+ * themselves, and are slow, since each step looks back at all that was written.
+ */
+const val STRETCH_TOKENS = 40
+
+/**
+ * Characters that are halved, and counted, together: without this bound halving takes a time of n log n, and a text of one long
+ * word is tokenized as one.
+ */
+const val BLOCK_CHARACTERS = 4096
+
+/**
+ * Cuts a text into pieces of at most [maxTokens] tokens, as `split_text` of `lite_nlp/decoding/pieces.py` does; only white space
+ * at a cut is lost.
  *
- * It is cut at every sentence end: models trained on sentences translate a sentence best. What is still too long is halved at
- * the space nearest to its middle, else in its middle.
+ * It is cut at every sentence end: models trained on sentences translate a sentence best. A sentence that is too long is cut
+ * into pieces of at most [STRETCH_TOKENS] tokens: blocks of characters that end at a space are halved at the space nearest to
+ * their middle, else in their middle, until they are short enough.
  *
  * @param text Without lone surrogates.
  * @param maxTokens Bound of a piece; only a single character may exceed it.
- * @param countTokens Number of tokens of a piece.
+ * @param countTokens Number of tokens of a piece; it is given at most [BLOCK_CHARACTERS] code points.
  */
 fun splitText(text: String, maxTokens: Int, countTokens: (String) -> Int): List<String> {
     val pieces = ArrayList<String>()
-    for (sentence in sentencesOf(Characters(text))) halve(sentence, maxTokens, countTokens, pieces)
+    val stretch = minOf(maxTokens, STRETCH_TOKENS)
+    for (sentence in sentencesOf(Characters(text))) {
+        val whole = if (sentence.size <= BLOCK_CHARACTERS) sentence.toString() else null
+        if (whole != null && countTokens(whole) <= maxTokens) {
+            pieces.add(whole)
+            continue
+        }
+        for (block in blocksOf(sentence)) halve(block, stretch, countTokens, pieces)
+    }
     return pieces
 }
 
@@ -100,6 +121,22 @@ private fun isOneOf(characters: String, codePoint: Int): Boolean = characters.an
 private fun addPart(text: Characters, from: Int, to: Int, parts: MutableList<Characters>) {
     val part = text.stripped(from, to)
     if (part.size > 0) parts.add(part)
+}
+
+/** Parts of at most [BLOCK_CHARACTERS]; each but the last ends behind the last space that it can, if any. */
+private fun blocksOf(text: Characters): List<Characters> {
+    val blocks = ArrayList<Characters>()
+    var start = 0
+    while (text.size - start > BLOCK_CHARACTERS) {
+        val limit = start + BLOCK_CHARACTERS
+        var place = limit
+        while (place > start && !PythonText.isSpace(text[place - 1])) place--
+        if (place == start) place = limit
+        addPart(text, start, place, blocks)
+        start = place
+    }
+    addPart(text, start, text.size, blocks)
+    return blocks
 }
 
 private fun halve(text: Characters, maxTokens: Int, countTokens: (String) -> Int, pieces: MutableList<String>) {

@@ -22,7 +22,7 @@ object SpecialTokens {
  * mark takes one, and is forced in the last. An output of fewer than [minLength] tokens does not end unless its steps are used
  * up or no token is allowed to follow.
  *
- * @property beamSize Hypotheses kept per sentence; 1 is greedy search.
+ * @property beamSize Hypotheses kept per sentence, 1 to [MAX_BEAM]; 1 is greedy search.
  * @property maxLengthRatio Steps per source token.
  * @property maxLengthExtra Steps on top of that.
  * @property maxSteps Bound whatever the source length, null for that of the engine.
@@ -42,12 +42,18 @@ data class SearchOptions(
 ) {
     init {
         require(beamSize >= 1) { "beamSize: expected at least 1, found $beamSize" }
+        require(beamSize <= MAX_BEAM) { "beamSize: expected at most $MAX_BEAM, found $beamSize" }
         require(maxLengthRatio >= 0) { "maxLengthRatio: expected at least 0, found $maxLengthRatio" }
         require(maxLengthExtra >= 1) { "maxLengthExtra: expected at least 1, found $maxLengthExtra" }
         require(maxSteps == null || maxSteps >= 1) { "maxSteps: expected at least 1, found $maxSteps" }
         require(minLength >= 0) { "minLength: expected at least 0, found $minLength" }
         require(lengthPenalty >= 0) { "lengthPenalty: expected at least 0, found $lengthPenalty" }
         require(noRepeatNgram >= 0) { "noRepeatNgram: expected at least 0, found $noRepeatNgram" }
+    }
+
+    companion object {
+        /** Most hypotheses: every vocabulary has a token for each of 256 bytes, so there are always as many extensions. */
+        const val MAX_BEAM = 256
     }
 
     /** Steps for a sentence of [sourceLength] tokens, the end mark not counted, on an engine that takes [most]. */

@@ -33,7 +33,7 @@ sealed class Notice {
      * The line was too long for the model: it was cut into pieces, translated one by one.
      *
      * @property pieces How many.
-     * @property tokens Of the whole line.
+     * @property tokens Of the whole line, or its first 100,000 characters.
      * @property limit Tokens that the model takes at once.
      */
     data class Cut(override val line: Int, val pieces: Int, val tokens: Int, val limit: Int) : Notice()
@@ -41,7 +41,7 @@ sealed class Notice {
     /**
      * The line was too long for the model: what is beyond its first [limit] tokens is not translated.
      *
-     * @property tokens Of the whole line.
+     * @property tokens Of the whole line, or its first 100,000 characters.
      */
     data class Truncated(override val line: Int, val tokens: Int, val limit: Int) : Notice()
 }

@@ -64,11 +64,12 @@ class Translator(
 
     /** Token ids of the pieces of a line; none if there is nothing to translate. */
     private fun piecesOf(line: String, number: Int, notices: MutableList<Notice>): List<IntArray> {
-        val tokens = tokenizer.encode(line)
+        val head = headOf(line)
+        val tokens = tokenizer.encode(head)
         if (tokens.isEmpty() || PythonText.isBlank(line)) return emptyList()
-        val unfamiliar = tokenizer.unfamiliar(line)
+        val unfamiliar = tokenizer.unfamiliar(head)
         if (unfamiliar >= UNFAMILIAR) notices.add(Notice.Unfamiliar(number, unfamiliar))
-        if (tokens.size <= maxSourceTokens) return listOf(tokens)
+        if (tokens.size <= maxSourceTokens && head.length == line.length) return listOf(tokens)
         if (longInput == LongInput.TRUNCATE) {
             notices.add(Notice.Truncated(number, tokens.size, maxSourceTokens))
             return listOf(tokens.copyOf(maxSourceTokens))
@@ -76,6 +77,12 @@ class Translator(
         val pieces = splitText(line, maxSourceTokens) { tokenizer.encode(it).size }
         notices.add(Notice.Cut(number, pieces.size, tokens.size, maxSourceTokens))
         return pieces.map { tokenizer.encode(it) }.filter { it.isNotEmpty() }
+    }
+
+    /** The beginning of a line that is tokenized in one piece. */
+    private fun headOf(line: String): String {
+        if (line.length <= WHOLE_CHARACTERS || line.codePointCount(0, line.length) <= WHOLE_CHARACTERS) return line
+        return line.substring(0, line.offsetByCodePoints(0, WHOLE_CHARACTERS))
     }
 
     /** One call of [translate]: what there is so far, and what it took. */
@@ -92,14 +99,14 @@ class Translator(
 
         fun translateLine(sources: List<IntArray>) {
             if (lines++ > 0) finished.append('\n')
-            val outputs = ArrayList<String>(sources.size)
-            for (source in sources) {
-                val best = search(meter, listOf(source), options, Watcher(outputs)).single()
-                outputs.add(tokenizer.decode(best.tokens))
+            sources.forEachIndexed { place, source ->
+                if (place > 0) finished.append(' ')
+                val best = search(meter, listOf(source), options, watcher).single()
+                finished.append(lineOf(best.tokens))
                 tokens.add(best.tokens)
                 sourceTokens += source.size
+                if (finished.length >= STREAMED_CHARACTERS) tell { finished.toString() }
             }
-            finished.append(lineOf(outputs))
         }
 
         fun finish(): Translation {
@@ -130,12 +137,13 @@ class Translator(
             listener.onText(text)
         }
 
-        /** Turns the tokens of a search under way into all of the text so far. */
-        private inner class Watcher(private val outputs: List<String>) : SearchListener {
+        /** Turns the tokens of a search under way into all of the text so far, while that is short: every step repeats it. */
+        private val watcher = object : SearchListener {
             override fun onStep(best: IntArray) {
                 if (firstTokenMs == 0.0) firstTokenMs = elapsedMs()
+                if (finished.length >= STREAMED_CHARACTERS) return
                 // The last character may lack some of its bytes.
-                tell { finished.toString() + lineOf(outputs + tokenizer.decode(best).trimEnd('\uFFFD')) }
+                tell { finished.toString() + lineOf(best).trimEnd('\uFFFD') }
             }
 
             override fun isCancelled(): Boolean = listener != null && listener.isCancelled()
@@ -143,7 +151,7 @@ class Translator(
     }
 
     /** One line out per line in: whatever a reader may take for the end of a line becomes a space. */
-    private fun lineOf(outputs: List<String>): String = PythonText.joinLines(outputs.joinToString(" "))
+    private fun lineOf(tokens: IntArray): String = PythonText.joinLines(tokenizer.decode(tokens))
 
     companion object {
         /** Default for the longest source in tokens. */
@@ -154,6 +162,12 @@ class Translator(
 
         /** A line with at least this fraction of letters that the vocabulary has no token for is told of. */
         private const val UNFAMILIAR = 0.25
+
+        /** Code points of a line that are tokenized at once, which takes some memory for each; what is beyond only in pieces. */
+        private const val WHOLE_CHARACTERS = 100_000
+
+        /** All of the text is told again at every step up to so many characters, then at every piece. */
+        private const val STREAMED_CHARACTERS = 20_000
 
         private const val BYTE_ORDER_MARK = "\uFEFF"
 

@@ -66,6 +66,23 @@ class PiecesTest {
         assertEquals(words, pieces.joinToString(" "))
     }
 
+    @Test
+    fun noMoreThanABlockIsEverCounted() {
+        val texts = listOf("x".repeat(1_000_000), "\u732B".repeat(300_000), "a" + " ".repeat(1_000_000) + "b", "ab ".repeat(300_000))
+        for (text in texts) {
+            var counted = 0L
+            val pieces = splitText(text, 200) { piece ->
+                assertTrue(piece.codePointCount(0, piece.length) <= BLOCK_CHARACTERS)
+                counted += piece.length
+                piece.length
+            }
+            assertTrue(pieces.all { it.length <= STRETCH_TOKENS })
+            // Each halving of a block counts it once more, and there are at most as many as a block has twos in it.
+            assertTrue(counted <= 13L * text.length) { "$counted of ${text.length}" }
+            assertEquals(text.replace(" ", ""), pieces.joinToString("").replace(" ", ""))
+        }
+    }
+
     private companion object {
         val tokenizer = GoldenVectors.tokenizer("shipped")
         val vectors: JSONObject = GoldenVectors.read("pieces")

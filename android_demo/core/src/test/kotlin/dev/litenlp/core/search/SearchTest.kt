@@ -269,6 +269,7 @@ class SearchTest {
     fun optionsOutOfRange() {
         val wrong = mapOf<String, () -> SearchOptions>(
             "beamSize: expected at least 1, found 0" to { SearchOptions(beamSize = 0) },
+            "beamSize: expected at most 256, found 257" to { SearchOptions(beamSize = 257) },
             "lengthPenalty: expected at least 0, found -0.5" to { SearchOptions(lengthPenalty = -0.5) },
             "lengthPenalty: expected at least 0, found NaN" to { SearchOptions(lengthPenalty = Double.NaN) },
             "maxLengthRatio: expected at least 0, found -1.0" to { SearchOptions(maxLengthRatio = -1.0) },

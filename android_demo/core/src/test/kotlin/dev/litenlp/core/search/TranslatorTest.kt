@@ -112,6 +112,21 @@ class TranslatorTest {
     }
 
     @Test
+    fun aVeryLongLineIsTranslatedAndToldInPieces() {
+        val line = "x".repeat(100_001)
+        val recorder = Recorder()
+        val found = translator().translate("$line\nYes.", recorder)
+        assertEquals("$line\nYes.", found.text.replace(" ", ""))
+        val head = tokenizer.encode(line.dropLast(1)).size
+        assertEquals(listOf(Notice.Cut(1, found.pieces - 1, head, 200)), found.notices)
+        assertEquals(found.text, recorder.texts.last())
+        // Every step of the beginning, every piece of the rest: text that is told is text that is copied.
+        assertTrue(recorder.texts.count { it.length > 21_000 } <= found.pieces)
+        val short = translator(longInput = LongInput.TRUNCATE).translate(line)
+        assertEquals(listOf(Notice.Truncated(1, head, 200)), short.notices)
+    }
+
+    @Test
     fun longLinesAreTruncatedIfSoChosen() {
         val line = "The second one is white and sleeps on the sofa"
         val tokens = tokenizer.encode(line)

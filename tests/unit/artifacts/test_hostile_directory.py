@@ -1,6 +1,5 @@
 """Weights are compared with the config before memory is allocated for the model."""
 
-import resource
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import ConfigError, LiteNlpError, ModelError
 from lite_nlp.models.build import build_model
+from tests.fuzz.memory import peak_bytes, reset_peak
 
 
 def make_config(**changes: object) -> Config:
@@ -69,11 +69,12 @@ def test_missing_and_unexpected_weights_are_named(state: dict[str, Tensor]) -> N
 def test_a_large_config_over_small_weights_takes_no_memory(
     state: dict[str, Tensor], changes: dict[str, object]
 ) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reset_peak()
+    before = peak_bytes()
     with pytest.raises(ModelError, match=r"^tiny: weights do not fit the config: ") as caught:
         model_from_state(make_config(**changes), state, source="tiny")
     assert len(str(caught.value)) < 2000
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+    assert peak_bytes() - before < 200_000_000
 
 
 def test_a_table_of_positions_out_of_proportion_is_refused(state: dict[str, Tensor]) -> None:
