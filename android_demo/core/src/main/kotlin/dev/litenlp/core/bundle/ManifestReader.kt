@@ -5,6 +5,7 @@ import dev.litenlp.core.JsonSyntaxException
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.metrics.GraphWork
+import dev.litenlp.core.tokenizer.TokenizerDocument
 import org.json.JSONObject
 
 /** Names of made members, which become files wherever a bundle is unpacked. */
@@ -77,10 +78,10 @@ private fun readManifest(fields: Fields): Manifest {
 }
 
 private fun readVocabulary(fields: Fields): Vocabulary {
-    fun id(key: String, otherwise: Int) = if (fields.has(key)) fields.int(key, 0, Limits.MAX_TYPES - 1) else otherwise
+    fun id(key: String, otherwise: Int) = if (fields.has(key)) fields.int(key, 0, TokenizerDocument.MAX_TYPES - 1) else otherwise
     return Vocabulary(
-        srcSize = fields.int("src_size", 1, Limits.MAX_TYPES),
-        tgtSize = fields.int("tgt_size", 1, Limits.MAX_TYPES),
+        srcSize = fields.int("src_size", 1, TokenizerDocument.MAX_TYPES),
+        tgtSize = fields.int("tgt_size", 1, TokenizerDocument.MAX_TYPES),
         padId = id("pad_id", 0),
         bosId = id("bos_id", 1),
         eosId = id("eos_id", 2),
