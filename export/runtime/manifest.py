@@ -261,6 +261,8 @@ def parse_manifest(content: bytes, *, source: str) -> Manifest:
     where = f"{source}: {MANIFEST_FILE}"
     document = parse_json(content, source=where, error=BundleError, max_bytes=MAX_MANIFEST_BYTES)
     version = document.get("schema_version") if isinstance(document, dict) else None
+    if version is None:
+        raise BundleError(f"{where}: expected a bundle's manifest with its schema_version, found none")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise BundleError(
             f"{where}: expected schema_version {SCHEMA_VERSION}, found {version}: the bundle was "

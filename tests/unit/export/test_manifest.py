@@ -125,6 +125,13 @@ def test_bytes_that_are_no_document(content: bytes) -> None:
         parse_manifest(content, source="tiny.zip")
 
 
+def test_a_manifest_says_its_schema() -> None:
+    with pytest.raises(
+        BundleError, match=r"manifest\.json: expected a bundle's manifest with its schema_version, found none"
+    ):
+        parse_manifest(b'{"name": "tiny"}', source="tiny.zip")
+
+
 @pytest.mark.parametrize(
     "content",
     [

@@ -118,7 +118,7 @@ internal class Installation(
     private fun makeMembers(manifest: Manifest, staging: File) {
         val packed = manifest.packed ?: return
         val container = try {
-            Container.parse(File(staging, packed.container).readBytes())
+            Container.parse(File(staging, packed.container).readBytes()).also { checkUnused(it, packed) }
         } catch (error: LiteNlpException) {
             throw LiteNlpException(error.problem, "${packed.container}: ${error.message}", error)
         }
@@ -131,6 +131,15 @@ internal class Installation(
         }
         for (ingredient in packed.ingredients) {
             if (!File(staging, ingredient).delete()) throw IOException("$ingredient: could not be deleted")
+        }
+    }
+
+    /** Decodes the tensors that no member is made of: the Python package decodes all, and refuses a bundle with a bad one. */
+    private fun checkUnused(container: Container, packed: Packed) {
+        val named = packed.members.values.flatMap { it.parts }.mapNotNullTo(HashSet()) { (it as? Part.OfTensor)?.tensor }
+        val used = named.mapTo(HashSet()) { container.aliases[it] ?: it }
+        for ((name, tensor) in container.tensors) {
+            if (name !in used) if (tensor.isInteger) tensor.decodeLongs() else tensor.decodeFloats()
         }
     }
 

@@ -55,6 +55,9 @@ class CompactBundleTest : InstallerFixture() {
         refused(Problem.ALTERED, "stream of exactly 89 bytes") { install(with("model.pte.residual", TestBundle.deflate(ByteArray(90)))) }
         refused(Problem.ALTERED, "model.pte: expected SHA-256") { install(with("model.pte.residual", residual)) }
         refused(Problem.TRUNCATED, "weights.lnlp: truncated") { install(with("weights.lnlp", TestBundle.container(mapOf()).copyOf(50))) }
+        val tensors = mapOf("matrix" to (intArrayOf(2, 1, 3) to TestBundle.MATRIX), "bias" to (intArrayOf(2) to TestBundle.BIAS))
+        val unused = "unused" to (intArrayOf(3) to floatArrayOf(1f, 2f))
+        refused(Problem.ALTERED, "weights.lnlp: tensor 'unused'") { install(with("weights.lnlp", TestBundle.container(tensors + unused))) }
         refused(Problem.NOT_A_BUNDLE, "weights.lnlp: not a container") { install(with("weights.lnlp", ByteArray(50))) }
     }
 }
