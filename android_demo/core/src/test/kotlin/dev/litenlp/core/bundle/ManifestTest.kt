@@ -103,7 +103,7 @@ class ManifestTest {
         refused("versions.opset: expected a string") { it.getJSONObject("versions").put("opset", 20) }
         refused("precision: expected fp32 or int8, found fp64") { it.put("precision", "fp64") }
         refused("languages.tgt: expected a string") { it.getJSONObject("languages").remove("tgt") }
-        refused("vocabulary.src_size: expected an integer from 1 to 1048576, found 0") {
+        refused("vocabulary.src_size: expected an integer from 1 to 524288, found 0") {
             it.getJSONObject("vocabulary").put("src_size", 0)
         }
         refused("vocabulary.pad_id: expected an integer") { it.getJSONObject("vocabulary").put("pad_id", JSONObject.NULL) }
