@@ -31,7 +31,6 @@ __all__ = [
     "MAX_TERMS",
     "MAX_TEXT",
     "MAX_TOKENS",
-    "MAX_TYPES",
     "MAX_VERSIONS",
     "TOKENIZER_BYTES_ALWAYS",
     "Text",
@@ -73,10 +72,9 @@ MAX_STATE_TENSORS: Final = 256
 MAX_RANK: Final = 8
 MAX_STATE_BYTES: Final = 256 << 20
 
-#: Source tokens and decoder steps; rows of a call; types of a vocabulary, each a logit of every row.
+#: Source tokens and decoder steps; rows of a call. Types of a vocabulary: ``core.bounds``.
 MAX_TOKENS: Final = 1 << 16
 MAX_BATCH: Final = 1 << 10
-MAX_TYPES: Final = 1 << 20
 
 #: Names of packages, of graphs and of test sets.
 MAX_VERSIONS: Final = 64

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, FailFast, Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
 from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
@@ -29,7 +30,6 @@ from lite_nlp.export.runtime.limits import (
     MAX_STATE_TENSORS,
     MAX_TERMS,
     MAX_TEXT,
-    MAX_TYPES,
     MAX_VERSIONS,
     TOKENIZER_BYTES_ALWAYS,
     Text,
@@ -66,7 +66,7 @@ _ARGUMENTS: Final = ("tokens", "src_tokens", "logits")
 #: Problems that a message names; a manifest may have thousands.
 _MAX_PROBLEMS: Final = 10
 
-_Type = Annotated[int, Field(ge=0, lt=MAX_TYPES)]
+_Type = Annotated[int, Field(ge=0, lt=MAX_VOCAB_SIZE)]
 
 
 def _checked_name(name: str) -> str:
@@ -95,8 +95,8 @@ class Languages(ManifestSection):
 class Vocabulary(ManifestSection):
     """Sizes of the vocabularies and ids of the special tokens."""
 
-    src_size: int = Field(ge=1, le=MAX_TYPES)
-    tgt_size: int = Field(ge=1, le=MAX_TYPES)
+    src_size: int = Field(ge=1, le=MAX_VOCAB_SIZE)
+    tgt_size: int = Field(ge=1, le=MAX_VOCAB_SIZE)
     pad_id: _Type = PAD_ID
     bos_id: _Type = BOS_ID
     eos_id: _Type = EOS_ID

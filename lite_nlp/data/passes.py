@@ -118,6 +118,13 @@ class CorpusPasses(Generic[ItemT]):
         taken = () if self.corpus.rule is None else self.corpus.rule.splits
         return [name for name in SPLITS if name in self.corpus.splits or name in taken]
 
+    def count_training(self) -> int:
+        """Items of the training split, for which it is read if no pass has counted them yet."""
+        if "train" not in self.sizes:
+            for _ in self.split("train", None):
+                pass
+        return self.sizes["train"]
+
     @property
     def excluded(self) -> int:
         """Items that the split rule has put into no split, after a whole pass over the training text."""

@@ -4,9 +4,10 @@ The steps: fit the rule that divides the training text, survey the training item
 the vocabulary, tokenize and write each split, write the facts. A kind says only what differs, as a :class:`DataFormat`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.progress import Progress, SilentProgress
@@ -24,7 +25,11 @@ from lite_nlp.data.passes import CorpusPasses, DataFormat
 from lite_nlp.data.sources import Corpus
 from lite_nlp.data.vocabulary import VocabularyOptions, train_vocabulary
 
-__all__ = ["prepare_directory"]
+__all__ = ["MAX_VOCABULARY_ITEMS", "prepare_directory"]
+
+#: Training items that the vocabulary is learned from: of more, every second, third, ..., since the learning holds every
+#: different word in memory, and more text hardly changes the most frequent parts of words.
+MAX_VOCABULARY_ITEMS: Final = 1_000_000
 
 ItemT = TypeVar("ItemT")
 SplitT = TypeVar("SplitT", bound=SplitFacts)
@@ -68,7 +73,7 @@ def prepare_directory(
         work.facts = compare_splits(work, drop=drop_overlap)
         tokenizer = vocabulary.tokenizer or train_vocabulary(
             vocabulary,
-            lambda stage: (text for item in work.split("train", stage) for text in form.texts(item)),
+            lambda stage: (text for item in _vocabulary_items(work, stage) for text in form.texts(item)),
             say=say,
         )
         splits = {
@@ -78,3 +83,9 @@ def prepare_directory(
         info = form.info(TokenizerInfo.of(tokenizer), splits)
         (partial / INFO_FILE).write_text(info.model_dump_json(indent=2) + "\n", encoding="utf-8")
     return info
+
+
+def _vocabulary_items(work: CorpusPasses[ItemT], stage: str) -> Iterator[ItemT]:
+    """The training items that the vocabulary is learned from."""
+    step = -(-work.count_training() // MAX_VOCABULARY_ITEMS)
+    return islice(work.split("train", stage), 0, None, step)

@@ -15,6 +15,7 @@ from typing import Final
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.parsing import parsing
@@ -23,7 +24,6 @@ from lite_nlp.data.choices import Normalization
 from lite_nlp.data.tokenizer_document import (
     BYTE_ALPHABET,
     MAX_TOKEN_BYTES,
-    MAX_TYPES,
     check_trained,
     parse_tokenizer,
 )
@@ -112,8 +112,8 @@ class Tokenizer:
             raise DataError(
                 f"vocab size: expected at least {MIN_VOCAB_SIZE} (bytes, special tokens), found {vocab_size}"
             )
-        if vocab_size > MAX_TYPES:
-            raise DataError(f"vocab size: expected at most {MAX_TYPES}, found {vocab_size}")
+        if vocab_size > MAX_VOCAB_SIZE:
+            raise DataError(f"vocab size: expected at most {MAX_VOCAB_SIZE}, found {vocab_size}")
         inner = tokenizers.Tokenizer(models.BPE())
         inner.normalizer = _normalizer(lowercase=lowercase, normalization=normalization)
         # The space before the line comes from the normalizer: unlike add_prefix_space it is there for every line, also

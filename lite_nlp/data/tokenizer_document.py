@@ -8,6 +8,7 @@ merges make. An option that would change what the tokenizer does is no detail th
 from collections.abc import Sequence
 from typing import Any, Final, get_args
 
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import LiteNlpError
 from lite_nlp.core.parsing import parse_json
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
@@ -18,14 +19,12 @@ __all__ = [
     "MAX_MERGES",
     "MAX_TOKENIZER_BYTES",
     "MAX_TOKEN_BYTES",
-    "MAX_TYPES",
     "check_trained",
     "parse_tokenizer",
 ]
 
-#: Types of a vocabulary; the largest of the papers' has 267,744. No two merges need to make different types.
-MAX_TYPES: Final = 1 << 19
-MAX_MERGES: Final = MAX_TYPES
+#: Merges: each makes a type.
+MAX_MERGES: Final = MAX_VOCAB_SIZE
 
 #: Bytes that one type spells, which bounds the text that an output of given length decodes to.
 MAX_TOKEN_BYTES: Final = 4096
@@ -34,7 +33,7 @@ MAX_TOKEN_BYTES: Final = 4096
 MAX_TOKENIZER_BYTES: Final = 64 << 20
 
 #: A value for each type and three for each merge, and the options.
-_MAX_VALUES: Final = MAX_TYPES + 3 * MAX_MERGES + 1000
+_MAX_VALUES: Final = MAX_VOCAB_SIZE + 3 * MAX_MERGES + 1000
 
 
 def _byte_alphabet() -> tuple[str, ...]:
@@ -63,8 +62,8 @@ def parse_tokenizer(content: bytes, *, source: str, error: type[LiteNlpError]) -
     types = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(document, dict) or not isinstance(types, dict):
         raise error(f"{source}: expected a tokenizer with a vocabulary, found a damaged one")
-    if len(types) > MAX_TYPES:
-        raise error(f"{source}: expected at most {MAX_TYPES} types, found {len(types)}")
+    if len(types) > MAX_VOCAB_SIZE:
+        raise error(f"{source}: expected at most {MAX_VOCAB_SIZE} types, found {len(types)}")
     if not all(type(number) is int for number in types.values()):
         raise error(f"{source}: expected a tokenizer with a vocabulary, found ids that are no integers")
     return document

@@ -15,6 +15,9 @@ _VALUES: Final[tuple[Any, ...]] = (
     "kmeans+rans", "manifest.json", "tokenizer.json", "batch", [], {}, [[]], [0], [1, 1], {"a": 1}, "0" * 64,
 )  # fmt: skip
 
+#: Values and characters that an edit leaves in a document, about.
+_MAX_SIZE: Final = 300_000
+
 #: Pieces of JSON, some of which belong nowhere.
 _PIECES: Final = (
     b"[", b"]", b"{", b"}", b",", b":", b'"', b"\\", b"\\u", b"\\ud800", b"\\u0000", b"null", b"true", b"NaN",
@@ -55,8 +58,21 @@ def edit_json(rng: Random, document: Any) -> Any:
     """A copy of a document with a few of its values changed, removed, repeated, moved or wrapped."""
     box = [copy.deepcopy(document)]
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
-        _edit_one(rng, box)
+        # What grew large is not made to grow once more.
+        if _size(box) < _MAX_SIZE:
+            _edit_one(rng, box)
     return box[0]
+
+
+def _size(value: Any) -> int:
+    """Values and characters of a document, counted up to the largest size that matters."""
+    size, rest = 1, [value]
+    while rest and size <= _MAX_SIZE:
+        found = rest.pop()
+        size += len(found) if isinstance(found, str | list | dict) else 1
+        if isinstance(found, dict | list):
+            rest += found.values() if isinstance(found, dict) else found
+    return size
 
 
 def _edit_one(rng: Random, box: list[Any]) -> None:
@@ -76,11 +92,11 @@ def _edit_one(rng: Random, box: list[Any]) -> None:
             other, other_key = rng.choice(places)
             parent[key] = copy.deepcopy(other[other_key])
         case 6 if isinstance(value, list):
-            times = min(rng.choice((2, 3, 100, 12_000)), 2 + 200_000 // (1 + len(repr(value))))
+            times = min(rng.choice((2, 3, 100, 12_000)), _MAX_SIZE // _size(value))
             parent[key] = [copy.deepcopy(entry) for _ in range(times) for entry in value]
         case 6 if isinstance(value, dict):
             extra = copy.deepcopy(rng.choice(list(value.values()))) if value else 0
-            for index in range(min(rng.choice((1, 2, 100, 12_000)), 1 + 200_000 // (1 + len(repr(extra))))):
+            for index in range(min(rng.choice((1, 2, 100, 12_000)), _MAX_SIZE // _size(extra))):
                 value[f"k{index}"] = extra
         case 7 if isinstance(parent, dict):
             parent[str(rng.choice(_VALUES))] = parent.pop(key)
@@ -110,7 +126,8 @@ def dump_json(rng: Random, document: Any) -> bytes:
     text = json.dumps(
         document,
         ensure_ascii=rng.random() < 0.5,
-        indent=rng.choice((None, None, 1)),
+        # Every level of a deep document indents all that is in it.
+        indent=rng.choice((None, None, 1)) if _size(document) < _MAX_SIZE // 10 else None,
         separators=rng.choice((None, (",", ":"))),
     )
     return text.encode("utf-8", "surrogatepass")

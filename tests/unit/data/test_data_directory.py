@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
+from lite_nlp.data import preparation
 from lite_nlp.data.directory import INFO_FILE, TOKENIZER_FILE
 from lite_nlp.data.holdout import HoldOut
 from lite_nlp.data.pairs.corpus import PairCorpus
@@ -160,7 +161,18 @@ def test_progress_ends_at_the_number_of_pairs(tmp_path):
     progress = Recorder()
     corpus = PairCorpus(splits={"train": [Given(numbered(1500))]}, languages=("en", "de"))
     prepare_pairs(tmp_path / "out", corpus, vocabulary=OPTIONS, progress=progress)
-    assert progress.seen == [("vocabulary", 1500, None), ("train", 1500, 1500)]
+    assert progress.seen == [("vocabulary", 1500, 1500), ("train", 1500, 1500)]
+
+
+def test_the_vocabulary_of_a_large_text_is_learned_from_a_part_of_it(tmp_path, monkeypatch):
+    # Every third pair is read: the words of the others are in no token.
+    monkeypatch.setattr(preparation, "MAX_VOCABULARY_ITEMS", 40)
+    pairs = [(f"{word} {word}", word) for word in ("seen", "unknown", "foreign") * 40]
+    info = prepare(tmp_path / "out", Given(pairs))
+    tokens = json.loads((tmp_path / "out" / TOKENIZER_FILE).read_text())["model"]["vocab"]
+    assert "Ġseen" in tokens
+    assert not {"Ġunknown", "Ġforeign"} & set(tokens)
+    assert info.splits["train"].pairs == 120
 
 
 def test_no_pairs_leave_nothing_behind(tmp_path):

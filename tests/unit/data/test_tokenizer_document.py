@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import BundleError, DataError
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.data.tokenizer_document import (
     BYTE_ALPHABET,
     MAX_TOKEN_BYTES,
     MAX_TOKENIZER_BYTES,
-    MAX_TYPES,
     check_trained,
     parse_tokenizer,
 )
@@ -181,10 +181,10 @@ def test_limits() -> None:
         return str(caught.value)
 
     assert "t: expected at most 67108864 bytes" in read(bytes(MAX_TOKENIZER_BYTES + 1))
-    types = ",".join(f'"{number}":0' for number in range(MAX_TYPES + 1))
-    assert f"t: expected at most {MAX_TYPES} types, found {MAX_TYPES + 1}" in read(
+    types = ",".join(f'"{number}":0' for number in range(MAX_VOCAB_SIZE + 1))
+    assert f"t: expected at most {MAX_VOCAB_SIZE} types, found {MAX_VOCAB_SIZE + 1}" in read(
         b'{"model":{"vocab":{' + types.encode() + b"}}}"
     )
     assert "expected JSON of at most" in read(b"[" + b"[]," * 3_000_000 + b"[]]")
-    with pytest.raises(DataError, match=f"vocab size: expected at most {MAX_TYPES}, found {MAX_TYPES + 1}"):
-        Tokenizer.train(LINES, vocab_size=MAX_TYPES + 1)
+    with pytest.raises(DataError, match=f"vocab size: expected at most {MAX_VOCAB_SIZE}, found {MAX_VOCAB_SIZE + 1}"):
+        Tokenizer.train(LINES, vocab_size=MAX_VOCAB_SIZE + 1)

@@ -7,6 +7,9 @@ import org.json.JSONObject
 
 internal fun noManifest(message: String) = LiteNlpException(Problem.NOT_A_BUNDLE, "${Manifest.FILE}: $message")
 
+internal fun tooLarge(expected: String, found: String) =
+    LiteNlpException(Problem.TOO_LARGE, "${Manifest.FILE}: expected $expected, found $found")
+
 /** The fields of a JSON object at [path], each read with its type. Unknown ones are ignored. */
 internal class Fields(private val content: JSONObject, private val path: String) {
     val keys: List<String> get() = content.keys().asSequence().toList()
@@ -34,11 +37,11 @@ internal class Fields(private val content: JSONObject, private val path: String)
     fun int(key: String, least: Int = 0, most: Int = Int.MAX_VALUE): Int =
         (content.opt(key) as? Int)?.takeIf { it in least..most } ?: fail(key, "an integer from $least to $most", content.opt(key))
 
-    fun long(key: String, most: Long = Long.MAX_VALUE): Long = when (val value = content.opt(key)) {
+    fun long(key: String): Long = when (val value = content.opt(key)) {
         is Int -> value.toLong()
         is Long -> value
         else -> null
-    }?.takeIf { it in 0..most } ?: fail(key, "an integer from 0 to $most", content.opt(key))
+    }?.takeIf { it >= 0 } ?: fail(key, "an integer of at least 0", content.opt(key))
 
     fun number(key: String): Double =
         (content.opt(key) as? Number)?.toDouble()?.takeIf { it >= 0 } ?: fail(key, "a number of at least 0", content.opt(key))

@@ -36,10 +36,9 @@ internal object Limits {
     const val MAX_RANK = 8
     const val MAX_STATE_BYTES = 256L shl 20
 
-    /** Source tokens and decoder steps; rows of a call; types of a vocabulary. */
+    /** Source tokens and decoder steps; rows of a call. */
     const val MAX_TOKENS = 1 shl 16
     const val MAX_BATCH = 1 shl 10
-    const val MAX_TYPES = 1 shl 20
 
     /** Packages, graphs and test sets; terms of a polynomial. */
     const val MAX_VERSIONS = 64

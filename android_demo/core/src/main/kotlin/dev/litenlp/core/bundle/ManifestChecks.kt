@@ -1,8 +1,6 @@
 package dev.litenlp.core.bundle
 
 import dev.litenlp.core.Json
-import dev.litenlp.core.LiteNlpException
-import dev.litenlp.core.Problem
 import dev.litenlp.core.tokenizer.TokenizerDocument
 
 /** Names that the graphs' other inputs and outputs have. */
@@ -73,7 +71,7 @@ internal fun checkSizes(manifest: Manifest) {
     var made = 0L
     for (member in members.values) {
         made += member.entry.sizeBytes
-        if (made > limit) throw tooLarge("packed: expected at most $limit bytes of made members, found at least $made")
+        if (made > limit) throw tooLarge("at most $limit bytes of made members", "at least $made")
     }
     val limits = mapOf(
         Manifest.TOKENIZER_FILE to minOf(TokenizerDocument.MAX_BYTES.toLong(), Limits.TOKENIZER_BYTES_ALWAYS + stored),
@@ -82,8 +80,6 @@ internal fun checkSizes(manifest: Manifest) {
     )
     for ((name, most) in limits) {
         val found = (manifest.files[name] ?: members[name]?.entry)?.sizeBytes ?: continue
-        if (found > most) throw tooLarge("$name: expected at most $most bytes, found $found")
+        if (found > most) throw tooLarge("$name of at most $most bytes", "$found")
     }
 }
-
-private fun tooLarge(message: String) = LiteNlpException(Problem.TOO_LARGE, "${Manifest.FILE}: $message")

@@ -5,6 +5,7 @@ import dev.litenlp.core.JsonSyntaxException
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.metrics.GraphWork
+import dev.litenlp.core.tokenizer.TokenizerDocument
 import org.json.JSONObject
 
 /** Names of made members, which become files wherever a bundle is unpacked. */
@@ -77,10 +78,10 @@ private fun readManifest(fields: Fields): Manifest {
 }
 
 private fun readVocabulary(fields: Fields): Vocabulary {
-    fun id(key: String, otherwise: Int) = if (fields.has(key)) fields.int(key, 0, Limits.MAX_TYPES - 1) else otherwise
+    fun id(key: String, otherwise: Int) = if (fields.has(key)) fields.int(key, 0, TokenizerDocument.MAX_TYPES - 1) else otherwise
     return Vocabulary(
-        srcSize = fields.int("src_size", 1, Limits.MAX_TYPES),
-        tgtSize = fields.int("tgt_size", 1, Limits.MAX_TYPES),
+        srcSize = fields.int("src_size", 1, TokenizerDocument.MAX_TYPES),
+        tgtSize = fields.int("tgt_size", 1, TokenizerDocument.MAX_TYPES),
         padId = id("pad_id", 0),
         bosId = id("bos_id", 1),
         eosId = id("eos_id", 2),
@@ -125,7 +126,9 @@ private fun readFileEntry(fields: Fields): FileEntry {
     if (sha256.length != 64 || !sha256.all { it in '0'..'9' || it in 'a'..'f' }) {
         fields.fail("sha256", "64 hexadecimal digits", sha256)
     }
-    return FileEntry(sha256, fields.long("size_bytes", Limits.MAX_FILE_BYTES))
+    val size = fields.long("size_bytes")
+    if (size > Limits.MAX_FILE_BYTES) throw tooLarge("a file of at most ${Limits.MAX_FILE_BYTES} bytes", "one of $size")
+    return FileEntry(sha256, size)
 }
 
 private fun readPacked(fields: Fields): Packed {
