@@ -15,7 +15,7 @@ DEMO := demo-output
 ABI := arm64-v8a
 ANDROID := PYTHONPATH=android_demo $(BIN)/python -m tools
 
-.PHONY: setup demo results test test-all lint format clean apk test-android test-android-arm64
+.PHONY: setup demo results test test-all lint format clean apk test-android test-android-arm64 fuzz
 
 setup: $(READY)
 
@@ -83,6 +83,11 @@ test-android: $(READY)
 # The same libraries for phones, in an emulated processor: slow, and so apart.
 test-android-arm64: $(READY)
 	$(ANDROID) test-arm64
+
+# Hostile files for every reader, in Python and in Kotlin (built as for test-android), and a comparison of their verdicts:
+# five minutes. Stopped, it goes on where it was, in runs/fuzz. FUZZ="--minutes 60 --seed 2 --python-only".
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz $(FUZZ)
 
 clean:
 	rm -rf .venv $(DEMO) build android_demo/build *.egg-info

@@ -16,10 +16,11 @@ from lite_nlp.compress.finetune import FinetuneOptions
 from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
-from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, Finetuning, run_pipeline
 from lite_nlp.compress.quantize.registry import DEFAULT_QUANTIZER
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
+from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress
 
 __all__ = ["compress_module", "load_compressed"]
@@ -99,6 +100,8 @@ def compress_module(
         CountError: If the Mult-Adds cannot be counted.
         OutputError: If ``out`` exists already or cannot be written; nothing is left behind then.
     """
+    out = Path(out)
+    check_output_directory(out, force=force, owned=COMPRESSION_FILES)
     title = name or type(module).__name__
     working = _copied(module, title)
     judge = _judge(score, title, metric)
@@ -134,7 +137,7 @@ def compress_module(
         evaluate=guide,
         count_macs=lambda model: _count_macs(model, example_inputs),
     )
-    with atomic_directory(Path(out), force=force) as directory:
+    with atomic_directory(out, force=force, owned=COMPRESSION_FILES) as directory:
         return run_pipeline(
             working, out=directory, subject=subject, options=options, finetuning=finetuning, progress=progress
         )

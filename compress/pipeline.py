@@ -1,5 +1,6 @@
 """The stages in order: each writes a file, and every figure of the ledger is measured on that file read back."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +39,10 @@ from lite_nlp.compress.stages import (
 from lite_nlp.core.errors import ModelError, TargetSizeError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
-__all__ = ["CompressionOptions", "Finetuning", "run_pipeline"]
+__all__ = ["COMPRESSION_FILES", "CompressionOptions", "Finetuning", "run_pipeline"]
+
+#: Patterns of the files that a compression writes, which may be lost where its directory is replaced.
+COMPRESSION_FILES: Final = ("*.lnlp",)
 
 #: Factors by which sparsity is backed off while too much quality is lost.
 _BACKOFF: Final = (0.7, 0.4, 0.0)
@@ -90,8 +94,11 @@ class CompressionOptions:
     sparsities: tuple[float, ...] = DEFAULT_SPARSITIES
 
     def __post_init__(self) -> None:
-        if self.target_ratio is not None and not self.target_ratio > 1:
+        if self.target_ratio is not None and not 1 < self.target_ratio < math.inf:
             raise UsageError(f"target_ratio: expected more than 1, found {self.target_ratio}")
+        for name, value in (("max_loss", self.max_loss), ("tolerance", self.tolerance)):
+            if value is not None and not math.isfinite(value):
+                raise UsageError(f"{name}: expected a finite number, found {value}")
         if self.target_bytes is not None and self.target_bytes < 1:
             raise UsageError(f"target_bytes: expected at least 1, found {self.target_bytes}")
         if self.num_levels is not None and self.num_levels < 2:

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from lite_nlp.core.errors import BundleError
-from lite_nlp.core.files import atomic_file, check_output, sha256_bytes
+from lite_nlp.core.files import atomic_file, sha256_bytes
+from lite_nlp.core.outputs import check_output_file
 from lite_nlp.export.runtime.manifest import MANIFEST_FILE, FileEntry, Manifest
 
 __all__ = ["describe_files", "write_archive", "write_bundle"]
@@ -39,8 +40,8 @@ def write_bundle(path: Path, *, manifest: Manifest, files: Mapping[str, bytes], 
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
         BundleError: If the manifest does not describe ``files``.
     """
-    check_output(path, force=force)
-    with atomic_file(path) as partial:
+    check_output_file(path, force=force)
+    with atomic_file(path, force=force) as partial:
         write_archive(partial, manifest=manifest, files=files)
 
 

@@ -21,9 +21,9 @@ from lite_nlp.export.runtime.recipes import (
     SinusoidTable,
     TensorDecoder,
     TensorPart,
+    predict,
     sinusoid_table,
     tensor_bytes,
-    xor_parts,
 )
 
 __all__ = ["CONTAINER_FILE", "Packing", "find_parts", "pack_members"]
@@ -70,11 +70,21 @@ def pack_members(files: Mapping[str, bytes], names: Sequence[str], packing: Pack
     for name in names:
         residual = name + _RESIDUAL_SUFFIX
         parts = find_parts(files[name], tensors)
-        packed_files[residual] = zlib.compress(xor_parts(bytearray(files[name]), parts, tensors, source=name), 9)
+        packed_files[residual] = zlib.compress(_subtract(files[name], parts, tensors, source=name), 9)
         members[name] = PackedMember(
             size_bytes=len(files[name]), sha256=sha256_bytes(files[name]), residual=residual, parts=tuple(parts)
         )
     return packed_files, Packed(container=CONTAINER_FILE, members=members)
+
+
+def _subtract(content: bytes, parts: Sequence[Part], tensors: Mapping[str, NDArray[Any]], *, source: str) -> bytes:
+    """The residual of a member: what its prediction, by XOR, makes the member of."""
+    values, position = np.frombuffer(bytearray(content), dtype=np.uint8), 0
+    for length, predicted in predict(parts, len(content), tensors, source=source):
+        if predicted is not None:
+            values[position : position + length] ^= predicted
+        position += length
+    return values.tobytes()
 
 
 def find_parts(content: bytes, tensors: Mapping[str, NDArray[Any]]) -> list[Part]:

@@ -15,7 +15,9 @@ from torch import nn
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError, ModelError, UsageError
-from lite_nlp.core.files import atomic_file, check_output
+from lite_nlp.core.files import atomic_file
+from lite_nlp.core.outputs import check_output_file
+from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
@@ -139,7 +141,7 @@ def export_bundle(
     """
     path = Path(path)
     progress = progress or SilentProgress()
-    check_output(path, force=force)
+    check_output_file(path, force=force)
     _check_config(card)
     chosen = _choose_runtimes(runtimes)
     vocabulary = card.vocabulary or _read_vocabulary(card)
@@ -164,7 +166,7 @@ def export_bundle(
         files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
     manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged})
     decode = None if packing is None else packing.decode
-    with atomic_file(path) as partial:
+    with atomic_file(path, force=force) as partial:
         write_archive(partial, manifest=manifest, files=files)
         bundle = open_bundle(partial, decode=decode)
         parity = _prove(bundle, proof or _random_proof(model, vocabulary, bounds), progress)
@@ -242,22 +244,24 @@ def _describe(
     versions = {"lite_nlp": __version__, "torch": version("torch")}
     for runtime in graphs:
         versions |= EXPORTERS[runtime].versions()
-    return Manifest(
-        name=card.name,
-        versions=versions,
-        precision="fp32",
-        languages=card.languages,
-        vocabulary=vocabulary,
-        bounds=traced.bounds,
-        decoding=card.decoding,
-        state=traced.state,
-        runtimes={runtime: found.entry for runtime, found in graphs.items()},
-        budget=card.budget,
-        graphs={name: counted.to_json() for name, counted in work.items()},
-        scores=card.scores,
-        files=describe_files(files),
-        packed=packed,
-    )
+    # Whatever a reader would refuse, such as state beyond its limits, is refused here.
+    with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
+        return Manifest(
+            name=card.name,
+            versions=versions,
+            precision="fp32",
+            languages=card.languages,
+            vocabulary=vocabulary,
+            bounds=traced.bounds,
+            decoding=card.decoding,
+            state=traced.state,
+            runtimes={runtime: found.entry for runtime, found in graphs.items()},
+            budget=card.budget,
+            graphs={name: counted.to_json() for name, counted in work.items()},
+            scores=card.scores,
+            files=describe_files(files),
+            packed=packed,
+        )
 
 
 def _random_proof(model: nn.Module, vocabulary: Vocabulary, bounds: Bounds) -> Proof:

@@ -5,25 +5,25 @@
 
 import hashlib
 import json
-import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from lite_nlp.compress.lnlp.encodings import ENCODINGS, EncodedTensor, decode_tensors
+from lite_nlp.compress.lnlp.encodings import EncodedTensor, decode_tensors
+from lite_nlp.compress.lnlp.header import FileEntry, Header, TensorEntry, is_plain_file_name, parse_header
+from lite_nlp.compress.lnlp.limits import MAX_CONTAINER_BYTES, MAX_HEADER_BYTES
 from lite_nlp.core.errors import ContainerError
 from lite_nlp.core.files import write_bytes
+from lite_nlp.core.parsing import read_document
 
 __all__ = [
     "FORMAT_VERSION",
     "MAGIC",
-    "MAX_ELEMENTS",
     "Container",
     "container_bytes",
     "parse_container",
@@ -33,15 +33,10 @@ __all__ = [
 
 MAGIC: Final = b"\x89LNLP\r\n\x1a"
 FORMAT_VERSION: Final = 1
-#: Readers refuse more weights than this in one file, and larger headers and embedded files than these.
-MAX_ELEMENTS: Final = 1 << 28
-_MAX_HEADER_BYTES: Final = 16 << 20
-_MAX_FILE_BYTES: Final = 64 << 20
 #: magic, version, stored and inflated length of the header, CRC-32 of the stored header, length of the whole file.
 _PREAMBLE: Final = Struct("<8sIIIIQ")
 _CRC: Final = Struct("<I")
 _DIGEST_BYTES: Final = 32
-_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 @dataclass(frozen=True)
@@ -87,10 +82,11 @@ def container_bytes(
 
     Raises:
         ValueError: If a file name is no plain file name, or an alias names no tensor.
+        ContainerError: If this is more than a reader would accept.
     """
     aliases = dict(aliases or {})
     for name in files:
-        if not _FILE_NAME.fullmatch(name):
+        if not is_plain_file_name(name):
             raise ValueError(f"file {name!r}: expected a plain file name")
     for alias, target in aliases.items():
         if target not in tensors or alias in tensors:
@@ -110,6 +106,10 @@ def container_bytes(
     stored_header = zlib.compress(raw, 9)
     body = b"".join([stored_header, *sections])
     total = _PREAMBLE.size + _CRC.size + len(body) + _DIGEST_BYTES
+    # What a reader would refuse is not written.
+    parse_header(raw, file_bytes=total)
+    if total > MAX_CONTAINER_BYTES:
+        raise ContainerError(f"container: expected at most {MAX_CONTAINER_BYTES} bytes, found {total}")
     preamble = _PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(stored_header), len(raw), zlib.crc32(stored_header), total)
     content = preamble + _CRC.pack(zlib.crc32(preamble)) + body
     return content + hashlib.sha256(content).digest()
@@ -146,10 +146,9 @@ def read_container(path: Path) -> Container:
     Raises:
         ContainerError: If the file is missing, truncated, altered, of a newer version, or no container at all.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ContainerError(f"{path}: expected a compressed model file: {error.strerror}") from error
+    content = read_document(
+        path, expected="a compressed model file", error=ContainerError, max_bytes=MAX_CONTAINER_BYTES
+    )
     try:
         return parse_container(content)
     except ContainerError as error:
@@ -173,28 +172,25 @@ def parse_container(content: bytes) -> Container:
     if len(content) != total:
         problem = "truncated" if len(content) < total else "altered"
         raise ContainerError(f"{problem}: expected {total} bytes, found {len(content)}")
-    stored = content[start : start + header_length]
-    if zlib.crc32(stored) != header_crc:
+    view = memoryview(content)
+    stored = view[start : start + header_length]
+    if start + header_length + _DIGEST_BYTES > total or zlib.crc32(stored) != header_crc:
         raise ContainerError("altered: the header fails its checksum")
-    header = _Header.parse(_inflate(stored, header_size, _MAX_HEADER_BYTES, "header"))
-    sections = _cut_sections(content[start + header_length : -_DIGEST_BYTES], header)
-    if hashlib.sha256(content[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
+    if header_size > MAX_HEADER_BYTES:
+        raise ContainerError(f"header: expected at most {MAX_HEADER_BYTES} bytes, found a size of {header_size}")
+    header = parse_header(_inflate(stored, header_size, "header"), file_bytes=total)
+    sections = _cut_sections(view[start + header_length : -_DIGEST_BYTES], header)
+    if hashlib.sha256(view[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
         raise ContainerError("altered: the file fails its SHA-256 checksum")
-    files = {
-        str(entry["name"]): _inflate(next(sections), entry["size"], _MAX_FILE_BYTES, f"file {entry['name']!r}")
-        for entry in header.files
-    }
+    files = {entry.name: _inflate(next(sections), entry.size, f"file {entry.name!r}") for entry in header.files}
     tensors = {
-        str(entry["name"]): EncodedTensor(tuple(entry["shape"]), str(entry["encoding"]), next(sections))
-        for entry in header.tensors
+        entry.name: EncodedTensor(entry.shape, entry.encoding, bytes(next(sections))) for entry in header.tensors
     }
     return Container(header.metadata, files, tensors, header.aliases)
 
 
-def _inflate(stored: bytes, size: int, limit: int, what: str) -> bytes:
-    """Inflate to exactly ``size`` bytes, allocating no more than that whatever the content claims."""
-    if size > limit:
-        raise ContainerError(f"{what}: expected at most {limit} bytes, found a size of {size}")
+def _inflate(stored: memoryview, size: int, what: str) -> bytes:
+    """Inflate to exactly ``size`` bytes, allocating no more than that whatever the stream holds."""
     inflater = zlib.decompressobj()
     try:
         content = inflater.decompress(stored, size + 1)
@@ -205,82 +201,18 @@ def _inflate(stored: bytes, size: int, limit: int, what: str) -> bytes:
     return content
 
 
-def _cut_sections(body: bytes, header: "_Header") -> Iterator[bytes]:
+def _cut_sections(body: memoryview, header: Header) -> Iterator[memoryview]:
     """Check that the sections fill the body, and each section's checksum; then hand them out in order."""
-    entries = [*header.files, *header.tensors]
-    expected = sum(entry["length"] for entry in entries)
+    entries: list[FileEntry | TensorEntry] = [*header.files, *header.tensors]
+    expected = sum(entry.length for entry in entries)
     if expected != len(body):
         raise ContainerError(f"altered: expected sections of {expected} bytes in total, found {len(body)}")
     sections = []
     position = 0
     for entry in entries:
-        section = body[position : position + entry["length"]]
-        position += entry["length"]
-        if zlib.crc32(section) != entry["crc32"]:
-            raise ContainerError(f"altered: {entry['name']!r} fails its checksum")
+        section = body[position : position + entry.length]
+        position += entry.length
+        if zlib.crc32(section) != entry.crc32:
+            raise ContainerError(f"altered: {entry.name!r} fails its checksum")
         sections.append(section)
     return iter(sections)
-
-
-@dataclass(frozen=True)
-class _Header:
-    """The header after every field has been checked; nothing in it is trusted before that."""
-
-    metadata: dict[str, Any]
-    files: list[dict[str, Any]]
-    tensors: list[dict[str, Any]]
-    aliases: dict[str, str]
-
-    @classmethod
-    def parse(cls, raw: bytes) -> "_Header":
-        try:
-            content = json.loads(raw.decode("utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ContainerError(f"header: expected JSON: {error}") from error
-        kinds = {"metadata": dict, "files": list, "tensors": list, "aliases": dict}
-        if not isinstance(content, dict) or any(not isinstance(content.get(key), kind) for key, kind in kinds.items()):
-            raise ContainerError(f"header: expected an object with {', '.join(kinds)}")
-        header = cls(content["metadata"], content["files"], content["tensors"], content["aliases"])
-        header._check()
-        return header
-
-    def _check(self) -> None:
-        for entry in self.files:
-            _check_entry(entry, "file")
-            if not _FILE_NAME.fullmatch(entry["name"]) or not _is_count(entry.get("size")):
-                raise ContainerError(f"header: file {entry['name']!r}: expected a plain file name and a size")
-        elements = 0
-        for entry in self.tensors:
-            _check_entry(entry, "tensor")
-            shape = entry.get("shape")
-            if not isinstance(shape, list) or len(shape) > 8 or not all(_is_count(size) for size in shape):
-                raise ContainerError(f"header: tensor {entry['name']!r}: expected a shape, found {shape!r}")
-            if entry.get("encoding") not in ENCODINGS:
-                raise ContainerError(
-                    f"header: tensor {entry['name']!r}: expected an encoding among {', '.join(ENCODINGS)}, "
-                    f"found {entry.get('encoding')!r}"
-                )
-            # Empty dimensions count as 1, so that [0, 2**60] is refused as well.
-            elements += prod(max(1, size) for size in shape)
-        if elements > MAX_ELEMENTS:
-            raise ContainerError(f"header: expected at most {MAX_ELEMENTS} weights, found {elements}")
-        names = {entry["name"] for entry in self.tensors}
-        if len(names) != len(self.tensors) or len({entry["name"] for entry in self.files}) != len(self.files):
-            raise ContainerError("header: expected every name once")
-        for alias, name in self.aliases.items():
-            if not isinstance(name, str) or name not in names or alias in names:
-                raise ContainerError(f"header: alias {alias!r}: expected a new name for a tensor, found {name!r}")
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
-
-
-def _check_entry(entry: object, what: str) -> None:
-    if (
-        not isinstance(entry, dict)
-        or not isinstance(entry.get("name"), str)
-        or not _is_count(entry.get("length"))
-        or not _is_count(entry.get("crc32"))
-    ):
-        raise ContainerError(f"header: expected a {what} with name, length and crc32, found {entry!r}")

@@ -14,20 +14,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.compress.lnlp.rans import (
-    MAX_SCALE_BITS,
-    MAX_SYMBOLS_PER_LANE,
-    MIN_SCALE_BITS,
-    STATE_MIN,
-    RansStream,
-    decode_streams,
-    encode_streams,
-)
+from lite_nlp.compress.lnlp.decoders import decode_kmeans, decode_numbers, decode_pruned, parse_rans
+from lite_nlp.compress.lnlp.limits import MAX_CENTROIDS
+from lite_nlp.compress.lnlp.rans import encode_streams
+from lite_nlp.compress.lnlp.rans_decoder import NamedStream, decode_streams
 from lite_nlp.core.errors import ContainerError
 
 __all__ = [
     "ENCODINGS",
-    "MAX_CENTROIDS",
     "ClusteredTensor",
     "EncodedTensor",
     "decode_tensors",
@@ -40,7 +34,6 @@ __all__ = [
     "fp16_codebook",
 ]
 
-MAX_CENTROIDS: Final = 4096
 _FP16_MAX: Final = 65504.0
 
 Array = NDArray[Any]
@@ -195,46 +188,6 @@ def _varints(values: Sequence[int] | NDArray[np.int64]) -> bytes:
     return bytes(out)
 
 
-class _Cursor:
-    """Reads a payload from front to back and says so when it is too short."""
-
-    def __init__(self, payload: bytes) -> None:
-        self._payload = payload
-        self._at = 0
-
-    def take(self, size: int, what: str) -> bytes:
-        found = len(self._payload) - self._at
-        if size > found:
-            raise ContainerError(f"expected {size} bytes of {what}, found {found}")
-        self._at += size
-        return self._payload[self._at - size : self._at]
-
-    def rest(self) -> bytes:
-        return self.take(len(self._payload) - self._at, "rest")
-
-    def varint(self, what: str) -> int:
-        value = shift = 0
-        while True:
-            byte = self.take(1, what)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 28:
-                raise ContainerError(f"{what}: expected at most 5 bytes per number")
-
-
-def _read_codebook(cursor: _Cursor) -> tuple[FloatArray, int]:
-    kind, bits, low, high = cursor.take(4, "codebook header")
-    size = low + 256 * high + 1
-    if kind not in (2, 4) or size > MAX_CENTROIDS:
-        raise ContainerError(
-            f"codebook: expected kind 2 or 4 and at most {MAX_CENTROIDS} centroids, found {kind}, {size}"
-        )
-    content = cursor.take(kind * size, "codebook")
-    return np.frombuffer(content, dtype=f"<f{kind}").astype(np.float32), bits
-
-
 @contextmanager
 def _named(name: str) -> Iterator[None]:
     """Name the tensor in an error of the block."""
@@ -244,99 +197,30 @@ def _named(name: str) -> Iterator[None]:
         raise ContainerError(f"tensor {name!r}: {error}") from error
 
 
-def _separately(decode: Callable[[EncodedTensor], Array]) -> "Decoder":
+def _separately(decode: Callable[[bytes, int], Array]) -> "Decoder":
     """A decoder that decodes one tensor after the other."""
 
     def decode_all(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
         decoded = {}
         for name, tensor in tensors.items():
             with _named(name):
-                decoded[name] = decode(tensor)
+                decoded[name] = decode(tensor.payload, tensor.num_elements).reshape(tensor.shape)
         return decoded
 
     return decode_all
 
 
-def _decode_raw(tensor: EncodedTensor, *, stored: str, dtype: type[np.float32 | np.int64]) -> Array:
-    _check_length(tensor, tensor.num_elements * np.dtype(stored).itemsize, len(tensor.payload))
-    return np.frombuffer(tensor.payload, dtype=stored).astype(dtype).reshape(tensor.shape)
-
-
-def _decode_pruned(tensor: EncodedTensor) -> Array:
-    cursor = _Cursor(tensor.payload)
-    bitmap = np.frombuffer(cursor.take(-(-tensor.num_elements // 8), "bitmap"), dtype=np.uint8)
-    bits = np.unpackbits(bitmap, bitorder="little").astype(bool)
-    rest = cursor.rest()
-    _check_length(tensor, 4 * int(np.count_nonzero(bits)), len(rest))
-    if np.any(bits[tensor.num_elements :]):
-        raise ContainerError("bitmap: expected zeros after the last weight")
-    values = np.zeros(tensor.num_elements, dtype=np.float32)
-    values[bits[: tensor.num_elements]] = np.frombuffer(rest, dtype="<f4")
-    return values.reshape(tensor.shape)
-
-
-def _decode_kmeans(tensor: EncodedTensor) -> Array:
-    cursor = _Cursor(tensor.payload)
-    codebook, width = _read_codebook(cursor)
-    if width != max(1, (len(codebook) - 1).bit_length()):
-        raise ContainerError(f"index width: expected that of {len(codebook)} centroids, found {width} bits")
-    packed = np.frombuffer(cursor.rest(), dtype=np.uint8)
-    _check_length(tensor, -(-tensor.num_elements * width // 8), len(packed))
-    if width == 8:
-        indices = packed.astype(np.uint16)
-    else:
-        bits = np.unpackbits(packed, count=tensor.num_elements * width, bitorder="little").reshape(-1, width)
-        indices = bits.astype(np.uint16) @ (np.uint16(1) << np.arange(width, dtype=np.uint16))
-    if indices.size and int(indices.max()) >= len(codebook):
-        raise ContainerError(f"index: expected one below {len(codebook)}, found {int(indices.max())}")
-    return codebook[indices].reshape(tensor.shape)
-
-
 def _decode_kmeans_rans(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
-    """All streams together, which is much faster than one after the other."""
-    codebooks, streams = [], []
-    for name, tensor in tensors.items():
-        with _named(name):
-            codebook, stream = _parse_rans(tensor)
-        codebooks.append(codebook)
-        streams.append(stream)
-    indices = decode_streams(streams)
-    return {
-        name: codebook[symbols].reshape(tensor.shape)
-        for (name, tensor), codebook, symbols in zip(tensors.items(), codebooks, indices, strict=True)
-    }
+    """Many streams together, which is much faster than one after the other."""
 
+    def streams() -> Iterator[NamedStream]:
+        for name, tensor in tensors.items():
+            with _named(name):
+                stream, codebook = parse_rans(tensor.payload, tensor.num_elements)
+            yield NamedStream(name, stream, codebook)
 
-def _parse_rans(tensor: EncodedTensor) -> tuple[FloatArray, RansStream]:
-    cursor = _Cursor(tensor.payload)
-    codebook, scale_bits = _read_codebook(cursor)
-    if not MIN_SCALE_BITS <= scale_bits <= MAX_SCALE_BITS:
-        raise ContainerError(f"scale bits: expected {MIN_SCALE_BITS} to {MAX_SCALE_BITS}, found {scale_bits}")
-    frequencies = np.array([cursor.varint("frequencies") for _ in codebook], dtype=np.int64)
-    if int(frequencies.sum()) != 1 << scale_bits:
-        raise ContainerError(f"frequencies: expected a sum of {1 << scale_bits}, found {int(frequencies.sum())}")
-    lanes = int.from_bytes(cursor.take(4, "number of lanes"), "little")
-    symbols = tensor.num_elements
-    if not 1 <= lanes <= symbols <= lanes * MAX_SYMBOLS_PER_LANE:
-        raise ContainerError(
-            f"lanes: expected {MAX_SYMBOLS_PER_LANE} weights at most for each, found {lanes} for {symbols}"
-        )
-    states = np.frombuffer(cursor.take(4 * lanes, "states"), dtype="<u4").astype(np.uint32)
-    if np.any(states < STATE_MIN):
-        raise ContainerError(f"states: expected at least {STATE_MIN}, found {int(states.min())}")
-    rest = cursor.rest()
-    if len(rest) % 2:
-        raise ContainerError(f"words: expected an even number of bytes, found {len(rest)}")
-    words = np.frombuffer(rest, dtype="<u2").astype(np.uint16)
-    stream = RansStream(num_symbols=symbols, scale_bits=scale_bits, frequencies=frequencies, states=states, words=words)
-    return codebook, stream
-
-
-def _check_length(tensor: EncodedTensor, expected: int, found: int) -> None:
-    if expected != found:
-        raise ContainerError(
-            f"shape {list(tensor.shape)} in {tensor.encoding}: expected {expected} bytes, found {found}"
-        )
+    decoded = decode_streams(streams())
+    return {name: next(decoded).reshape(tensor.shape) for name, tensor in tensors.items()}
 
 
 #: Checks and decodes tensors of one encoding, by name; raises ``ContainerError``, naming the tensor.
@@ -344,10 +228,10 @@ Decoder = Callable[[Mapping[str, EncodedTensor]], dict[str, Array]]
 
 #: Every encoding that a file may use, and what decodes it.
 ENCODINGS: Final[Mapping[str, Decoder]] = {
-    "fp32": _separately(partial(_decode_raw, stored="<f4", dtype=np.float32)),
-    "fp16": _separately(partial(_decode_raw, stored="<f2", dtype=np.float32)),
-    "int64": _separately(partial(_decode_raw, stored="<i8", dtype=np.int64)),
-    "pruned": _separately(_decode_pruned),
-    "kmeans": _separately(_decode_kmeans),
+    "fp32": _separately(partial(decode_numbers, stored="<f4", dtype=np.float32)),
+    "fp16": _separately(partial(decode_numbers, stored="<f2", dtype=np.float32)),
+    "int64": _separately(partial(decode_numbers, stored="<i8", dtype=np.int64)),
+    "pruned": _separately(decode_pruned),
+    "kmeans": _separately(decode_kmeans),
     "kmeans+rans": _decode_kmeans_rans,
 }

@@ -1,8 +1,8 @@
-"""Static rANS entropy coder with interleaved lanes, decoded by NumPy many lanes and many tensors at a time.
+"""Static rANS entropy coder with interleaved lanes: streams, and the encoder, which takes many of them at a time.
 
 Range asymmetric numeral systems (Duda 2013, arXiv 1311.2540; the interleaving is Giesen's, arXiv 1402.3392): a 32-bit
 state per lane, renormalised by 16-bit words, with frequencies that sum to a power of two. ``FORMAT.md`` gives the
-arithmetic in full.
+arithmetic in full, ``rans_decoder.py`` decodes.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.errors import ContainerError
+from lite_nlp.compress.lnlp.limits import DEFAULT_SCALE_BITS, MAX_SCALE_BITS, MAX_SYMBOLS_PER_LANE
 
 __all__ = [
-    "MAX_SCALE_BITS",
-    "MAX_SYMBOLS_PER_LANE",
-    "MIN_SCALE_BITS",
+    "STATE_MIN",
     "RansStream",
-    "decode_streams",
     "encode_streams",
     "entropy_bits",
     "quantize_frequencies",
@@ -27,13 +24,8 @@ __all__ = [
 
 #: Smallest state of a lane between two symbols; a state below it takes in one 16-bit word.
 STATE_MIN: Final = 1 << 16
-MIN_SCALE_BITS: Final = 8
-MAX_SCALE_BITS: Final = 15
-#: Bounds how far a hostile file can expand: each lane costs four bytes.
-MAX_SYMBOLS_PER_LANE: Final = 4096
 #: Few lanes waste less (16 bits each), many decode faster; 2048 symbols cost 0.008 bits each.
 _SYMBOLS_PER_LANE: Final = 2048
-_DEFAULT_SCALE_BITS: Final = 12
 
 UIntArray = NDArray[np.unsignedinteger[Any]]
 IntArray = NDArray[np.int64]
@@ -124,7 +116,7 @@ class _Lanes:
 def encode_streams(
     sequences: Sequence[tuple[UIntArray, int]],
     *,
-    scale_bits: int = _DEFAULT_SCALE_BITS,
+    scale_bits: int = DEFAULT_SCALE_BITS,
     symbols_per_lane: int = _SYMBOLS_PER_LANE,
 ) -> list[RansStream]:
     """Code several sequences, each with frequencies of its own, all at once.
@@ -202,90 +194,3 @@ def _plan(symbols: UIntArray, size: int, scale_bits: int, symbols_per_lane: int)
     padded = np.full(rows * lanes, int(np.argmax(frequencies)), dtype=np.int64)
     padded[: symbols.size] = symbols
     return _Plan(padded.reshape(rows, lanes), frequencies, scale_bits)
-
-
-def decode_streams(streams: Sequence[RansStream]) -> list[NDArray[np.uint16]]:
-    """Decode several streams at once, vectorised over the lanes of all of them.
-
-    Returns:
-        The symbols of each stream, in order.
-
-    Raises:
-        ContainerError: If a stream is inconsistent: too few or too many words, or a lane that does not end where
-            the encoder began.
-    """
-    if not streams:
-        return []
-    lanes = _Lanes.arrange([len(stream.states) for stream in streams], [stream.rows for stream in streams])
-    tables = [_decode_table(stream) for stream in streams]
-    bases = np.cumsum([0, *(len(table) for table, _ in tables)]).tolist()
-    base = lanes.spread(bases[:-1], np.uint32)
-    shift = lanes.spread([stream.scale_bits for stream in streams], np.uint32)
-    mask = lanes.spread([(1 << stream.scale_bits) - 1 for stream in streams], np.uint32)
-    table = np.concatenate([table for table, _ in tables])
-    state = np.concatenate([streams[index].states for index in lanes.order])
-    words = _WordReader([streams[index].words for index in lanes.order], lanes)
-    slots = np.zeros((int(lanes.rows[0]), len(state)), dtype=np.uint32)
-    previous = -1
-    for row in range(len(slots)):
-        count, active = lanes.active(row)
-        if count != previous:
-            x, b, s, m = state[:active], base[:active], shift[:active], mask[:active]
-            previous = count
-        slot = x & m
-        slot += b
-        slots[row, :active] = slot
-        packed = table[slot]
-        x >>= s
-        x *= packed >> np.uint32(16)
-        x += packed & np.uint32(0xFFFF)
-        low = np.flatnonzero(x < STATE_MIN)
-        if low.size:
-            x[low] = (x[low] << np.uint32(16)) | words.take(low)
-    words.finish()
-    if np.any(state != STATE_MIN):
-        raise ContainerError("rANS stream: a lane does not end in its start state; expected an intact stream")
-    symbols = np.concatenate([symbols for _, symbols in tables])
-    decoded: list[NDArray[np.uint16]] = [np.empty(0, dtype=np.uint16)] * len(streams)
-    for position, index in enumerate(lanes.order):
-        start, stream = int(lanes.starts[position]), streams[index]
-        block = slots[: stream.rows, start : start + len(stream.states)]
-        decoded[index] = symbols[block.reshape(-1)[: stream.num_symbols]]
-    return decoded
-
-
-def _decode_table(stream: RansStream) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Per slot: frequency << 16 | slot - cumulative frequency, and the symbol."""
-    frequencies = stream.frequencies
-    symbols = np.repeat(np.arange(len(frequencies), dtype=np.uint16), frequencies)
-    cumulative = np.cumsum(frequencies) - frequencies
-    bias = np.arange(len(symbols), dtype=np.int64) - cumulative[symbols]
-    return ((frequencies[symbols] << 16) | bias).astype(np.uint32), symbols
-
-
-class _WordReader:
-    """Hands each stream's words to its lanes in order, for all streams in one gather per row."""
-
-    def __init__(self, words: Sequence[NDArray[np.uint16]], lanes: _Lanes) -> None:
-        lengths = np.array([len(part) for part in words], dtype=np.int64)
-        self._words = np.concatenate([*words, np.zeros(1, dtype=np.uint16)]).astype(np.uint32)
-        self._ends = np.cumsum(lengths)
-        self._next = self._ends - lengths
-        self._stream_of_lane = np.repeat(np.arange(len(words)), lanes.counts)
-
-    def take(self, lanes: IntArray) -> NDArray[np.uint32]:
-        """The next word for each of these lanes (ascending)."""
-        owner = self._stream_of_lane[lanes]
-        taken = np.bincount(owner, minlength=len(self._next))
-        before = np.cumsum(taken) - taken
-        positions = (self._next - before)[owner]
-        positions += np.arange(len(lanes))
-        self._next += taken
-        if np.any(self._next > self._ends):
-            raise ContainerError("rANS stream: expected more words than there are")
-        return self._words[positions]
-
-    def finish(self) -> None:
-        """Check that every word was taken."""
-        if np.any(self._next != self._ends):
-            raise ContainerError("rANS stream: words are left over after the last symbol")

@@ -1,26 +1,28 @@
 """Reading of bundles: names, sizes and hashes of all members are checked before a byte is used."""
 
 import hashlib
-import json
-import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
 from lite_nlp.core.errors import BundleError, ContainerError
+from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.data.tokenizer_document import parse_tokenizer
+from lite_nlp.export.runtime.limits import MAX_MANIFEST_BYTES
+from lite_nlp.export.runtime.made_members import MadeMembers
 from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
 from lite_nlp.export.runtime.recipes import Packed, TensorDecoder, make_member
+from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
 __all__ = ["Bundle", "open_bundle"]
 
-#: A manifest larger than this is no manifest; it is the one member whose size nothing else states.
-_MAX_MANIFEST_BYTES: Final = 4_000_000
-
-#: Phones cannot run more; a bound keeps a hostile file from filling the memory.
-_MAX_BUNDLE_BYTES: Final = 4_000_000_000
-
+#: Of a member at a time, and of a residual, of which the unread part of a block is copied for every part.
 _BLOCK_BYTES: Final = 1 << 20
+_RESIDUAL_BLOCK_BYTES: Final = 1 << 14
 
 
 class Bundle:
@@ -29,17 +31,30 @@ class Bundle:
     Args:
         path: The file.
         manifest: Its table of contents.
-        made: Content of the members that a compact bundle describes; they are kept in memory.
+        manifest_sha256: Of ``manifest.json``.
+        stored: Places of the other members in the file.
+        made: The members that a compact bundle describes.
 
     Attributes:
         path: The file.
         manifest: Its table of contents.
+        manifest_sha256: SHA-256 of ``manifest.json``, by which benchmarks name what they measured.
     """
 
-    def __init__(self, path: Path, manifest: Manifest, made: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        *,
+        manifest_sha256: str,
+        stored: dict[str, StoredMember],
+        made: MadeMembers,
+    ) -> None:
         self.path = path
         self.manifest = manifest
-        self._made = dict(made or {})
+        self.manifest_sha256 = manifest_sha256
+        self._stored = stored
+        self._made = made
 
     @property
     def tokenizer_json(self) -> bytes:
@@ -53,151 +68,157 @@ class Bundle:
             BundleError: If there is no such member or it has been altered.
         """
         if name in self._made:
-            return self._made[name]
+            return self._made.read(name)
         entry = self.manifest.files.get(name)
         if entry is None:
-            known = sorted({*self.manifest.files, *self._made})
+            packed = self.manifest.packed
+            known = sorted({*self.manifest.files, *(packed.members if packed else ())})
             raise BundleError(f"{self.path}: expected a member {name}, found {known}")
-        with _open_zip(self.path) as archive:
-            return b"".join(_verified_blocks(self.path, archive, name, entry))
+        with _open_file(self.path) as (file, _):
+            return _read_verified(f"{self.path}: {name}", file, self._stored[name], entry)
 
 
 def open_bundle(path: str | Path, *, decode: TensorDecoder | None = None) -> Bundle:
     """Open a bundle, make the members that it describes, and verify every member's size and hash.
+
+    Whatever the file says, this takes memory and time in proportion to its size; ``limits.py`` has the numbers.
 
     Args:
         path: The ``.zip`` file.
         decode: Decodes the container of a compact bundle; a plain one does without.
 
     Raises:
-        BundleError: If the file is missing, no bundle, truncated, altered, unsafe, or of a newer schema, or compact and
-            there is no ``decode``; the message names the defect.
+        BundleError: If the file is missing, no bundle, truncated, altered, unsafe, beyond the limits, or of a newer
+            schema, or compact and there is no ``decode``; the message names the defect.
     """
     path = Path(path)
-    with _open_zip(path) as archive:
-        members = _check_members(path, archive)
-        manifest = parse_manifest(_read_manifest(path, archive), source=str(path))
+    with _open_file(path) as (file, size_bytes):
+        try:
+            members = read_directory(file, size_bytes)
+        except BundleError as error:
+            raise BundleError(f"{path}: {error}") from error
+        content = _read_manifest(path, file, members)
+        manifest = parse_manifest(content, source=str(path))
         expected = {MANIFEST_FILE, *manifest.files}
-        if members != expected:
+        if set(members) != expected:
             raise BundleError(
                 f"{path}: members do not match the manifest: expected {sorted(expected)}, found {sorted(members)}"
             )
         for name, entry in manifest.files.items():
-            for _ in _verified_blocks(path, archive, name, entry):
-                pass
-        made = {} if manifest.packed is None else _make_members(path, archive, manifest, manifest.packed, decode)
-    bundle = Bundle(path, manifest, made)
+            # The container is verified when it is read, once.
+            if manifest.packed is None or name != manifest.packed.container:
+                for _ in _verified_blocks(f"{path}: {name}", file, members[name], entry):
+                    pass
+        made = MadeMembers()
+        if manifest.packed is not None:
+            _make_members(path, file, members, manifest, manifest.packed, decode, made)
+    bundle = Bundle(path, manifest, manifest_sha256=sha256_bytes(content), stored=members, made=made)
     _check_tokenizer(bundle)
     return bundle
 
 
 def _make_members(
-    path: Path, archive: zipfile.ZipFile, manifest: Manifest, packed: Packed, decode: TensorDecoder | None
-) -> dict[str, bytes]:
-    """Content of the members that a compact bundle describes."""
+    path: Path,
+    file: BufferedReader,
+    stored: dict[str, StoredMember],
+    manifest: Manifest,
+    packed: Packed,
+    decode: TensorDecoder | None,
+    made: MadeMembers,
+) -> None:
+    """Make the members that a compact bundle describes."""
     if decode is None:
         raise BundleError(
             f"{path}: expected a plain bundle, or a decoder for {packed.container}, found a compact bundle without one"
         )
-
-    def read(name: str) -> bytes:
-        return b"".join(_verified_blocks(path, archive, name, manifest.files[name]))
-
+    name = packed.container
     try:
-        tensors = decode(read(packed.container))
+        tensors = decode(_read_verified(f"{path}: {name}", file, stored[name], manifest.files[name]))
     except ContainerError as error:
-        raise BundleError(f"{path}: {packed.container}: {error}") from error
-    return {
-        name: make_member(member, read(member.residual), tensors, source=f"{path}: {name}")
-        for name, member in packed.members.items()
-    }
+        raise BundleError(f"{path}: {name}: {error}") from error
+    for name, member in packed.members.items():
+        residual = read_blocks(file, stored[member.residual], _RESIDUAL_BLOCK_BYTES)
+        made.add(name, make_member(member, residual, tensors, source=f"{path}: {name}"))
 
 
-def _open_zip(path: Path) -> zipfile.ZipFile:
+@contextmanager
+def _open_file(path: Path) -> Iterator[tuple[BufferedReader, int]]:
+    """The file and its size; whatever the system says against it becomes an error of ours."""
+    if not path.exists():
+        raise BundleError(f"{path}: expected a bundle made by `lite-nlp export`, found no file")
+    # A pipe would be waited for, and has no size.
+    if not path.is_file():
+        raise BundleError(f"{path}: expected a bundle made by `lite-nlp export`, found something that is no file")
     try:
-        return zipfile.ZipFile(path)
-    except FileNotFoundError as error:
-        raise BundleError(f"{path}: expected a bundle made by `lite-nlp export`, found no file") from error
-    except (zipfile.BadZipFile, OSError, NotImplementedError, ValueError) as error:
-        raise BundleError(
-            f"{path}: expected a bundle (a .zip file made by `lite-nlp export`), found something else or a truncated "
-            f"one: {error}"
-        ) from error
+        with path.open("rb") as file:
+            yield file, path.stat().st_size
+    except OSError as error:
+        raise BundleError(f"{path}: expected a readable bundle, found: {error}") from error
 
 
-def _check_members(path: Path, archive: zipfile.ZipFile) -> set[str]:
-    """Check the archive's directory; returns the names of the members."""
-    infos = archive.infolist()
-    names = {info.filename for info in infos}
-    if len(names) != len(infos):
-        raise BundleError(f"{path}: expected each member once, found one twice")
-    for info in infos:
-        if "/" in info.filename or "\\" in info.filename or info.filename in {"", ".", ".."} or ":" in info.filename:
-            raise BundleError(f"{path}: expected plain member names, found {info.filename!r}")
-        if info.compress_type != zipfile.ZIP_STORED or info.compress_size != info.file_size or info.flag_bits & 1:
-            raise BundleError(f"{path}: {info.filename}: expected a stored member, found a compressed or encrypted one")
-    total = sum(info.file_size for info in infos)
-    if total > _MAX_BUNDLE_BYTES:
-        raise BundleError(f"{path}: expected at most {_MAX_BUNDLE_BYTES} bytes in all, found {total} declared")
-    if MANIFEST_FILE not in names:
+def _read_manifest(path: Path, file: BufferedReader, members: dict[str, StoredMember]) -> bytes:
+    if MANIFEST_FILE not in members:
         raise BundleError(f"{path}: expected a bundle with {MANIFEST_FILE}, found a .zip file without")
-    return names
+    first, where = next(iter(members.values())), f"{path}: {MANIFEST_FILE}"
+    if first.name != MANIFEST_FILE:
+        raise BundleError(f"{where}: expected the first member of the archive, found {first.name!r} before it")
+    if first.size_bytes > MAX_MANIFEST_BYTES:
+        raise BundleError(f"{where}: expected at most {MAX_MANIFEST_BYTES} bytes, found {first.size_bytes}")
+    content = b"".join(read_blocks(file, first, _BLOCK_BYTES))
+    _check_crc(where, zlib.crc32(content), first)
+    return content
 
 
-def _read_manifest(path: Path, archive: zipfile.ZipFile) -> bytes:
-    size = archive.getinfo(MANIFEST_FILE).file_size
-    if size > _MAX_MANIFEST_BYTES:
-        raise BundleError(f"{path}: {MANIFEST_FILE}: expected at most {_MAX_MANIFEST_BYTES} bytes, found {size}")
-    try:
-        return archive.read(MANIFEST_FILE)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
-        raise BundleError(f"{path}: {MANIFEST_FILE}: expected a readable member, found damage: {error}") from error
+def _read_verified(where: str, file: BufferedReader, member: StoredMember, entry: FileEntry) -> bytes:
+    """A member's content, which is in memory once; errors as for :func:`_verified_blocks`."""
+    # Joining a single block copies nothing.
+    return b"".join(_verified_blocks(where, file, member, entry, block_bytes=max(1, member.size_bytes)))
 
 
-def _verified_blocks(path: Path, archive: zipfile.ZipFile, name: str, entry: FileEntry) -> list[bytes]:
-    """The member in blocks.
+def _verified_blocks(
+    where: str, file: BufferedReader, member: StoredMember, entry: FileEntry, *, block_bytes: int = _BLOCK_BYTES
+) -> Iterator[bytes]:
+    """The member in blocks, which are what the manifest says only if nothing is raised until the end.
 
     Raises:
-        BundleError: If it is missing, or its size or hash is not the manifest's.
+        BundleError: If its size or hash is not the manifest's, or its checksum not the archive's.
     """
-    try:
-        size = archive.getinfo(name).file_size
-    except KeyError as error:
-        raise BundleError(f"{path}: expected a member {name}, found none") from error
-    if size != entry.size_bytes:
-        raise BundleError(f"{path}: {name}: expected {entry.size_bytes} bytes, found {size}: the bundle is damaged")
-    blocks, digest = [], hashlib.sha256()
-    try:
-        with archive.open(name) as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
-                blocks.append(block)
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
+    if member.size_bytes != entry.size_bytes:
         raise BundleError(
-            f"{path}: {name}: expected an intact member, found it altered or truncated: {error}"
-        ) from error
+            f"{where}: expected {entry.size_bytes} bytes, found {member.size_bytes}: the bundle is damaged"
+        )
+    digest, crc32 = hashlib.sha256(), 0
+    for block in read_blocks(file, member, block_bytes):
+        digest.update(block)
+        crc32 = zlib.crc32(block, crc32)
+        yield block
+    _check_crc(where, crc32, member)
     if digest.hexdigest() != entry.sha256:
         raise BundleError(
-            f"{path}: {name}: expected SHA-256 {entry.sha256}, found {digest.hexdigest()}: the member has been altered"
+            f"{where}: expected SHA-256 {entry.sha256}, found {digest.hexdigest()}: the member has been altered"
         )
-    return blocks
+
+
+def _check_crc(where: str, crc32: int, member: StoredMember) -> None:
+    if crc32 != member.crc32:
+        raise BundleError(
+            f"{where}: expected an intact member, found it altered or truncated: CRC-32 {crc32:08x} instead of "
+            f"{member.crc32:08x} shows that it has been altered"
+        )
 
 
 def _check_tokenizer(bundle: Bundle) -> None:
     """Check that the tokenizer is the model's, which hashes cannot tell."""
     where = f"{bundle.path}: {TOKENIZER_FILE}"
     vocabulary = bundle.manifest.vocabulary
-    try:
-        types = json.loads(bundle.tokenizer_json)["model"]["vocab"]
-        special = {spelling: types.get(spelling) for spelling in SPECIAL_TOKENS}
-        size = len(types)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"{where}: expected a tokenizer with a vocabulary, found a damaged one: {error}") from error
-    if size not in (vocabulary.src_size, vocabulary.tgt_size):
+    document = parse_tokenizer(bundle.tokenizer_json, source=where, error=BundleError)
+    types = document["model"]["vocab"]
+    if len(types) not in (vocabulary.src_size, vocabulary.tgt_size):
         raise BundleError(
             f"{where}: does not fit the model: expected {vocabulary.src_size} source and {vocabulary.tgt_size} target "
-            f"types, found {size}"
+            f"types, found {len(types)}"
         )
+    special = {spelling: types.get(spelling) for spelling in SPECIAL_TOKENS}
     wanted = dict(zip(SPECIAL_TOKENS, (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id), strict=True))
     if special != wanted:
         raise BundleError(f"{where}: does not fit the model: expected special ids {wanted}, found {special}")

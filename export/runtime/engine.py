@@ -1,16 +1,34 @@
 """A bundle's graphs behind the search's step interface, whatever runtime runs them. Imports no torch."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.interface import Array, GraphRunner, State
-from lite_nlp.export.runtime.layout import StateTensor
-from lite_nlp.export.runtime.manifest import Manifest
+from lite_nlp.export.runtime.manifest import Manifest, Vocabulary
 from lite_nlp.export.runtime.registry import find_runtime
 
-__all__ = ["Engine", "create_engine"]
+__all__ = ["Engine", "EngineState", "create_engine"]
+
+
+@dataclass(frozen=True)
+class EngineState:
+    """State between steps.
+
+    Attributes:
+        tensors: By name; the batch is the first dimension of each.
+        source: Tokens of the longest source.
+        capacity: Steps that it has place for.
+        steps: Steps so far.
+    """
+
+    tensors: State
+    source: int
+    capacity: int
+    steps: int = 0
 
 
 class Engine:
@@ -28,36 +46,59 @@ class Engine:
     def __init__(self, manifest: Manifest, runner: GraphRunner) -> None:
         self._manifest = manifest
         self._runner = runner
+        self._changing = manifest.layout.changing
         self.max_source_tokens = manifest.bounds.source
         self.max_steps = manifest.bounds.capacity
 
-    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
+    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> EngineState:
         """Encode the sources, both (B, S), and make the state for ``capacity`` steps.
 
         Raises:
-            BundleError: If the sources or the capacity exceed the bundle's bounds, or a token its vocabulary.
+            BundleError: If the sources or the capacity exceed the bundle's bounds, or a token its vocabulary, or the
+                graph gives other tensors than the manifest says.
         """
         self._check(src_tokens, src_mask, capacity)
         encoded = self._runner.encode(src_tokens, src_mask)
         sizes = {"batch": src_tokens.shape[0], "source": src_tokens.shape[1], "capacity": capacity}
-        state: State = {}
+        tensors: State = {}
         for tensor in self._manifest.state:
+            shape = tuple(sizes[size] if isinstance(size, str) else size for size in tensor.shape)
             if tensor.origin == "encode":
-                state[tensor.name] = encoded[tensor.name]
+                tensors[tensor.name] = _expect(f"encode: {tensor.name}", encoded.get(tensor.name), tensor.dtype, shape)
             elif tensor.origin == "src_mask":
-                state[tensor.name] = src_mask
+                tensors[tensor.name] = src_mask
             else:
-                state[tensor.name] = _zeros(tensor, sizes)
-        return state
+                tensors[tensor.name] = np.zeros(shape, tensor.dtype)
+        return EngineState(tensors, source=src_tokens.shape[1], capacity=capacity)
 
-    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
-        """Feed one token per row, (B,); return logits (B, V) and the new state."""
-        logits, changed = self._runner.decode_step(np.ascontiguousarray(tokens, np.int64), state)
-        return logits, {**state, **changed}
+    def step(self, tokens: NDArray[np.int64], state: EngineState) -> tuple[NDArray[np.float32], EngineState]:
+        """Feed one token per row, (B,); return logits (B, V) and the new state.
 
-    def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
+        Raises:
+            BundleError: If the capacity is used up, a token is outside the vocabulary, or the graph gives other tensors
+                than the manifest says.
+        """
+        size = self._manifest.vocabulary.tgt_size
+        if state.steps >= state.capacity:
+            raise BundleError(
+                f"step: expected at most {state.capacity} steps, the capacity of the state, found one more"
+            )
+        rows = next((len(value) for value in state.tensors.values()), len(tokens))
+        if tokens.shape != (rows,) or rows == 0:
+            raise BundleError(f"step: expected a token for each of {rows} rows, found {tokens.shape}")
+        if tokens.min() < 0 or tokens.max() >= size:
+            raise BundleError(f"step: expected token ids 0 to {size - 1}, found {tokens.min()} to {tokens.max()}")
+        logits, changed = self._runner.decode_step(np.ascontiguousarray(tokens, np.int64), state.tensors)
+        _expect("decode_step: logits", logits, "float32", (rows, size))
+        tensors = dict(state.tensors)
+        for name in self._changing:
+            before = tensors[name]
+            tensors[name] = _expect(f"decode_step: {name}", changed.get(name), before.dtype.name, before.shape)
+        return logits, replace(state, tensors=tensors, steps=state.steps + 1)
+
+    def reorder(self, state: EngineState, rows: NDArray[np.int64]) -> EngineState:
         """Gather rows of every tensor of the state."""
-        return {name: value[rows] for name, value in state.items()}
+        return replace(state, tensors={name: value[rows] for name, value in state.tensors.items()})
 
     def _check(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> None:
         if src_tokens.ndim != 2 or src_tokens.shape != src_mask.shape or 0 in src_tokens.shape:
@@ -92,15 +133,28 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
 
     Raises:
         RuntimeUnavailableError: If the runtime is unknown, not installed or not in the bundle.
-        BundleError: If the runtime does not accept the graphs.
+        BundleError: If the runtime does not accept the graphs, or they are not what the manifest says.
     """
     row, manifest = find_runtime(runtime), bundle.manifest
     entry = manifest.runtimes.get(runtime)
     if entry is None:
         raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
-    return Engine(manifest, entry.open_runner(bundle.read, manifest.layout, threads=threads))
+    engine = Engine(manifest, entry.open_runner(bundle.read, manifest.layout, threads=threads))
+    try:
+        _try_out(engine, manifest.vocabulary)
+    except BundleError as error:
+        raise BundleError(f"{bundle.path}: the graphs for --runtime {runtime} do not run: {error}") from error
+    return engine
 
 
-def _zeros(tensor: StateTensor, sizes: dict[str, int]) -> Array:
-    shape = [sizes[size] if isinstance(size, str) else size for size in tensor.shape]
-    return np.zeros(shape, tensor.dtype)
+def _expect(where: str, found: Array | None, dtype: str, shape: tuple[int, ...]) -> Array:
+    if found is None or found.dtype.name != dtype or found.shape != shape:
+        shown = "none" if found is None else f"{found.dtype.name} {found.shape}"
+        raise BundleError(f"{where}: expected {dtype} {shape} as the manifest says, found {shown}")
+    return found
+
+
+def _try_out(engine: Engine, vocabulary: Vocabulary) -> None:
+    """One step for one token, the last ones of the vocabularies: what graphs do not state of themselves shows here."""
+    state = engine.start(np.full((1, 1), vocabulary.src_size - 1), np.ones((1, 1), np.bool_), 1)
+    engine.step(np.full(1, vocabulary.tgt_size - 1), state)

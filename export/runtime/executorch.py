@@ -10,9 +10,19 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
-from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_startup
+from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
+from lite_nlp.export.runtime.signatures import (
+    Signature,
+    TensorForm,
+    check_form,
+    decode_step_signature,
+    encode_signature,
+)
 
 __all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "start_runtime"]
+
+#: ExecuTorch's numbers of the types in the manifest's words.
+_TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
 
 
 class ExecuTorchEntry(RuntimeEntry):
@@ -55,12 +65,16 @@ class ExecuTorchRunner:
         self._max_batch = layout.bounds.executorch_batch
         runtime = start_runtime(threads=threads)
         try:
-            # Kept: the methods are views of the program.
-            self._program = runtime.load_program(program)
-            self._encode = self._program.load_method("encode")
-            self._decode_step = self._program.load_method("decode_step")
-        except (RuntimeError, KeyError) as error:
+            with quiet_native_code():
+                # Kept: the methods are views of the program.
+                self._program = runtime.load_program(program)
+                self._encode = self._program.load_method("encode")
+                self._decode_step = self._program.load_method("decode_step")
+        # Bindings of native code: what they raise depends on where in the program the damage is.
+        except Exception as error:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
+        _check_method("encode", self._encode, encode_signature(layout), layout)
+        _check_method("decode_step", self._decode_step, decode_step_signature(layout), layout)
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
@@ -86,6 +100,32 @@ class ExecuTorchRunner:
         return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 
+def _check_method(name: str, method: Any, signature: Signature, layout: Layout) -> None:
+    """Check arguments and results by position; of sizes known at run time the method states the largest."""
+    largest = {
+        "batch": layout.bounds.executorch_batch,
+        "source": layout.bounds.source,
+        "capacity": layout.bounds.capacity,
+    }
+    facts = method.metadata
+    for what, forms, count, describe in (
+        ("arguments", signature.inputs, facts.num_inputs(), facts.input_tensor_meta),
+        ("results", signature.outputs, facts.num_outputs(), facts.output_tensor_meta),
+    ):
+        if count != len(forms):
+            raise BundleError(
+                f"{what} of {name}: expected {len(forms)} as the manifest says, found {count} in the program"
+            )
+        for place, (key, form) in enumerate(forms.items()):
+            sizes = tuple(largest[size] if isinstance(size, str) else size for size in form.shape)
+            try:
+                tensor = describe(place)
+            except Exception as error:
+                raise BundleError(f"{what} of {name}: {key}: expected a tensor, found: {error}") from error
+            found = TensorForm(_TYPES.get(tensor.dtype(), f"type {tensor.dtype()}"), tuple(tensor.sizes()))
+            check_form(f"{what} of {name}: {key}", TensorForm(form.dtype, sizes), found)
+
+
 def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
     import torch
 
@@ -93,7 +133,7 @@ def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
     tensors = [torch.from_numpy(np.ascontiguousarray(argument)) for argument in arguments]
     try:
         outputs = method.execute(tensors)
-    except RuntimeError as error:
+    except Exception as error:
         shapes = [tuple(tensor.shape) for tensor in tensors]
         raise BundleError(f"ExecuTorch failed on arguments of shapes {shapes}: {error}") from error
     return [output.numpy() for output in outputs]
@@ -105,7 +145,7 @@ def start_runtime(*, threads: int) -> Any:
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
     """
-    with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_startup():
+    with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_native_code():
         from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
         from executorch.runtime import Runtime
 

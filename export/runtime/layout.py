@@ -2,11 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from math import prod
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from lite_nlp.export.runtime.limits import MAX_BATCH, MAX_RANK, MAX_STATE_BYTES, MAX_TOKENS, Text, at_most
+
 __all__ = ["DEFAULT_BOUNDS", "Bounds", "Layout", "ManifestSection", "StateTensor", "Symbol"]
+
+_ITEM_BYTES: Final = {"float32": 4, "int64": 8, "bool": 1}
 
 #: Symbols that stand for a size in a state tensor's shape.
 Symbol = Literal["batch", "source", "capacity"]
@@ -28,9 +33,9 @@ class Bounds(ManifestSection):
             such bound.
     """
 
-    source: int = Field(ge=1)
-    capacity: int = Field(ge=1)
-    executorch_batch: int = Field(ge=1)
+    source: int = Field(ge=1, le=MAX_TOKENS)
+    capacity: int = Field(ge=1, le=MAX_TOKENS)
+    executorch_batch: int = Field(ge=1, le=MAX_BATCH)
 
 
 #: For sentences: translation cuts longer lines first, and lets an output become twice as long as its source. ExecuTorch
@@ -50,31 +55,41 @@ class StateTensor(ManifestSection):
         changes: Whether ``decode_step`` returns a new value; else the same tensor is passed at every step.
     """
 
-    name: str
+    name: Text = Field(min_length=1)
     dtype: Literal["float32", "int64", "bool"]
-    shape: tuple[int | Symbol, ...]
+    shape: Annotated[tuple[Annotated[int, Field(ge=0, le=MAX_STATE_BYTES)] | Symbol, ...], at_most(MAX_RANK)]
     origin: Literal["zeros", "encode", "src_mask"]
     changes: bool
 
-    @model_validator(mode="before")
-    @classmethod
-    def _list_to_tuple(cls, values: Any) -> Any:
-        if isinstance(values, dict) and isinstance(values.get("shape"), list):
-            return {**values, "shape": tuple(values["shape"])}
-        return values
+    @model_validator(mode="after")
+    def _form(self) -> Self:
+        if self.shape[:1] != ("batch",) or "batch" in self.shape[1:]:
+            raise ValueError("shape: expected the batch as first dimension alone")
+        if self.origin == "src_mask" and (self.dtype, self.shape) != ("bool", ("batch", "source")):
+            raise ValueError("expected the mask as a bool tensor of batch and source")
+        if self.origin == "zeros" and not self.changes:
+            raise ValueError("expected that a tensor which begins as zeros changes")
+        return self
+
+    def row_bytes(self, bounds: Bounds) -> int:
+        """Bytes of one row at the largest sizes."""
+        sizes: dict[str, int] = {"source": bounds.source, "capacity": bounds.capacity}
+        return _ITEM_BYTES[self.dtype] * prod(size if isinstance(size, int) else sizes[size] for size in self.shape[1:])
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Bounds and state of the graphs, by which a runtime calls them.
+    """Bounds, state and logits of the graphs, by which a runtime calls them.
 
     Attributes:
         state: The decoder's state tensors, in the order of ``decode_step``'s arguments.
         bounds: Largest sizes.
+        tgt_size: Types of the target vocabulary, the last dimension of the logits.
     """
 
     state: Sequence[StateTensor]
     bounds: Bounds
+    tgt_size: int
 
     @property
     def names(self) -> list[str]:

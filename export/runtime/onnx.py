@@ -10,11 +10,23 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.limits import Text
+from lite_nlp.export.runtime.signatures import (
+    Signature,
+    TensorForm,
+    check_form,
+    check_names,
+    decode_step_signature,
+    encode_signature,
+)
 
 __all__ = ["ONNX", "OnnxEntry", "OnnxRunner"]
 
-#: ONNX Runtime's severity of errors; what it says below that is about its own optimizer.
-_ERRORS_ONLY = 3
+#: Severity of what ends the process: warnings are about ONNX Runtime's own optimizer, errors arrive as exceptions.
+_FATAL_ONLY: Final = 4
+
+#: Types of ONNX Runtime in the manifest's words.
+_TYPES: Final = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
 
 
 class OnnxEntry(RuntimeEntry):
@@ -30,7 +42,7 @@ class OnnxEntry(RuntimeEntry):
     encode: str
     decode_step: str
     weights: str
-    new_prefix: str
+    new_prefix: Text
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -39,13 +51,15 @@ class OnnxEntry(RuntimeEntry):
 
     def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "OnnxRunner":
         """Load both graphs into ONNX Runtime; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
-        return OnnxRunner(
+        runner = OnnxRunner(
             self,
             encode=read(self.encode),
             decode_step=read(self.decode_step),
             weights=read(self.weights),
             threads=threads,
         )
+        runner.check(layout)
+        return runner
 
 
 class OnnxRunner:
@@ -68,13 +82,26 @@ class OnnxRunner:
         self._encode = _create_session(encode, entry.weights, weights, threads)
         self._decode_step = _create_session(decode_step, entry.weights, weights, threads)
         self._encoded = [output.name for output in self._encode.get_outputs()]
+        self._sources = [graph_input.name for graph_input in self._encode.get_inputs()]
         self._results = [output.name for output in self._decode_step.get_outputs()]
         # A tensor that the step has no use for is optimized away from its inputs.
         self._inputs = [graph_input.name for graph_input in self._decode_step.get_inputs()]
 
+    def check(self, layout: Layout) -> None:
+        """Check that the graphs are those that the manifest describes.
+
+        Raises:
+            BundleError: If an input or output is missing, unknown, or of another type or shape.
+        """
+        _check_graph("encode", self._encode, encode_signature(layout))
+        signature = decode_step_signature(layout)
+        named = {name if name == "logits" else self._prefix + name: form for name, form in signature.outputs.items()}
+        _check_graph("decode_step", self._decode_step, Signature(signature.inputs, named))
+
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
-        outputs = self._encode.run(self._encoded, {"src_tokens": src_tokens, "src_mask": src_mask})
+        given = {"src_tokens": src_tokens, "src_mask": src_mask}
+        outputs = _run("encode", self._encode, self._encoded, {name: given[name] for name in self._sources})
         return dict(zip(self._encoded, outputs, strict=True))
 
     def decode_step(
@@ -82,10 +109,31 @@ class OnnxRunner:
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
         given = {"tokens": tokens, **state}
-        outputs = self._decode_step.run(self._results, {name: given[name] for name in self._inputs})
+        arguments = {name: given[name] for name in self._inputs}
+        outputs = _run("decode_step", self._decode_step, self._results, arguments)
         results = dict(zip(self._results, outputs, strict=True))
         logits = results.pop("logits")
         return logits, {name.removeprefix(self._prefix): value for name, value in results.items()}
+
+
+def _check_graph(name: str, session: Any, signature: Signature) -> None:
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    check_names(f"inputs of {name}", list(signature.inputs), [one.name for one in inputs], all_of_them=False)
+    check_names(f"outputs of {name}", list(signature.outputs), [one.name for one in outputs], all_of_them=True)
+    known = {**signature.inputs, **signature.outputs}
+    for one in (*inputs, *outputs):
+        found = TensorForm(_TYPES.get(one.type, one.type), tuple(one.shape))
+        check_form(f"{name}: {one.name}", known[one.name], found)
+
+
+def _run(name: str, session: Any, outputs: list[str], arguments: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
+    try:
+        found: list[NDArray[Any]] = session.run(outputs, arguments)
+    # The runtime's exceptions derive from Exception directly, one class per status code.
+    except Exception as error:
+        shapes = ", ".join(f"{key} {value.shape}" for key, value in arguments.items())
+        raise BundleError(f"ONNX Runtime failed on {name} with arguments of shapes {shapes}: {error}") from error
+    return found
 
 
 def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: int) -> Any:
@@ -94,10 +142,11 @@ def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: in
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = _ERRORS_ONLY
+    options.log_severity_level = _FATAL_ONLY
     options.add_external_initializers_from_files_in_memory([weights_name], [weights], [len(weights)])
     try:
-        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+        # Without the fallback, of which it tells on stdout: there is no other provider to fall back to.
+        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
     # The runtime's exceptions derive from Exception directly, one class per status code.
     except Exception as error:
         raise BundleError(f"ONNX Runtime does not accept a graph of the bundle: {error}") from error

@@ -8,10 +8,10 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Final
 
-__all__ = ["quiet_libraries", "quiet_startup"]
+__all__ = ["quiet_libraries", "quiet_native_code"]
 
 _WARNINGS: Final = (
     # torch's own modules call interfaces that torch has deprecated.
@@ -44,18 +44,22 @@ def quiet_libraries() -> Iterator[None]:
 
 
 @contextmanager
-def quiet_startup() -> Iterator[None]:
-    """Drop what native code prints to stderr within the block.
+def quiet_native_code() -> Iterator[None]:
+    """Drop what native code prints within the block, itself or through Python's streams.
 
-    For the start of ExecuTorch's thread pool alone, which reports processor files that x86 machines do not have; what
-    it says later, about a program, still comes through.
+    For the start of ExecuTorch's thread pool, which reports processor files that x86 machines do not have, and for
+    loading a program, of which the error says the same.
     """
+    sys.stdout.flush()
     sys.stderr.flush()
-    kept = os.dup(2)
+    kept = {number: os.dup(number) for number in (1, 2)}
     try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
+            for number in kept:
+                os.dup2(nowhere.fileno(), number)
+            with redirect_stdout(nowhere), redirect_stderr(nowhere):
+                yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        for number, copy in kept.items():
+            os.dup2(copy, number)
+            os.close(copy)

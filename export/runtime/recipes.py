@@ -4,22 +4,32 @@ A member is a prediction, put together from the tensors of one container and tab
 that holds whatever the prediction does not know. ``docs/export.md`` specifies both for readers in other languages.
 """
 
+import hashlib
 import math
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import FailFast, Field, field_validator, model_validator
 
 from lite_nlp.core.errors import BundleError
-from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.runtime.layout import ManifestSection
+from lite_nlp.export.runtime.limits import (
+    MAX_INTEGER,
+    MAX_MADE_BYTES,
+    MAX_PACKED_MEMBERS,
+    MAX_PARTS,
+    MAX_SINUSOID_COLUMNS,
+    MAX_SINUSOID_ROWS,
+    MAX_TEXT,
+    at_most,
+)
 
 __all__ = [
-    "MAX_MADE_BYTES",
+    "Buffer",
     "Packed",
     "PackedMember",
     "Part",
@@ -28,21 +38,24 @@ __all__ = [
     "TensorDecoder",
     "TensorPart",
     "make_member",
+    "predict",
     "sinusoid_table",
     "tensor_bytes",
-    "xor_parts",
 ]
 
-#: All members made by one bundle; more would fill the memory of what reads it.
-MAX_MADE_BYTES: Final = 1 << 30
-
 _FLOAT_BYTES: Final = 4
+
+#: Of a prediction or a residual at a time.
+_BLOCK_BYTES: Final = 1 << 20
 
 #: Made members become files wherever a bundle is unpacked.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 #: Decodes the bytes of a container: tensors by name. What this package does not know is how.
 TensorDecoder = Callable[[bytes], Mapping[str, NDArray[Any]]]
+
+#: Bytes, wherever they are.
+Buffer = bytes | memoryview
 
 
 class TensorPart(ManifestSection):
@@ -54,7 +67,7 @@ class TensorPart(ManifestSection):
         transposed: Whether it is written as a matrix transposed; dimensions of size 1 do not count.
     """
 
-    offset: int = Field(ge=0)
+    offset: int = Field(ge=0, le=MAX_INTEGER)
     tensor: str
     transposed: bool = False
 
@@ -62,8 +75,8 @@ class TensorPart(ManifestSection):
 class SinusoidTable(ManifestSection):
     """Sizes of a table of sinusoidal positions."""
 
-    rows: int = Field(ge=1)
-    columns: int = Field(ge=2)
+    rows: int = Field(ge=1, le=MAX_SINUSOID_ROWS)
+    columns: int = Field(ge=2, le=MAX_SINUSOID_COLUMNS)
 
 
 class SinusoidPart(ManifestSection):
@@ -74,7 +87,7 @@ class SinusoidPart(ManifestSection):
         sinusoid: Its sizes.
     """
 
-    offset: int = Field(ge=0)
+    offset: int = Field(ge=0, le=MAX_INTEGER)
     sinusoid: SinusoidTable
 
 
@@ -94,16 +107,16 @@ class PackedMember(ManifestSection):
     size_bytes: int = Field(ge=0, le=MAX_MADE_BYTES)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     residual: str
-    parts: tuple[Annotated[Part, Field(union_mode="left_to_right")], ...]
+    parts: Annotated[tuple[Annotated[Part, Field(union_mode="left_to_right")], ...], FailFast(), at_most(MAX_PARTS)]
 
     @field_validator("parts", mode="before")
     @classmethod
-    def _list_to_tuple(cls, parts: Any) -> Any:
-        if not isinstance(parts, list):
-            return parts
-        if any(isinstance(part, dict) and {"tensor", "sinusoid"} <= part.keys() for part in parts):
+    def _not_both(cls, parts: Any) -> Any:
+        if isinstance(parts, list) and any(
+            isinstance(part, dict) and {"tensor", "sinusoid"} <= part.keys() for part in parts
+        ):
             raise ValueError("expected a tensor or a sinusoid in each part, found both")
-        return tuple(parts)
+        return parts
 
 
 class Packed(ManifestSection):
@@ -115,65 +128,87 @@ class Packed(ManifestSection):
     """
 
     container: str
-    members: dict[str, PackedMember]
+    members: Annotated[dict[str, PackedMember], at_most(MAX_PACKED_MEMBERS)]
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
         for name in self.members:
             if not _PLAIN_NAME.fullmatch(name):
-                raise ValueError(f"members: expected plain file names, found {name!r}")
-        total = sum(member.size_bytes for member in self.members.values())
-        if total > MAX_MADE_BYTES:
-            raise ValueError(f"members: expected at most {MAX_MADE_BYTES} bytes in all, found {total}")
+                raise ValueError(f"members: expected plain file names, found {name[:MAX_TEXT]!r}")
+        if self.made_bytes > MAX_MADE_BYTES:
+            raise ValueError(f"members: expected at most {MAX_MADE_BYTES} bytes in all, found {self.made_bytes}")
         return self
 
+    @property
+    def made_bytes(self) -> int:
+        """Bytes of all members."""
+        return sum(member.size_bytes for member in self.members.values())
 
-def make_member(member: PackedMember, residual: bytes, tensors: Mapping[str, NDArray[Any]], *, source: str) -> bytes:
-    """Reconstruct a member.
+    @property
+    def ingredients(self) -> set[str]:
+        """Files that the members are made of, and that nothing else needs."""
+        return {self.container, *(member.residual for member in self.members.values())}
+
+
+def make_member(
+    member: PackedMember, residual: Iterable[bytes], tensors: Mapping[str, NDArray[Any]], *, source: str
+) -> Iterator[Buffer]:
+    """Reconstruct a member, block by block, so that neither it nor its prediction is ever in memory as a whole.
 
     Args:
         member: How.
-        residual: Content of the file that ``member.residual`` names.
+        residual: Content of the file that ``member.residual`` names, in blocks of any size.
         tensors: Tensors of the container.
         source: Stands for the member in messages.
+
+    Yields:
+        Its content; it is what the manifest says only if nothing is raised until the end.
 
     Raises:
         BundleError: If the parts do not fit the member, each other or the tensors, the residual has another length, or
             what is made is not what the manifest says.
     """
-    made = xor_parts(_inflate(residual, member, source), member.parts, tensors, source=source)
-    found = sha256_bytes(made)
+    inflated = _InflatedResidual(residual, member, source)
+    digest = hashlib.sha256()
+    for length, predicted in predict(member.parts, member.size_bytes, tensors, source=source):
+        block: Buffer = inflated.take(length)
+        if predicted is not None:
+            block = (np.frombuffer(block, dtype=np.uint8) ^ predicted).data
+        digest.update(block)
+        yield block
+    inflated.expect_end()
+    found = digest.hexdigest()
     if found != member.sha256:
         raise BundleError(f"{source}: expected to make a member with SHA-256 {member.sha256}, found {found}")
-    return made
 
 
-def xor_parts(content: bytearray, parts: Sequence[Part], tensors: Mapping[str, NDArray[Any]], *, source: str) -> bytes:
-    """XOR a prediction into a residual, which gives the member, or into a member, which gives the residual.
+def predict(
+    parts: Sequence[Part], size_bytes: int, tensors: Mapping[str, NDArray[Any]], *, source: str
+) -> Iterator[tuple[int, NDArray[np.uint8] | None]]:
+    """The prediction of a member of ``size_bytes`` bytes, block by block.
 
     Args:
-        content: Changed in place.
-        parts: What the prediction is made of.
+        parts: What it is made of; all are checked before the first block.
+        size_bytes: Of the member.
         tensors: Tensors of the container.
         source: Stands for the member in messages.
 
+    Yields:
+        Length of a block, and its bytes, or None for zeros.
+
     Raises:
-        BundleError: If the parts do not fit the content, each other or the tensors.
+        BundleError: If the parts do not fit the member, each other or the tensors.
     """
-    values = np.frombuffer(content, dtype=np.uint8)
-    end = 0
-    for number, part in enumerate(parts):
-        where = f"{source}: part {number}"
-        # That parts follow one another bounds the work by the member's size, however many there are.
-        if part.offset < end:
-            raise BundleError(
-                f"{where}: expected an offset of at least {end}, behind the last part, found {part.offset}"
-            )
-        end = part.offset + _part_bytes(part, tensors, where)
-        if end > len(content):
-            raise BundleError(f"{where}: expected an end within {len(content)} bytes, found {end}")
-        values[part.offset : end] ^= np.frombuffer(_predict(part, tensors, where), dtype=np.uint8)
-    return values.tobytes()
+    ends = _check_parts(parts, size_bytes, tensors, source)
+    position = 0
+    for part, end in zip(parts, ends, strict=True):
+        yield from _zeros(part.offset - position)
+        for block in (
+            _sinusoid_blocks(part.sinusoid) if isinstance(part, SinusoidPart) else _tensor_blocks(part, tensors)
+        ):
+            yield block.nbytes, block.reshape(-1).view(np.uint8)
+        position = end
+    yield from _zeros(size_bytes - position)
 
 
 def tensor_bytes(tensor: NDArray[Any], *, transposed: bool) -> bytes | None:
@@ -183,12 +218,9 @@ def tensor_bytes(tensor: NDArray[Any], *, transposed: bool) -> bytes | None:
         tensor: fp32; integers have no form.
         transposed: As a matrix transposed, dimensions of size 1 dropped.
     """
-    if tensor.dtype != np.float32:
+    if not _has_form(tensor, transposed=transposed):
         return None
-    if not transposed:
-        return tensor.astype("<f4", copy=False).tobytes()
-    matrix = tensor.squeeze()
-    return None if matrix.ndim != 2 else matrix.T.astype("<f4", copy=False).tobytes()
+    return (tensor.squeeze().T if transposed else tensor).astype("<f4", copy=False).tobytes()
 
 
 def sinusoid_table(*, rows: int, columns: int, first_row: int = 0) -> NDArray[np.float32]:
@@ -212,42 +244,105 @@ def sinusoid_table(*, rows: int, columns: int, first_row: int = 0) -> NDArray[np
     return table
 
 
-def _inflate(residual: bytes, member: PackedMember, source: str) -> bytearray:
-    """Inflate a residual to exactly the size of the member, and never to more."""
-    inflater = zlib.decompressobj()
-    try:
-        content = bytearray(inflater.decompress(residual, member.size_bytes + 1))
-    except zlib.error as error:
-        raise BundleError(f"{source}: {member.residual}: expected a zlib stream, found another: {error}") from error
-    if len(content) > member.size_bytes or inflater.unused_data:
-        found = "more"
-    elif not inflater.eof:
-        found = f"{len(content)} without an end"
-    elif len(content) < member.size_bytes:
-        found = f"{len(content)}"
-    else:
-        return content
-    raise BundleError(
-        f"{source}: {member.residual}: expected a zlib stream of exactly {member.size_bytes} bytes, found {found}"
-    )
+def _check_parts(parts: Sequence[Part], size_bytes: int, tensors: Mapping[str, NDArray[Any]], source: str) -> list[int]:
+    """Check the parts before anything is made of them; returns their ends.
+
+    That they follow one another bounds the work by the member's size, however many there are.
+    """
+    ends: list[int] = []
+    for number, part in enumerate(parts):
+        where = f"{source}: part {number}"
+        last = ends[-1] if ends else 0
+        if part.offset < last:
+            raise BundleError(
+                f"{where}: expected an offset of at least {last}, behind the last part, found {part.offset}"
+            )
+        end = part.offset + _part_bytes(part, tensors, where)
+        if end > size_bytes:
+            raise BundleError(f"{where}: expected an end within {size_bytes} bytes, found {end}")
+        ends.append(end)
+    return ends
 
 
 def _part_bytes(part: Part, tensors: Mapping[str, NDArray[Any]], where: str) -> int:
-    """Size of a part, known before anything is made."""
     if isinstance(part, SinusoidPart):
         return _FLOAT_BYTES * part.sinusoid.rows * part.sinusoid.columns
     if part.tensor not in tensors:
         raise BundleError(f"{where}: expected a tensor of the container, found {part.tensor!r}")
-    return _FLOAT_BYTES * tensors[part.tensor].size
-
-
-def _predict(part: Part, tensors: Mapping[str, NDArray[Any]], where: str) -> bytes:
-    if isinstance(part, SinusoidPart):
-        table = sinusoid_table(rows=part.sinusoid.rows, columns=part.sinusoid.columns)
-        return table.astype("<f4", copy=False).tobytes()
     tensor = tensors[part.tensor]
-    predicted = tensor_bytes(tensor, transposed=part.transposed)
-    if predicted is None:
+    if not _has_form(tensor, transposed=part.transposed):
         form = "an fp32 matrix" if part.transposed else "an fp32 tensor"
         raise BundleError(f"{where}: {part.tensor}: expected {form}, found {tensor.dtype} of shape {tensor.shape}")
-    return predicted
+    return _FLOAT_BYTES * tensor.size
+
+
+def _has_form(tensor: NDArray[Any], *, transposed: bool) -> bool:
+    return tensor.dtype == np.float32 and (not transposed or sum(size != 1 for size in tensor.shape) == 2)
+
+
+def _zeros(length: int) -> Iterator[tuple[int, None]]:
+    for start in range(0, length, _BLOCK_BYTES):
+        yield min(_BLOCK_BYTES, length - start), None
+
+
+def _tensor_blocks(part: TensorPart, tensors: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.float32]]:
+    tensor = tensors[part.tensor]
+    if not tensor.size:
+        return
+    # Blocks of whole rows: of the transposed matrix they are columns as stored.
+    rows = tensor.squeeze().T if part.transposed else tensor.reshape(-1)
+    step = max(1, _BLOCK_BYTES * len(rows) // (_FLOAT_BYTES * tensor.size))
+    for start in range(0, len(rows), step):
+        yield np.ascontiguousarray(rows[start : start + step], dtype="<f4")
+
+
+def _sinusoid_blocks(table: SinusoidTable) -> Iterator[NDArray[np.float32]]:
+    step = max(1, _BLOCK_BYTES // (_FLOAT_BYTES * table.columns))
+    for start in range(0, table.rows, step):
+        rows = min(step, table.rows - start)
+        yield sinusoid_table(rows=rows, columns=table.columns, first_row=start).astype("<f4", copy=False)
+
+
+class _InflatedResidual:
+    """The zlib stream of a member's residual, inflated to exactly the member's size, never to more."""
+
+    def __init__(self, stored: Iterable[bytes], member: PackedMember, source: str) -> None:
+        self._stored = iter(stored)
+        self._inflater = zlib.decompressobj()
+        self._where = f"{source}: {member.residual}"
+        self._size = member.size_bytes
+        self._taken = 0
+
+    def take(self, count: int) -> bytes:
+        """The next ``count`` bytes."""
+        pieces = []
+        while count:
+            piece = self._inflate(count)
+            if not piece:
+                raise self._wrong_size(f"{self._taken}")
+            pieces.append(piece)
+            count -= len(piece)
+            self._taken += len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def expect_end(self) -> None:
+        """Check that neither the stream nor the file goes on."""
+        if self._inflate(1) or self._inflater.unused_data or any(self._stored):
+            raise self._wrong_size("more")
+        if not self._inflater.eof:
+            raise self._wrong_size(f"{self._taken} without an end")
+
+    def _inflate(self, most: int) -> bytes:
+        """At least one byte, unless the stream or the file has ended."""
+        try:
+            while not self._inflater.eof:
+                stored = self._inflater.unconsumed_tail or next(self._stored, b"")
+                piece = self._inflater.decompress(stored, most)
+                if piece or not stored:
+                    return piece
+        except zlib.error as error:
+            raise BundleError(f"{self._where}: expected a zlib stream, found another: {error}") from error
+        return b""
+
+    def _wrong_size(self, found: str) -> BundleError:
+        return BundleError(f"{self._where}: expected a zlib stream of exactly {self._size} bytes, found {found}")

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundle_export import write_model_bundle
-from lite_nlp.artifacts.bundles import manifest_sha256, open_any_bundle
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, resolve_source
-from lite_nlp.core.beams import check_beam
+from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, check_range
 from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import __version__
@@ -100,10 +100,13 @@ def bench_model(
         DataError: If the input is missing, empty, or has a line that is too long for the bundle.
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
     """
-    check_beam(beam)
     counts = sorted({1, usable_cores()}) if threads is None else list(dict.fromkeys(threads))
-    if not counts or min(counts) < 1:
-        raise UsageError(f"threads: expected numbers of at least 1, found {counts}")
+    if not counts or not 1 <= min(counts) <= max(counts) <= MAX_THREADS:
+        raise UsageError(f"--threads: expected numbers from 1 to {MAX_THREADS}, found {counts}")
+    for option, number, least, most in (
+        ("--beam", beam, 1, MAX_BEAM), ("--repeats", repeats, 1, MAX_REPEATS), ("--warmup", warmup, 0, MAX_REPEATS)
+    ):  # fmt: skip
+        check_range(option, number, least, most)
     unknown = [name for name in runtimes or () if name not in RUNTIMES]
     if unknown:
         raise UsageError(f"--runtime: expected {' or '.join(RUNTIMES)}, which run bundles, found {unknown[0]}")
@@ -223,8 +226,8 @@ def _describe_model(bundle: "Bundle") -> dict[str, Any]:
     manifest = bundle.manifest
     return {
         "name": manifest.name,
-        "manifest_sha256": manifest_sha256(bundle.path),
+        "manifest_sha256": bundle.manifest_sha256,
         "size_bytes": sum(entry.size_bytes for entry in manifest.files.values()),
-        "params": manifest.budget.get("params", {}).get("total", 0),
-        "macs": manifest.budget.get("macs", {}).get("executed", 0),
+        "params": manifest.recorded_count("params", "total"),
+        "macs": manifest.recorded_count("macs", "executed"),
     }

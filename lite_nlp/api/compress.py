@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.records import LEDGER_FILE
 from lite_nlp.compress.metric import Metric
+from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import atomic_directory, check_output, write_text
+from lite_nlp.core.files import atomic_directory, write_text
+from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import SCHEMA_VERSION
 from lite_nlp.tasks.registry import task_of_architecture, task_of_data
@@ -33,6 +36,8 @@ __all__ = ["CompressedModel", "compress_model", "embedded_files"]
 #: ratio; finetuning recovers about a third of it.
 _TOLERANCE: Final = 0.03
 _TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
+
+_PLOT_FILE: Final = "size-quality.svg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,18 +125,23 @@ def compress_model(
         DataError: If the data is damaged or does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
     """
-    if target_ratio is not None and target_ratio <= 1:
+    if target_ratio is not None and not 1 < target_ratio < math.inf:
         raise UsageError(f"--target-ratio: expected more than 1, found {target_ratio}")
+    if max_loss is not None and not 0 <= max_loss < math.inf:
+        raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
     if structured_ffn is not None and not 0 < structured_ffn < 1:
         raise UsageError(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
+    check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)
+    check_range("--threads", threads, 1, MAX_THREADS)
     if not finetune and finetune_steps is not None:
         raise UsageError("--no-finetune and --finetune-steps: expected one of them")
     out = Path(out)
-    check_output(out, force=force)
 
-    from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
+    from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
     from lite_nlp.training.threads import threads_restored
 
+    owned = (*COMPRESSION_FILES, LEDGER_FILE, _PLOT_FILE)
+    check_output_directory(out, force=force, owned=owned)
     progress = progress or SilentProgress()
     loaded = load_model(model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
@@ -151,7 +161,7 @@ def compress_model(
     )
     finetuning = _finetuning(loaded, guidance, finetune_steps) if finetune else None
     candidates: list[StageRow] = []
-    with threads_restored(), atomic_directory(out, force=force) as directory:
+    with threads_restored(), atomic_directory(out, force=force, owned=owned) as directory:
         _set_threads(loaded, guidance, threads)
         rows = run_pipeline(
             loaded.model,
@@ -186,7 +196,7 @@ def compress_model(
         )
         content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
         write_text(directory / LEDGER_FILE, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-        _draw_ledger(content, directory / "size-quality.svg")
+        _draw_ledger(content, directory / _PLOT_FILE)
     return compressed
 
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
+from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import atomic_directory, check_output
+from lite_nlp.core.files import atomic_directory
+from lite_nlp.core.outputs import check_output_directory
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config
@@ -77,12 +79,15 @@ def convert_to_t2r(
                 raise UsageError(
                     f"{option}: {feature_map} has a head's channels as features, expected none, found {value}"
                 )
+    for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
+        check_range(option, value, 0, MAX_FEATURES)
+    check_range("--seed", seed, 0, MAX_SEED)
     out = Path(out)
-    check_output(out, force=force)
 
-    from lite_nlp.artifacts.directory import save_model_directory
+    from lite_nlp.artifacts.directory import MODEL_FILES, save_model_directory
     from lite_nlp.models.conversion import Conversion, convert_config, convert_model
 
+    check_output_directory(out, force=force, owned=MODEL_FILES)
     loaded = load_model(model)
     default = (feature_size or FEATURE_SIZE) if has_size else 0
     # For a model without such attention, only an explicit option is an error.
@@ -96,7 +101,7 @@ def convert_to_t2r(
     )
     config = convert_config(loaded.config, conversion, name=loaded.name)
     converted = convert_model(loaded.model, config, seed=seed)
-    with atomic_directory(out, force=force) as directory:
+    with atomic_directory(out, force=force, owned=MODEL_FILES) as directory:
         save_model_directory(
             directory,
             config=config,

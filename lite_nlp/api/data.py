@@ -9,9 +9,11 @@ from typing import TypeVar, cast, get_args
 from lite_nlp.api.data_options import check_choice, check_options, parse_columns
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.files import write_text
+from lite_nlp.core.outputs import check_output_directory, check_output_file
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.choices import Normalization, PairTask, SplitName
+from lite_nlp.data.directory import DATA_FILES
 from lite_nlp.data.labelled.directory import LabelledInfo
 from lite_nlp.data.labelled.prepare import prepare_labelled
 from lite_nlp.data.labelled.readers import LabelledCorpus, examples_in_files
@@ -150,7 +152,7 @@ def prepare_data(
     check_choice("--task", task or "translation", get_args(PairTask))
     check_choice("--normalization", normalization, get_args(Normalization))
     keys = parse_columns(columns)
-    check_output(Path(out), force=force)
+    check_output_directory(Path(out), force=force, owned=DATA_FILES)
     if not isinstance(tokenizer, Tokenizer) and tokenizer is not None:
         tokenizer = Tokenizer.load(Path(tokenizer))
     vocabulary = VocabularyOptions(
@@ -170,6 +172,7 @@ def prepare_data(
             src_lang=src_lang,
             tgt_lang=tgt_lang,
             progress=progress,
+            say=say,
         )
     else:
         form = next((form for form, files in tables.items() if files), "tsv")
@@ -222,9 +225,9 @@ def write_sample(out: StrPath, *, force: bool = False) -> SamplePairs:
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """
     path = Path(out)
-    check_output(path, force=force)
+    check_output_file(path, force=force)
     pairs = read_everyday_pairs()
-    write_text(path, "".join(f"{src}\t{tgt}\n" for src, tgt in pairs))
+    write_text(path, "".join(f"{src}\t{tgt}\n" for src, tgt in pairs), force=force)
     src_lang, tgt_lang = EVERYDAY_LANGUAGES
     return SamplePairs(path=path, pairs=len(pairs), src_lang=src_lang, tgt_lang=tgt_lang)
 

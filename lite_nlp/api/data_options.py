@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from lite_nlp.core.display import with_letters
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.data.published.catalogue import CORPORA
@@ -92,7 +93,8 @@ def parse_columns(columns: str | Sequence[str | int] | None) -> tuple[str, str] 
     """
     if columns is None:
         return None
-    found = [part.strip() for part in columns.split(",")] if isinstance(columns, str) else list(map(str, columns))
+    words = columns.split(",") if isinstance(columns, str) else map(str, columns)
+    found = [with_letters(word).strip() for word in words]
     if len(found) != 2 or not all(found) or found[0] == found[1]:
         raise UsageError(
             f"--columns: expected two different columns, such as 1,2 or src,tgt, found {','.join(found) or 'none'}."

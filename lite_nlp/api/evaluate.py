@@ -7,9 +7,11 @@ from typing import Final
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
+from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.files import write_text
+from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.directory import read_overlaps
 from lite_nlp.decoding.translate import LongInput
@@ -82,6 +84,9 @@ def evaluate_model(
         OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
         LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
     """
+    check_range("--threads", threads, 1, MAX_THREADS)
+    if output is not None:
+        check_output_file(Path(output), force=force)
     architecture = (
         model.config.model.architecture
         if isinstance(model, LoadedModel)
@@ -100,8 +105,6 @@ def evaluate_model(
     for option, value in given.items():
         if value is not None and option not in task.options:
             raise UsageError(f"--{option.replace('_', '-')} does not go with a model of architecture {architecture}.")
-    if output is not None:
-        check_output(Path(output), force=force)
     request = EvaluationRequest(
         model=model,
         data=path,
@@ -131,7 +134,7 @@ def evaluate_model(
         found = replace(found, warnings=(*found.warnings, *overlap_warnings(split or "test", overlaps)))
     found = replace(found, facts={**found.facts, "warnings": list(found.warnings)})
     if output is not None:
-        write_text(Path(output), "".join(f"{line}\n" for line in found.predictions))
+        write_text(Path(output), "".join(f"{line}\n" for line in found.predictions), force=force)
     return found
 
 

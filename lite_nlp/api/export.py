@@ -11,7 +11,8 @@ from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
 from lite_nlp.core.errors import RuntimeUnavailableError, UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import atomic_file, check_output
+from lite_nlp.core.files import atomic_file
+from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
@@ -120,7 +121,7 @@ def export_model(
     if precision != "fp32":
         raise RuntimeUnavailableError(f"--precision {precision}: expected fp32, the only precision available yet")
     _check_target(target_bytes, compact=compact, data=data, finetune=finetune, finetune_steps=finetune_steps)
-    check_output(path, force=force)
+    check_output_file(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
     loaded = load_model(model if isinstance(model, LoadedModel) else source)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
@@ -154,7 +155,7 @@ def export_model(
     options = {"data": data, "finetune": finetune, "finetune_steps": finetune_steps, "threads": threads}
     with bundle_of_size(loaded, source, target_bytes=target_bytes, write=write, progress=progress, **options) as made:
         accept(made.path)
-        with atomic_file(path) as partial:
+        with atomic_file(path, force=force) as partial:
             shutil.copyfile(made.path, partial)
     size_bytes = path.stat().st_size
     return ExportedModel(path=path, size_bytes=size_bytes, manifest=made.manifest, compressed=made.compressed)

@@ -1,6 +1,5 @@
 """The report of a finished model: card, budget, scores, compression, training, speed, outputs. Imports no torch."""
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from lite_nlp.budget.reporting.report import BudgetReport
 from lite_nlp.budget.reporting.speed import Speed
 from lite_nlp.budget.reporting.tables import model_tables
 from lite_nlp.core.errors import DataError, LiteNlpError, UsageError
+from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.tasks.registry import task_of_architecture
 
@@ -182,17 +182,14 @@ def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel)
     """The benchmark, which must be of this bundle if the model is one."""
     if isinstance(bench, str | Path):
         name = str(bench)
-        try:
-            content = json.loads(Path(bench).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{name}: expected the JSON of lite-nlp bench, found: {error}") from error
-        speed = Speed.read(content, name=name)
+        document = read_document(Path(bench), expected="the JSON of lite-nlp bench", error=DataError)
+        speed = Speed.read(parse_json_object(document, source=name, error=DataError), name=name)
     else:
         name, speed = "bench", Speed.read({"schema_version": 1, **bench.as_dict()}, name="bench")
     if isinstance(source, Source) and source.kind == "bundle":
-        from lite_nlp.artifacts.bundles import manifest_sha256
+        from lite_nlp.artifacts.bundles import open_any_bundle
 
-        expected = manifest_sha256(source.path)
+        expected = open_any_bundle(source.path).manifest_sha256
         if speed.manifest_sha256 != expected:
             raise DataError(
                 f"{name}: expected a benchmark of {source.name} (manifest {expected[:12]}), found one of {speed.model}"

@@ -1,5 +1,7 @@
 """Training of a preset or config on a data directory, behind ``lite-nlp train``. Needs torch when it runs."""
 
+import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +9,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
+from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.usefulness import training_warnings
+from lite_nlp.training.destination import check_destination
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -86,11 +90,13 @@ def train_model(
         raise UsageError("--resume and --force: expected one of them, found both")
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
-    if threads is not None and threads < 1:
-        raise UsageError(f"--threads: expected at least 1, found {threads}")
-    if max_minutes is not None and not max_minutes > 0:
+    check_range("--threads", threads, 1, MAX_THREADS)
+    if max_minutes is not None and not 0 < max_minutes < math.inf:
         raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)
+    # Launchers number the processes: while the others start, the first may have begun to write.
+    if os.environ.get("RANK", "0") == "0":
+        check_destination(Path(out), resume=resume, force=force)
     opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = _fit_data(loaded, opened)
     if gate is not None:

@@ -9,6 +9,7 @@ from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
+from lite_nlp.export.runtime.limits import MAX_TOKENS
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config
@@ -67,8 +68,8 @@ def write_model_bundle(
     model = loaded.encoder_decoder
     positions = loaded.config.model.max_positions
     bounds = Bounds(
-        source=min(max_src_tokens, positions),
-        capacity=min(max_tgt_tokens, positions),
+        source=min(max_src_tokens, positions, MAX_TOKENS),
+        capacity=min(max_tgt_tokens, positions, MAX_TOKENS),
         executorch_batch=DEFAULT_BOUNDS.executorch_batch,
     )
     proof = Proof(

@@ -1,14 +1,12 @@
 """Compact bundles: bundles of ``lite_nlp.export`` that hold a container of ``lite_nlp.compress``."""
 
-import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lite_nlp.core.errors import BundleError, ModelError
-from lite_nlp.core.files import sha256_bytes
+from lite_nlp.core.parsing import decode_text, parse_json_object
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
@@ -17,7 +15,6 @@ __all__ = [
     "BundledModel",
     "bundled_container",
     "decode_container",
-    "manifest_sha256",
     "open_any_bundle",
     "read_bundled_model",
 ]
@@ -51,19 +48,6 @@ def open_any_bundle(path: Path) -> "Bundle":
     return open_bundle(path, decode=decode_container)
 
 
-def manifest_sha256(path: Path) -> str:
-    """SHA-256 of the manifest of a bundle, by which benchmarks name what they measured.
-
-    Raises:
-        BundleError: If the bundle is missing or damaged.
-    """
-    from lite_nlp.export.runtime.manifest import MANIFEST_FILE
-
-    open_any_bundle(path)
-    with zipfile.ZipFile(path) as archive:
-        return sha256_bytes(archive.read(MANIFEST_FILE))
-
-
 def decode_container(content: bytes) -> Mapping[str, Any]:
     """The tensors in the bytes of a container, by name.
 
@@ -86,7 +70,7 @@ def read_bundled_model(path: Path) -> BundledModel:
 
     bundle = open_any_bundle(path)
     return BundledModel(
-        config_toml=bundle.read(CONFIG_FILE).decode("utf-8"),
+        config_toml=decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError),
         tokenizer_json=bundle.tokenizer_json,
         metrics=_read_metrics(bundle),
         tensors=decode_container(bundled_container(bundle)),
@@ -116,10 +100,4 @@ def _read_metrics(bundle: "Bundle") -> dict[str, Any]:
     if METRICS_FILE not in manifest.files:
         recorded = {"languages": manifest.languages and manifest.languages.model_dump(), "scores": manifest.scores}
         return {name: value for name, value in recorded.items() if value}
-    try:
-        metrics = json.loads(bundle.read(METRICS_FILE))
-    except ValueError as error:
-        raise BundleError(f"{bundle.path}: {METRICS_FILE}: expected JSON, found an error: {error}") from error
-    if not isinstance(metrics, dict):
-        raise BundleError(f"{bundle.path}: {METRICS_FILE}: expected an object, found {type(metrics).__name__}")
-    return metrics
+    return parse_json_object(bundle.read(METRICS_FILE), source=f"{bundle.path}: {METRICS_FILE}", error=BundleError)

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from safetensors import SafetensorError
+import torch
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
@@ -14,9 +14,23 @@ from torch import Tensor
 from lite_nlp.config.preset import Config, dump_config, parse_config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.files import write_bytes, write_text
+from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json_object, parsing, read_document
 from lite_nlp.models.build import Model, build_model
 
-__all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+__all__ = ["MODEL_FILES", "ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+
+MODEL_FILES: Final = ("config.toml", "tokenizer.json", "metrics.json", "model.safetensors")
+
+_CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = "config.toml", "model.safetensors", "tokenizer.json", "metrics.json"
+
+#: Twice what a model of a billion parameters has.
+_MAX_WEIGHTS_BYTES: Final = 8 << 30
+
+#: Beyond what any vocabulary here needs.
+_MAX_TOKENIZER_BYTES: Final = 64 << 20
+
+#: Of the tables of positions, beside as many bytes as the weights have; the largest published ones have 6 MB.
+_MAX_TABLE_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -45,11 +59,11 @@ def save_model_directory(
         OutputError: If the system refuses a write.
     """
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
-    write_text(path / "config.toml", dump_config(config))
-    write_bytes(path / "tokenizer.json", tokenizer_json)
-    write_text(path / "metrics.json", json.dumps(metrics, indent=2) + "\n")
+    write_text(path / _CONFIG, dump_config(config))
+    write_bytes(path / _TOKENIZER, tokenizer_json)
+    write_text(path / _METRICS, json.dumps(metrics, indent=2) + "\n")
     # The weights come last: a directory that has them is complete.
-    write_bytes(path / "model.safetensors", save_safetensors(contiguous))
+    write_bytes(path / _WEIGHTS, save_safetensors(contiguous))
 
 
 def load_model_directory(path: Path) -> ModelDirectory:
@@ -59,24 +73,15 @@ def load_model_directory(path: Path) -> ModelDirectory:
         ModelError: If a file is missing or damaged.
         ConfigError: If the config is invalid.
     """
-    contents = {name: _read(path, name) for name in ("config.toml", "model.safetensors", "tokenizer.json")}
-    try:
-        state = load_safetensors(contents["model.safetensors"])
-    except SafetensorError as error:
-        raise ModelError(f"{path / 'model.safetensors'}: expected a whole safetensors file, found: {error}") from error
-    metrics_text = _read(path, "metrics.json")
-    try:
-        config_text = contents["config.toml"].decode("utf-8")
-        metrics = json.loads(metrics_text)
-    except ValueError as error:
-        raise ModelError(f"{path}: config.toml or metrics.json is damaged: {error}") from error
-    if not isinstance(metrics, dict):
-        raise ModelError(f"{path / 'metrics.json'}: expected a JSON object, found {type(metrics).__name__}")
+    config_toml, metrics_json = (_read(path, name, MAX_DOCUMENT_BYTES) for name in (_CONFIG, _METRICS))
+    weights = _read(path, _WEIGHTS, _MAX_WEIGHTS_BYTES)
+    with parsing(str(path / _WEIGHTS), "a whole safetensors file", ModelError):
+        state = load_safetensors(weights)
     return ModelDirectory(
-        config=parse_config(config_text, name=str(path / "config.toml")),
+        config=parse_config(config_toml, name=str(path / _CONFIG)),
         state=state,
-        tokenizer_json=contents["tokenizer.json"],
-        metrics=metrics,
+        tokenizer_json=_read(path, _TOKENIZER, _MAX_TOKENIZER_BYTES),
+        metrics=parse_json_object(metrics_json, source=str(path / _METRICS), error=ModelError),
     )
 
 
@@ -89,25 +94,43 @@ def model_from_state(config: Config, state: Mapping[str, Tensor], *, source: str
         source: Where the state came from, for error messages.
 
     Raises:
-        ModelError: If weights are missing, unexpected or of another shape; all of them are named.
+        ModelError: If weights are missing, unexpected, or of another shape or type, which is found before memory is
+            allocated for the model; or if the config asks for tables of positions out of all proportion.
     """
-    model = build_model(config.model)
-    expected = model.state_dict()
+    with torch.device("meta"):
+        planned = build_model(config.model)
+    expected = planned.state_dict()
     problems = [f"missing {name}" for name in expected if name not in state]
     problems += [f"unexpected {name}" for name in state if name not in expected]
     problems += [
-        f"{name} expected shape {tuple(expected[name].shape)}, found {tuple(tensor.shape)}"
+        f"{name} expected {_describe(expected[name])}, found {_describe(tensor)}"
         for name, tensor in state.items()
-        if name in expected and tensor.shape != expected[name].shape
+        if name in expected and (tensor.shape, tensor.dtype) != (expected[name].shape, expected[name].dtype)
     ]
     if problems:
         raise ModelError(f"{source}: weights do not fit the config: {'; '.join(problems)}")
+    _check_buffers(planned, source)
+    model = build_model(config.model)
     model.load_state_dict(dict(state))
     return model.eval()
 
 
-def _read(path: Path, name: str) -> bytes:
-    try:
-        return (path / name).read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path}: expected a model directory with {name}, found none: {error}") from error
+def _describe(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
+
+
+def _check_buffers(planned: Model, source: str) -> None:
+    """Check the size of the tables that a config asks for and no file holds: those of positions."""
+    weights = sum(tensor.nbytes for tensor in planned.state_dict().values())
+    tables = sum(buffer.nbytes for buffer in planned.buffers())
+    limit = _MAX_TABLE_BYTES + weights
+    if tables > limit:
+        raise ModelError(
+            f"{source}: max_positions: expected tables of at most {limit} bytes beside weights of {weights}, "
+            f"found {tables}"
+        )
+
+
+def _read(path: Path, name: str, max_bytes: int) -> bytes:
+    expected = f"a model directory with {name}"
+    return read_document(path / name, expected=expected, error=ModelError, max_bytes=max_bytes)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lite_nlp.core.errors import ContainerError, ModelError
+from lite_nlp.core.parsing import parse_json_object
 from lite_nlp.core.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def read_config(source: Source) -> "Config":
         from lite_nlp.artifacts.bundles import open_any_bundle
 
         content = open_any_bundle(source.path).read("config.toml")
-    return parse_config(content.decode("utf-8"), name=str(source.path))
+    return parse_config(content, name=str(source.path))
 
 
 def _member(files: Mapping[str, bytes], name: str, path: Path) -> bytes:
@@ -171,10 +172,10 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
         config_toml, tokenizer_json, metrics_json = (
             _member(container.files, name, resolved.path) for name in ("config.toml", "tokenizer.json", "metrics.json")
         )
-        config = parse_config(config_toml.decode("utf-8"), name=str(resolved.path))
-        metrics = json.loads(metrics_json)
+        config = parse_config(config_toml, name=f"{resolved.path}: config.toml")
+        metrics = parse_json_object(metrics_json, source=f"{resolved.path}: metrics.json", error=ContainerError)
         state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
-    tokenizer = Tokenizer.from_json(tokenizer_json)
+    tokenizer = Tokenizer(tokenizer_json, f"{resolved.path}: tokenizer.json")
     sizes = config.model.vocab_sizes
     if any(tokenizer.vocab_size != size for size in sizes.values()):
         expected = " and ".join(f"{key} = {size}" for key, size in sizes.items())

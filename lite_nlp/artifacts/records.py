@@ -1,6 +1,5 @@
 """The records that a MODEL keeps beside its config: cards, metrics, ledgers, manifests, logs. Imports no torch."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -8,7 +7,8 @@ from typing import Any, Final
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import ContainerError, ModelError
+from lite_nlp.core.parsing import parse_json_object, read_document
 
 __all__ = ["LEDGER_FILE", "read_record"]
 
@@ -48,7 +48,7 @@ def _read_directory(path: Path) -> ModelRecord:
         files={name: (path / name).stat().st_size for name in _MODEL_FILES if (path / name).is_file()},
         scores=read_scores(metrics),
         metrics=_training(metrics),
-        history=_read_history(path / "log.jsonl"),
+        history=TrainingHistory.read(path / "log.jsonl"),
         card=_describe(metrics),
     )
 
@@ -57,7 +57,9 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
     from lite_nlp.compress.lnlp.container import read_container
 
     container = read_container(path)
-    metrics: dict[str, Any] = json.loads(container.files.get("metrics.json", b"{}"))
+    metrics = parse_json_object(
+        container.files.get("metrics.json", b"{}"), source=f"{path}: metrics.json", error=ContainerError
+    )
     files = {name: len(content) for name, content in container.files.items()}
     tensors = sum(len(tensor.payload) for tensor in container.tensors.values())
     ledger = _read_ledger(path, container.metadata)
@@ -150,30 +152,13 @@ def _origin(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _rows(content: Mapping[str, Any], key: str) -> tuple[Mapping[str, Any], ...]:
+    """The rows of a ledger; scores that are no figures by name are left out."""
     rows = content.get(key)
-    return tuple(rows) if isinstance(rows, list) and all(isinstance(row, dict) for row in rows) else ()
-
-
-def _read_history(path: Path) -> TrainingHistory:
-    """The steps and validations in a run's log; an incomplete line of a killed run is skipped."""
-    history = TrainingHistory()
-    if not path.is_file():
-        return history
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            content = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(content, dict):
-            history.add(content)
-    return history
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        return ()
+    return tuple(row if isinstance(row.get("scores", {}), dict) else {**row, "scores": {}} for row in rows)
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{path}: expected a JSON object, found: {error}") from error
-    if not isinstance(content, dict):
-        raise ModelError(f"{path}: expected a JSON object, found {type(content).__name__}")
-    return content
+    content = read_document(path, expected="a JSON object", error=ModelError)
+    return parse_json_object(content, source=str(path), error=ModelError)

@@ -10,13 +10,14 @@ from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped, read_co
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import Config, load_config
 from lite_nlp.configs import list_presets
+from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import ConfigError, UsageError
 from lite_nlp.core.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.columns import GraphColumns
 
-__all__ = ["CountTarget", "Countable", "displayable", "read_graph_columns", "read_target"]
+__all__ = ["CountTarget", "Countable", "read_graph_columns", "read_target"]
 
 #: Arguments of :func:`read_target`.
 Countable: TypeAlias = str | Path | Source | Config | ModelConfig | LoadedModel | None
@@ -154,11 +155,6 @@ def _recorded_columns(graphs: Mapping[str, Any]) -> "GraphColumns | None":
     return GraphColumns(
         work=recorded, origins=dict.fromkeys(recorded, "recorded"), reconciliation=reconcile(recorded, merged=merged)
     )
-
-
-def displayable(name: str) -> str:
-    """``name`` with unprintable characters as backslash escapes, such as a file name's stray bytes."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
 
 
 def _unknown_target(target: str, shipped: Sequence[str]) -> str:

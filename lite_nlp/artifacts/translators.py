@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final, Self, overload
 
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
-from lite_nlp.core.beams import check_beam
-from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
+from lite_nlp.core.bounds import MAX_BEAM, check_range
+from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
 from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.parsing import decode_text
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.translate import LongInput, Translator
 from lite_nlp.export.runtime.device import default_threads
@@ -62,7 +63,7 @@ class SearchChoices:
     long_input: LongInput | None = None
 
     def __post_init__(self) -> None:
-        check_beam(self.beam)
+        check_range("--beam", self.beam, 1, MAX_BEAM)
 
     def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
         """The section with the caller's values in place of its own."""
@@ -305,10 +306,12 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     from lite_nlp.config.preset import parse_config
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.export.runtime import create_engine
+    from lite_nlp.export.runtime.manifest import CONFIG_FILE
 
     path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
     bundle = open_any_bundle(path)
     engine = create_engine(bundle, runtime=runtime, threads=threads)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
-    config = parse_config(bundle.read("config.toml").decode("utf-8"), name=str(path))
+    config_toml = decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError)
+    config = parse_config(config_toml, name=str(path))
     return RunnableModel(tokenizer, engine, engine.max_source_tokens, engine.max_steps, config)

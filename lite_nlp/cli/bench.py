@@ -1,6 +1,7 @@
 """``lite-nlp bench``: a model's load time, latency, speed and memory, by runtime and number of threads."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,9 @@ from rich.table import Table
 from lite_nlp.api.bench import NUM_SENTENCES, BenchReport, bench_model
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.options import BeamOption, ModelArgument
-from lite_nlp.core.files import check_output, write_text
+from lite_nlp.core.bounds import MAX_REPEATS, MAX_THREADS
+from lite_nlp.core.files import write_text
+from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.version import SCHEMA_VERSION
 from lite_nlp.export.runtime.registry import RUNTIMES
 
@@ -41,8 +44,10 @@ def bench(
         ),
     ] = None,
     beam: BeamOption = 1,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Measured passes over the sentences.")] = 3,
-    warmup: Annotated[int, typer.Option("--warmup", min=0, help="Unmeasured passes before them.")] = 1,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, max=MAX_REPEATS, help="Measured passes over the sentences.")
+    ] = 3,
+    warmup: Annotated[int, typer.Option("--warmup", min=0, max=MAX_REPEATS, help="Unmeasured passes before them.")] = 1,
     input_path: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +68,7 @@ def bench(
     """
     counts = None if threads is None else _parse_threads(threads)
     if output is not None:
-        check_output(output, force=force)
+        check_output_file(output, force=force)
     with ProgressBars() as progress:
         report = bench_model(
             model,
@@ -79,7 +84,7 @@ def bench(
     content = report.as_dict()
     if output is not None:
         whole = {"schema_version": SCHEMA_VERSION, **content}
-        write_text(output, json.dumps(whole, ensure_ascii=False, indent=2) + "\n")
+        write_text(output, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=force)
     if as_json:
         print_json(content)
     else:
@@ -88,8 +93,10 @@ def bench(
 
 def _parse_threads(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() and int(part) > 0 for part in parts):
-        raise typer.BadParameter(f"--threads: expected numbers of at least 1 such as 1,2,4, found {text!r}")
+    if not all(re.fullmatch("[0-9]{1,9}", part) and 1 <= int(part) <= MAX_THREADS for part in parts):
+        raise typer.BadParameter(
+            f"--threads: expected numbers from 1 to {MAX_THREADS} such as 1,2,4, found {text[:40]!r}"
+        )
     return list(map(int, parts))
 
 

@@ -20,8 +20,8 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import out, print_json
 from lite_nlp.cli.pages import command_line, write_page
-from lite_nlp.core.beams import MAX_BEAM
-from lite_nlp.core.files import check_output
+from lite_nlp.core.bounds import MAX_BEAM
+from lite_nlp.core.outputs import check_output_file
 
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.report import BudgetReport
@@ -58,7 +58,7 @@ def budget(
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", dir_okay=False, help="Write the report as one self-contained page."),
+        typer.Option("--html", metavar="FILE", help="Write the report as one self-contained page."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -71,7 +71,7 @@ def budget(
         return
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits
     if html is not None:
-        check_output(html, force=force)
+        check_output_file(html, force=force)
     report = check_budget(
         target,
         max_macs=limits.max_macs,
@@ -83,17 +83,17 @@ def budget(
         beam=beam,
         overrides=overrides or (),
     )
-    _show(report, html=html, as_json=as_json)
+    _show(report, html=html, force=force, as_json=as_json)
     report.require_equal_graphs()
     if check:
         report.require()
 
 
-def _show(report: "BudgetReport", *, html: Path | None, as_json: bool) -> None:
+def _show(report: "BudgetReport", *, html: Path | None, force: bool, as_json: bool) -> None:
     if html is not None:
         from lite_nlp.budget.reporting.html import render_page
 
-        write_page(html, render_page(report, command=command_line()))
+        write_page(html, render_page(report, command=command_line()), force=force)
     if as_json:
         print_json(report.to_json())
     else:

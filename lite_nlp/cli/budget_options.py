@@ -6,6 +6,7 @@ import typer
 
 from lite_nlp.cli.console import err
 from lite_nlp.cli.quantities import parse_count, parse_size
+from lite_nlp.core.bounds import MAX_TOKENS
 
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
@@ -60,6 +61,7 @@ SrcLenOption = Annotated[
     typer.Option(
         "--src-len",
         min=1,
+        max=MAX_TOKENS,
         help=f"Source tokens counted, with the end mark: {_LENGTH}, or fewer if the model takes no more.",
         rich_help_panel=_PANEL,
         show_default=False,
@@ -70,6 +72,7 @@ TgtLenOption = Annotated[
     typer.Option(
         "--tgt-len",
         min=1,
+        max=MAX_TOKENS,
         help=f"Target tokens counted, with the end mark: {_LENGTH}, or fewer if the model takes no more.",
         rich_help_panel=_PANEL,
         show_default=False,
@@ -102,10 +105,10 @@ def read_gate(
     from lite_nlp.budget.gate.limits import Limits
 
     limits = Limits(
-        max_macs=parse_count(max_macs),
-        max_params=parse_count(max_params),
+        max_macs=parse_count(max_macs, option="--max-macs"),
+        max_params=parse_count(max_params, option="--max-params"),
         count_params=_params_convention(count_params),
-        max_size_bytes=None if max_size is None else parse_size(max_size),
+        max_size_bytes=None if max_size is None else parse_size(max_size, option="--max-size"),
     )
     return BudgetGate(
         limits=limits,

@@ -22,6 +22,7 @@ from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
 from lite_nlp.cli.quantities import parse_size
+from lite_nlp.core.bounds import MAX_STEPS
 
 __all__ = ["compress"]
 
@@ -59,7 +60,7 @@ def compress(
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Skip finetuning.")] = False,
     finetune_steps: Annotated[
-        int | None, typer.Option("--finetune-steps", min=1, help="Finetuning steps after pruning.")
+        int | None, typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps after pruning.")
     ] = None,
     structured_ffn: Annotated[
         float | None,
@@ -87,7 +88,7 @@ def compress(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
         tgt_len=tgt_len, allow=allow_over_budget,
     )  # fmt: skip
-    target_bytes = None if target_size is None else parse_size(target_size)
+    target_bytes = None if target_size is None else parse_size(target_size, option="--target-size")
     largest = gate.limits.max_size_bytes
     if target_bytes is not None and largest is not None and target_bytes > largest:
         raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")

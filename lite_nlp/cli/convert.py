@@ -9,6 +9,7 @@ import typer
 from lite_nlp.api.convert import FEATURE_SIZE, ConvertedModel, convert_to_t2r
 from lite_nlp.cli.console import out, print_json
 from lite_nlp.cli.options import ModelArgument
+from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, MAX_TOKENS
 
 __all__ = ["app"]
 
@@ -35,25 +36,39 @@ def t2r(
     feature_size: Annotated[
         int | None,
         typer.Option(
-            "--feature-size", min=1, help=f"Features per head of self- and cross-attention; else {FEATURE_SIZE}."
+            "--feature-size",
+            min=1,
+            max=MAX_FEATURES,
+            help=f"Features per head of self- and cross-attention; else {FEATURE_SIZE}.",
         ),
     ] = None,
     cross: Annotated[
-        int | None, typer.Option("--cross", min=0, help="Features per head of cross-attention; 0 keeps softmax.")
+        int | None,
+        typer.Option("--cross", min=0, max=MAX_FEATURES, help="Features per head of cross-attention; 0 keeps softmax."),
     ] = None,
     causal: Annotated[
         int | None,
-        typer.Option("--causal", min=0, help="Features per head of the decoder's self-attention; 0 keeps softmax."),
+        typer.Option(
+            "--causal",
+            min=0,
+            max=MAX_FEATURES,
+            help="Features per head of the decoder's self-attention; 0 keeps softmax.",
+        ),
     ] = None,
     keep_every: Annotated[
         int,
-        typer.Option("--keep-every", min=0, help="Every n-th decoder layer from the top keeps softmax; 0: none does."),
+        typer.Option(
+            "--keep-every",
+            min=0,
+            max=MAX_TOKENS,
+            help="Every n-th decoder layer from the top keeps softmax; 0: none does.",
+        ),
     ] = 0,
     feature_map: Annotated[
         FeatureMapName,
         typer.Option("--feature-map", help="The learned feature map of T2R, or a fixed one for comparison."),
     ] = FeatureMapName.T2R,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the new feature maps.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the new feature maps.")] = 1,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

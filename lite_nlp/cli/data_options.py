@@ -7,6 +7,7 @@ from typing import Any, Final
 import typer
 from typer.core import TyperCommand
 
+from lite_nlp.core.bounds import MAX_ITEMS, MAX_VOCAB_SIZE
 from lite_nlp.data.published.catalogue import CORPORA
 
 __all__ = [
@@ -89,12 +90,17 @@ CACHE: Final = _panel(_CORPUS, metavar="DIR", help="Keep downloads here.", envva
 VALID_PAIRS: Final = _panel(
     _HELD_OUT,
     min=0,
+    max=MAX_ITEMS,
     help="Pairs or labelled examples for validation; else 2,000 or a twentieth, whichever is less. 0 for none.",
     show_default=False,
 )
-TEST_PAIRS: Final = _panel(_HELD_OUT, min=0, help="The same for test.", show_default=False)
+TEST_PAIRS: Final = _panel(_HELD_OUT, min=0, max=MAX_ITEMS, help="The same for test.", show_default=False)
 VOCAB_SIZE: Final = _panel(
-    _TOKENIZER, help="Tokens of the vocabulary; else 500 to 8,000 by the amount of text.", show_default=False
+    _TOKENIZER,
+    min=1,
+    max=MAX_VOCAB_SIZE,
+    help="Tokens of the vocabulary; else 500 to 8,000 by the amount of text.",
+    show_default=False,
 )
 LOWERCASE: Final = _panel(_TOKENIZER, "--lowercase", help="Lowercase the text.")
 NORMALIZATION: Final = _panel(_TOKENIZER, help="Unicode normalization.")

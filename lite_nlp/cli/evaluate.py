@@ -21,6 +21,7 @@ from lite_nlp.cli.options import (
     RuntimeOption,
     ThreadsOption,
 )
+from lite_nlp.core.bounds import MAX_BATCH, MAX_TOKENS
 from lite_nlp.tasks.room import Evaluation
 
 __all__ = ["evaluate"]
@@ -48,7 +49,10 @@ def evaluate(
     runtime: RuntimeOption = None,
     beam: BeamOption = 1,
     batch: Annotated[
-        int | None, typer.Option("--batch", min=1, help="Most sentences decoded at once; else 64.", show_default=False)
+        int | None,
+        typer.Option(
+            "--batch", min=1, max=MAX_BATCH, help="Most sentences decoded at once; else 64.", show_default=False
+        ),
     ] = None,
     threads: ThreadsOption = None,
     length_penalty: LengthPenaltyOption = None,
@@ -71,11 +75,18 @@ def evaluate(
     force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
     context: Annotated[
         int | None,
-        typer.Option("--context", min=0, help="Language models: least context of a scored token; else half a window."),
+        typer.Option(
+            "--context",
+            min=0,
+            max=MAX_TOKENS,
+            help="Language models: least context of a scored token; else half a window.",
+        ),
     ] = None,
     window: Annotated[
         int | None,
-        typer.Option("--window", min=1, help="Language models: tokens read at once; else as in training."),
+        typer.Option(
+            "--window", min=1, max=MAX_TOKENS, help="Language models: tokens read at once; else as in training."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -24,6 +24,7 @@ from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
 from lite_nlp.cli.quantities import parse_size
+from lite_nlp.core.bounds import MAX_STEPS, MAX_TOKENS
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
 __all__ = ["Precision", "export"]
@@ -43,10 +44,10 @@ def export(
         Precision, typer.Option("--precision", help="Precision of the Linear layers' weights.")
     ] = Precision.FP32,
     max_src_tokens: Annotated[
-        int, typer.Option("--max-src-tokens", min=8, help="Longest source, end mark included.")
+        int, typer.Option("--max-src-tokens", min=8, max=MAX_TOKENS, help="Longest source, end mark included.")
     ] = DEFAULT_BOUNDS.source,
     max_tgt_tokens: Annotated[
-        int, typer.Option("--max-tgt-tokens", min=8, help="Longest translation, end mark included.")
+        int, typer.Option("--max-tgt-tokens", min=8, max=MAX_TOKENS, help="Longest translation, end mark included.")
     ] = DEFAULT_BOUNDS.capacity,
     compact: Annotated[
         bool, typer.Option("--compact", help="Store the weights once for all runtimes, as compressed as in MODEL.")
@@ -65,7 +66,10 @@ def export(
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="With --target-size: skip finetuning.")] = False,
     finetune_steps: Annotated[
-        int | None, typer.Option("--finetune-steps", min=1, help="With --target-size: finetuning steps after pruning.")
+        int | None,
+        typer.Option(
+            "--finetune-steps", min=1, max=MAX_STEPS, help="With --target-size: finetuning steps after pruning."
+        ),
     ] = None,
     threads: MeasuredThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
@@ -95,7 +99,7 @@ def export(
             compact=compact,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
-            target_bytes=None if target_size is None else parse_size(target_size),
+            target_bytes=None if target_size is None else parse_size(target_size, option="--target-size"),
             data=data,
             finetune=not no_finetune,
             finetune_steps=finetune_steps,

@@ -1,97 +1,101 @@
-"""Assembly of the commands, and the exit codes of the project's errors."""
+"""The start and the end of a command: signals, the encoding of its streams, and the exit codes of errors.
 
+Nothing but that is imported before the signals are taken, so that one that comes early is answered in a line as well.
+"""
+
+import codecs
+import io
+import os
 import sys
 import traceback
-from typing import Annotated, Final
+from typing import Final, TextIO
 
-import typer
-
-from lite_nlp.cli.bench import bench
-from lite_nlp.cli.budget import budget
-from lite_nlp.cli.compress import compress
-from lite_nlp.cli.console import err
-from lite_nlp.cli.convert import app as convert
-from lite_nlp.cli.data import app as data
-from lite_nlp.cli.evaluate import evaluate
-from lite_nlp.cli.export import export
-from lite_nlp.cli.models import models
-from lite_nlp.cli.presets import presets
-from lite_nlp.cli.report import report
-from lite_nlp.cli.train import train
-from lite_nlp.cli.translate import translate
+from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import LiteNlpError, OverBudgetError, UsageError
-from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.version import __version__
+from lite_nlp.core.signals import Stopped, stopped_by_signals, undisturbed
 
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    name="lite-nlp",
-    help="Train, count, compress, export and run small text-to-text models that fit a phone.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-)
+__all__ = ["main"]
 
 #: Errors with another exit code than 1.
 _EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
-for command in (presets, models, budget, train, evaluate, translate, compress, export, bench, report):
-    app.command()(command)
-app.add_typer(data, name="data")
-app.add_typer(convert, name="convert")
-
-
-def _name_missing_extras(group: typer.Typer, *words: str) -> None:
-    """Let every command of a group, and of the groups in it, say which extra it needs."""
-    for row in group.registered_commands:
-        if row.callback is not None:
-            name = row.name or row.callback.__name__.replace("_", "-")
-            row.callback = needs_extra(" ".join((*words, name)))(row.callback)
-    for inner in group.registered_groups:
-        if inner.typer_instance is not None:
-            _name_missing_extras(inner.typer_instance, *words, str(inner.name))
-
-
-_name_missing_extras(app)
-
-
-def _print_version(value: bool) -> None:
-    if value:
-        print(__version__)
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Options of every command."""
+#: Name of the handler of characters that UTF-8 has no bytes for, which are stray bytes of file names.
+_DISPLAYED: Final = "lite-nlp-displayed"
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 over budget."""
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 over budget, 128 and more for a signal."""
     debug = "--debug" in sys.argv[1:]
     if debug:
         # Accepted anywhere on the line, since people add it to the end of the command that just failed.
         sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
+    with stopped_by_signals():
+        _use_utf8()
+        try:
+            _run()
+        except Stopped as stopped:
+            with undisturbed():
+                _fail(f"error: stopped by {stopped.signal_name}", debug=debug, code=int(str(stopped.code)))
+        except LiteNlpError as error:
+            # An excess is a result of several lines; everything else is an error.
+            prefix = "" if isinstance(error, OverBudgetError) else "error: "
+            code = next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
+            _fail(f"{prefix}{error}", debug=debug, code=code)
+        except BrokenPipeError:
+            # The reader of our output has closed the pipe (`| head`).
+            sys.stdout = None
+            raise SystemExit(1) from None
+        except OSError as error:
+            place = "" if error.filename is None else f"{displayable(os.fsdecode(error.filename))}: "
+            _fail(f"error: {place}{error.strerror or error}", debug=debug)
+        except UnicodeEncodeError as error:
+            # Most libraries below take no path with stray bytes, which any letter beyond ASCII is in such a locale.
+            word = displayable(error.object)
+            _fail(
+                f"error: {word}: expected a path in the encoding of this locale; PYTHONUTF8=1 makes it UTF-8",
+                debug=debug,
+            )
+        except MemoryError:
+            _fail("error: this takes more memory than there is", debug=debug)
+
+
+def _run() -> None:
+    from lite_nlp.cli.program import app
+
     try:
         app()
-    except LiteNlpError as error:
-        _fail(error, debug=debug)
-    except BrokenPipeError:
-        # The reader of our output has closed the pipe (`| head`).
-        sys.stdout = None
-        raise SystemExit(1) from None
+    finally:
+        # Python itself would flush later, where an error can no longer be told with an exit code of ours.
+        if sys.stdout is not None:
+            _flush(sys.stdout)
 
 
-def _fail(error: LiteNlpError, *, debug: bool) -> None:
+def _flush(stream: TextIO) -> None:
+    try:
+        stream.flush()
+    except OSError:
+        # What is left in the buffer goes nowhere, or the error would come again at the end of the process.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), stream.fileno())
+        raise
+
+
+def _use_utf8() -> None:
+    """Read and write UTF-8 in every locale: text of models is UTF-8, and so are the lines of our tables."""
+    codecs.register_error(_DISPLAYED, _displayed)
+    for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, _DISPLAYED), (sys.stderr, _DISPLAYED)):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def _displayed(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return displayable(error.object[error.start : error.end]).encode("utf-8"), error.end
+
+
+def _fail(message: str, *, debug: bool, code: int = 1) -> None:
     if debug:
         traceback.print_exc()
-    # An excess is a result of several lines; everything else is an error.
-    prefix = "" if isinstance(error, OverBudgetError) else "error: "
-    err.print(f"{prefix}{error}", markup=False, soft_wrap=True)
-    raise SystemExit(next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1))
+    print(message, file=sys.stderr, flush=True)
+    raise SystemExit(code)

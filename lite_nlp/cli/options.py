@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from lite_nlp.core.beams import MAX_BEAM
+from lite_nlp.cli.quantities import check_number
+from lite_nlp.core.bounds import MAX_BATCH, MAX_BEAM, MAX_LENGTH_PENALTY, MAX_THREADS, MAX_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.export.runtime.registry import RUNTIMES
 
@@ -66,12 +67,13 @@ RuntimeOption = Annotated[
 BeamOption = Annotated[
     int, typer.Option("--beam", min=1, max=MAX_BEAM, help="Hypotheses kept per sentence; 1 is greedy search.")
 ]
-BatchOption = Annotated[int, typer.Option("--batch", min=1, help="Most sentences decoded at once.")]
+BatchOption = Annotated[int, typer.Option("--batch", min=1, max=MAX_BATCH, help="Most sentences decoded at once.")]
 ThreadsOption = Annotated[
     int | None,
     typer.Option(
         "--threads",
         min=1,
+        max=MAX_THREADS,
         help="Threads of the runtime; else OMP_NUM_THREADS, or one per core.",
         show_default=False,
     ),
@@ -81,6 +83,7 @@ MeasuredThreadsOption = Annotated[
     typer.Option(
         "--threads",
         min=1,
+        max=MAX_THREADS,
         help="Threads of torch; else OMP_NUM_THREADS, or as many as a short measurement finds fastest.",
         show_default=False,
     ),
@@ -90,6 +93,8 @@ LengthPenaltyOption = Annotated[
     typer.Option(
         "--length-penalty",
         min=0.0,
+        max=MAX_LENGTH_PENALTY,
+        callback=check_number,
         help="Exponent of beam search's length penalty; larger values favour longer output. Else that of the model's "
         "config, or 0.6.",
         show_default=False,
@@ -100,6 +105,7 @@ NgramOption = Annotated[
     typer.Option(
         "--no-repeat-ngram",
         min=0,
+        max=MAX_TOKENS,
         help="Prevent any run of this many tokens from occurring twice in a line; 0 allows all. Else that of the "
         "model's config, or 0.",
         show_default=False,
@@ -110,6 +116,7 @@ MinLengthOption = Annotated[
     typer.Option(
         "--min-length",
         min=0,
+        max=MAX_TOKENS,
         help="Fewest tokens of an output; else that of the model's config, or 0.",
         show_default=False,
     ),
@@ -119,6 +126,7 @@ MaxLengthOption = Annotated[
     typer.Option(
         "--max-length",
         min=0,
+        max=MAX_TOKENS,
         help="Most tokens of an output; 0 bounds it by the length of the input. Else that of the model's config, or 0.",
         show_default=False,
     ),

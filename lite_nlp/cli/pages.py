@@ -4,8 +4,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from lite_nlp.artifacts.targets import displayable
 from lite_nlp.cli.console import err
+from lite_nlp.core.display import displayable
 from lite_nlp.core.files import write_text
 
 __all__ = ["command_line", "write_page"]
@@ -16,11 +16,11 @@ def command_line() -> str:
     return displayable(shlex.join(["lite-nlp", *sys.argv[1:]]))
 
 
-def write_page(path: Path, content: str) -> None:
+def write_page(path: Path, content: str, *, force: bool) -> None:
     """Write a page and report its path on stderr.
 
     Raises:
-        OutputError: If the system refuses the write.
+        OutputError: If another process wrote it in the meantime and ``force`` is false, or the system refuses.
     """
-    write_text(path, content)
+    write_text(path, content, force=force)
     err.print(f"wrote {path}", markup=False, soft_wrap=True)

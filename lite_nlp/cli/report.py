@@ -18,7 +18,8 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.pages import command_line, write_page
-from lite_nlp.core.files import check_output
+from lite_nlp.core.bounds import MAX_ITEMS
+from lite_nlp.core.outputs import check_output_file
 
 if TYPE_CHECKING:
     from lite_nlp.api.bench import BenchReport
@@ -43,7 +44,7 @@ def report(
     ] = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", dir_okay=False, help="Write the report as one self-contained page."),
+        typer.Option("--html", metavar="FILE", help="Write the report as one self-contained page."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing page.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -60,6 +61,7 @@ def report(
         typer.Option(
             "--samples",
             min=0,
+            max=MAX_ITEMS,
             help=f"Outputs shown beside references: of --data, or else of everyday sentences that an English-German "
             f"model translates. {SAMPLES} with --html or --data, else none.",
             rich_help_panel=_RUN,
@@ -94,7 +96,7 @@ def report(
         samples = SAMPLES if html is not None or data is not None else 0
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits
     if html is not None:
-        check_output(html, force=force)
+        check_output_file(html, force=force)
     with ProgressBars() as progress:
         found = report_model(
             model,
@@ -112,7 +114,7 @@ def report(
             progress=progress,
         )
     if html is not None:
-        write_page(html, found.to_html(command=command_line()))
+        write_page(html, found.to_html(command=command_line()), force=force)
     if as_json:
         print_json(found.to_json())
     else:

@@ -24,7 +24,8 @@ from lite_nlp.cli.options import (
     RuntimeOption,
     ThreadsOption,
 )
-from lite_nlp.core.files import atomic_file, check_output
+from lite_nlp.core.files import atomic_file
+from lite_nlp.core.outputs import check_output_file
 
 __all__ = ["translate"]
 
@@ -55,7 +56,7 @@ def translate(
     from lite_nlp.decoding.lines import read_chunks
 
     if output is not None:
-        check_output(output, force=force)
+        check_output_file(output, force=force)
     with _open_input(text, input_path) as (stream, name), ProgressBars() as progress:
         opened = open_translator(
             model,
@@ -75,7 +76,7 @@ def translate(
         if output is None:
             _write(translations, sys.stdout.buffer)
             return
-        with atomic_file(output) as partial, partial.open("wb") as file:
+        with atomic_file(output, force=force) as partial, partial.open("wb") as file:
             _write(translations, file)
 
 

@@ -9,7 +9,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lite_nlp.config.kinds import AttentionKind, LinearKind, Sharing
+from lite_nlp.config.limits import MAX_LAYERS, MAX_POSITIONS, MAX_WIDTH, KernelSizes
 from lite_nlp.config.section import ConfigSection
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 
 __all__ = [
     "BaseModelConfig",
@@ -43,18 +45,18 @@ class BaseModelConfig(ConfigSection):
 
     architecture: str
     family: Family
-    embed_dim: int = Field(ge=2)
+    embed_dim: int = Field(ge=2, le=MAX_WIDTH)
     #: Width of the embedding tables; 0: embed_dim.
-    embedding_dim: int = Field(default=0, ge=0)
+    embedding_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Feed-forward width; in a pair-classifier, that of the hidden layers after the encoder.
-    ffn_dim: int = Field(ge=1)
+    ffn_dim: int = Field(ge=1, le=MAX_WIDTH)
     #: Kronecker factors of an r2d2 projection, a divisor of its widths.
-    linear_n: int = Field(default=1, ge=1)
+    linear_n: int = Field(default=1, ge=1, le=MAX_WIDTH)
     #: Inner width of a low-rank projection; 0 with the other kinds.
-    linear_rank: int = Field(default=0, ge=0)
+    linear_rank: int = Field(default=0, ge=0, le=MAX_WIDTH)
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     #: Longest sequence, in tokens with the end mark, that the position table covers.
-    max_positions: int = Field(default=1024, ge=2)
+    max_positions: int = Field(default=1024, ge=2, le=MAX_POSITIONS)
 
     @property
     def table_dim(self) -> int:
@@ -70,13 +72,13 @@ class BaseModelConfig(ConfigSection):
 class SourceConfig(BaseModelConfig):
     """Keys of a model that reads a text to be translated or classified."""
 
-    src_vocab_size: int = Field(default=8000, ge=4)
+    src_vocab_size: int = Field(default=8000, ge=4, le=MAX_VOCAB_SIZE)
 
 
 class ClassifierConfig(SourceConfig):
     """Keys of a model that chooses one of several classes."""
 
-    num_classes: int = Field(ge=2)
+    num_classes: int = Field(ge=2, le=MAX_WIDTH)
 
 
 class LayeredConfig(BaseModelConfig):
@@ -90,21 +92,21 @@ class LayeredConfig(BaseModelConfig):
     #: Which layers of a stack share their blocks (Subformer, section 3.3); LayerNorms are never shared.
     sharing: Sharing = "none"
     #: Width of the layers inside the sandwich; 0: embed_dim.
-    sandwich_dim: int = Field(default=0, ge=0)
+    sandwich_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Feed-forward width of the layers inside the sandwich; 0: ffn_dim.
-    sandwich_ffn_dim: int = Field(default=0, ge=0)
+    sandwich_ffn_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Heads of self-attention (of its half of the channels in a lite-transformer).
-    num_heads: int = Field(default=4, ge=1)
+    num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
     #: Inner width of self- and cross-attention, that of all heads' queries, keys or values together, as a multiple of
     #: the width around it (R2D2, section 4.2: the upsampling factor U).
-    attention_expansion: int = Field(default=1, ge=1)
+    attention_expansion: int = Field(default=1, ge=1, le=MAX_WIDTH)
     #: Projections of self- and cross-attention, of the feed-forward blocks and of the convolutions.
     attention_linear: LinearKind = "dense"
     ffn_linear: LinearKind = "dense"
     conv_linear: LinearKind = "dense"
     conv_type: Literal["lightweight", "dynamic"] = "lightweight"
     conv_glu: bool = False
-    conv_num_heads: int = Field(default=4, ge=1)
+    conv_num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
     #: LayerNorm before each block (pre-norm) instead of after the residual sum (post-norm).
     pre_norm: bool = False
     #: LayerNorm after the last layer of each stack; goes with pre_norm.
@@ -133,9 +135,9 @@ class EncoderConfig(SourceConfig, LayeredConfig):
 
     has_encoder: ClassVar[bool] = True
 
-    num_encoder_layers: int = Field(default=6, ge=1)
+    num_encoder_layers: int = Field(default=6, ge=1, le=MAX_LAYERS)
     #: One odd kernel size per encoder layer; empty in a model without convolutions.
-    kernel_sizes: tuple[int, ...] = ()
+    kernel_sizes: KernelSizes = ()
 
 
 class DecoderConfig(LayeredConfig):
@@ -143,27 +145,27 @@ class DecoderConfig(LayeredConfig):
 
     has_decoder: ClassVar[bool] = True
 
-    tgt_vocab_size: int = Field(default=8000, ge=4)
+    tgt_vocab_size: int = Field(default=8000, ge=4, le=MAX_VOCAB_SIZE)
     #: none: three tables; decoder: target input and output share one; all: source shares it too. A language model has
     #: all (input and output share one) or none.
     tie_embeddings: Literal["none", "decoder", "all"] = "all"
-    num_decoder_layers: int = Field(default=6, ge=1)
+    num_decoder_layers: int = Field(default=6, ge=1, le=MAX_LAYERS)
     #: Kind of the decoder's self-attention.
     self_attention: AttentionKind = "softmax"
     #: Features per head of a learned or random map; 0 with the other kinds.
-    self_feature_size: int = Field(default=0, ge=0)
+    self_feature_size: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Every n-th decoder layer, counted from the top, keeps softmax attention; 0: none does.
-    keep_softmax_every: int = Field(default=0, ge=0)
+    keep_softmax_every: int = Field(default=0, ge=0, le=MAX_LAYERS)
     #: One kernel size per decoder layer; empty in a model without convolutions.
-    decoder_kernel_sizes: tuple[int, ...] = ()
+    decoder_kernel_sizes: KernelSizes = ()
 
 
 class CrossAttentionConfig(LayeredConfig):
     """Keys of a model whose decoder attends to an encoder."""
 
     #: Heads of cross-attention, which always has the full width.
-    cross_num_heads: int = Field(default=4, ge=1)
+    cross_num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
     #: Kind of the cross-attention.
     cross_attention: AttentionKind = "softmax"
     #: Features per head of a learned or random map; 0 with the other kinds.
-    cross_feature_size: int = Field(default=0, ge=0)
+    cross_feature_size: int = Field(default=0, ge=0, le=MAX_WIDTH)

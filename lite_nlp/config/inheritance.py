@@ -1,6 +1,5 @@
 """Inheritance between configuration files by the top-level key ``extends``. Imports no torch."""
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -8,9 +7,10 @@ from typing import Any, Final
 from lite_nlp.config.overrides import fit_layer_lists
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.parsing import parse_toml, read_document
 from lite_nlp.core.suggestions import did_you_mean
 
-__all__ = ["EXTENDS", "parse_toml", "read_resolved"]
+__all__ = ["EXTENDS", "read_resolved"]
 
 #: The key that names the configuration to start from.
 EXTENDS: Final = "extends"
@@ -19,14 +19,6 @@ EXTENDS: Final = "extends"
 _OWN: Final = "name"
 #: Inherited by a configuration that has the section too; any other one reproduces no published row.
 _CLAIM: Final = "reproduces"
-
-
-def parse_toml(text: str, *, name: str) -> dict[str, Any]:
-    """The content of TOML text; ``name`` stands for it in error messages."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{name}: expected TOML, found an error: {error}") from error
 
 
 def read_resolved(path: Path, *, name: str) -> dict[str, Any]:
@@ -51,7 +43,8 @@ def read_resolved(path: Path, *, name: str) -> dict[str, Any]:
 
 def _resolve(path: Path, *, name: str, chain: tuple[Path, ...]) -> dict[str, Any]:
     chain = (*chain, path.resolve())
-    content = parse_toml(_read(path), name=name)
+    document = read_document(path, expected="a config file", error=ConfigError)
+    content = parse_toml(document, source=name, error=ConfigError)
     if EXTENDS not in content:
         return content
     base_path = _find_base(content.pop(EXTENDS), path, name=name)
@@ -74,13 +67,6 @@ def _find_base(extended: object, path: Path, *, name: str) -> Path:
         f"{name}: extends: expected the name of a preset or the path of a .toml file, relative to this one, "
         f"found {extended!r}{hint}"
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: could not be read: {error}") from error
 
 
 def _merge(base: Mapping[str, Any], own: Mapping[str, Any], *, name: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from lite_nlp.config.blocks import (
 )
 from lite_nlp.config.checks import check_adaptive_tables, check_layers, check_lstm, check_shared_vocabulary
 from lite_nlp.config.kinds import LinearKind
+from lite_nlp.config.limits import MAX_LAYERS, MAX_WIDTH
 
 __all__ = [
     "ARCHITECTURES",
@@ -45,9 +46,9 @@ class LanguageModelConfig(DecoderConfig):
     architecture: Literal["language-model"] = "language-model"
     tie_embeddings: Literal["none", "all"] = "all"
     #: First types of every adaptive table but the first, which begins at type 0; types are ordered by frequency.
-    adaptive_cutoffs: tuple[int, ...] = ()
+    adaptive_cutoffs: tuple[int, ...] = Field(default=(), max_length=MAX_LAYERS)
     #: Ratio of the widths of one adaptive table and the next.
-    adaptive_factor: int = Field(default=4, ge=1)
+    adaptive_factor: int = Field(default=4, ge=1, le=MAX_WIDTH)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -1,12 +1,13 @@
 """Changes of a configuration before it is validated: ``--set``, and lists with one item per layer. Imports no torch."""
 
 import logging
-import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from lite_nlp.config.problems import Sections, suggest_key
 from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.parsing import parse_toml
 
 __all__ = ["LAYER_LISTS", "apply_overrides", "fit_layer_lists"]
 
@@ -76,8 +77,7 @@ def _parse(override: str, sections: Sections) -> tuple[str, str, Any]:
         raise ConfigError(f"--set {override}: expected section.key=value{hint}")
     text = text.strip()
     for toml in (text, f"[{text}]") if "," in text else (text,):
-        try:
-            return section, name, tomllib.loads(f"value = {toml}")["value"]
-        except tomllib.TOMLDecodeError:
-            pass
+        with suppress(ConfigError):
+            document = f"value = {toml}".encode("utf-8", "surrogateescape")
+            return section, name, parse_toml(document, source="--set", error=ConfigError)["value"]
     return section, name, text

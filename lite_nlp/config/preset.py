@@ -7,13 +7,14 @@ from typing import Any, Final, Literal
 import tomli_w
 from pydantic import Field, TypeAdapter, ValidationError
 
-from lite_nlp.config.inheritance import EXTENDS, parse_toml, read_resolved
+from lite_nlp.config.inheritance import EXTENDS, read_resolved
 from lite_nlp.config.model import ModelConfig, ModelSection
 from lite_nlp.config.overrides import apply_overrides
 from lite_nlp.config.problems import Sections, describe_problems
 from lite_nlp.config.section import ConfigSection
 from lite_nlp.configs import list_presets, preset_path
 from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.parsing import parse_toml
 from lite_nlp.core.suggestions import did_you_mean_path
 
 __all__ = [
@@ -140,21 +141,22 @@ def load_presets() -> tuple[Config, ...]:
     return tuple(load_config(name) for name in list_presets())
 
 
-def parse_config(text: str, *, name: str, overrides: Sequence[str] = ()) -> Config:
-    """Parse and validate TOML text without ``extends``: a configuration inside a model reads no other file.
+def parse_config(content: str | bytes, *, name: str, overrides: Sequence[str] = ()) -> Config:
+    """Parse and validate TOML without ``extends``: a configuration inside a model reads no other file.
 
     Args:
-        text: The TOML.
+        content: The TOML, as text or as a file holds it.
         name: Stands for it in error messages.
         overrides: As in ``load_config``.
 
     Raises:
         ConfigError: If the text is malformed, a key is unknown, or a value is wrong.
     """
-    content = parse_toml(text, name=name)
-    if EXTENDS in content:
-        raise ConfigError(f"{name}: extends: expected a configuration in full, found {content[EXTENDS]!r}")
-    return _validate(content, name=name, overrides=overrides)
+    document = content.encode("utf-8") if isinstance(content, str) else content
+    values = parse_toml(document, source=name, error=ConfigError)
+    if EXTENDS in values:
+        raise ConfigError(f"{name}: extends: expected a configuration in full, found {values[EXTENDS]!r}")
+    return _validate(values, name=name, overrides=overrides)
 
 
 def parse_model(values: Mapping[str, Any], *, name: str = "model") -> ModelConfig:

@@ -15,18 +15,25 @@ __all__ = ["Sections", "describe_problems", "suggest_key"]
 #: Keys by section; those at the top level, sections among them, under the empty name. ``[model]`` need not be there.
 Sections: TypeAlias = Mapping[str, Collection[str]]
 
+#: The others are counted: a search for what an unknown key may have meant takes time.
+_MAX_DESCRIBED: Final = 10
+
 #: One of the values that a literal may have, as pydantic lists them.
 _VALUE: Final = re.compile(r"'([^']+)'")
 
 
 def describe_problems(error: ValidationError, sections: Sections | None = None) -> str:
-    """All problems, separated by semicolons, each with its key, the expectation and what was found.
+    """The first ten problems and the number of others, each with its key, what was expected and what was found.
 
     Args:
         error: What pydantic found.
         sections: Keys of a whole configuration, for suggestions; None if a ``[model]`` section was validated alone.
     """
-    return "; ".join(_describe(problem, sections) for problem in error.errors())
+    problems = error.errors(include_url=False)
+    described = [_describe(problem, sections) for problem in problems[:_MAX_DESCRIBED]]
+    if left_out := len(problems) - len(described):
+        described.append(f"and {left_out} more")
+    return "; ".join(described)
 
 
 def suggest_key(key: str, sections: Sections, *, architecture: str | None = None, model: str = "model") -> str:

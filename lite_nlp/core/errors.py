@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from lite_nlp.core.display import displayable
+
 __all__ = [
     "BundleError",
     "ConfigError",
@@ -105,8 +107,7 @@ def _presentable(message: str) -> str:
     # Before anything else: a message of 90 MB is not worth a pass over it.
     shown = _cut(message, _MAX_CHARACTERS)
     if not shown.replace("\n", "").isprintable():
-        shown = "".join(_visible(character) for character in shown)
-        shown = _cut(shown, _MAX_CHARACTERS)
+        shown = _cut(displayable(shown, keep="\n"), _MAX_CHARACTERS)
     lines = shown.split("\n")
     if len(lines) > _MAX_LINES:
         left_out = len(lines) - _MAX_LINES + 1
@@ -120,7 +121,3 @@ def _cut(message: str, limit: int) -> str:
     # The beginning names the thing; the end says what was found.
     head, tail = limit * 3 // 4 - 50, limit // 4
     return f"{message[:head]} ... ({len(message) - head - tail} characters left out) ... {message[-tail:]}"
-
-
-def _visible(character: str) -> str:
-    return character if character == "\n" or character.isprintable() else character.encode("unicode_escape").decode()

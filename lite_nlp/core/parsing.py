@@ -7,10 +7,14 @@ is that of RFC 8259 and of the reader in the Android app: both accept the same d
 
 import json
 import math
+import os
 import re
+import stat
 import tomllib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from lite_nlp.core.errors import LiteNlpError
@@ -24,6 +28,7 @@ __all__ = [
     "parse_json_object",
     "parse_toml",
     "parsing",
+    "read_document",
 ]
 
 #: Size of a document: configs, cards, manifests and headers have some ten thousand bytes.
@@ -35,8 +40,17 @@ MAX_VALUES: Final = 100_000
 #: Levels of objects and lists; every level costs stack, here and in whatever walks the document later.
 MAX_DEPTH: Final = 256
 
-#: Of TOML, in which a value costs the parser much more than its two bytes.
-_MAX_TOML_BYTES: Final = 1 << 20
+#: Size of a document in TOML: a config has three thousand bytes, and every key that is wrong costs a message.
+_MAX_TOML_BYTES: Final = 256 << 10
+
+#: Dots in it, of numbers and keys: reading a dotted key takes time in the square of its parts.
+_MAX_TOML_DOTS: Final = 4096
+
+#: Whole numbers: of 64 bits, so that whatever is done with one later neither overflows nor takes long.
+_MIN_INTEGER: Final = -(1 << 63)
+_MAX_INTEGER: Final = (1 << 63) - 1
+
+_BLOCK_BYTES: Final = 64 << 10
 
 #: A string of JSON; one without an end reaches to the end of the text, which keeps the search linear.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
@@ -83,7 +97,8 @@ def parse_json(
 ) -> Any:
     """Read JSON as RFC 8259 has it: UTF-8, no NaN, no infinite numbers, no half of a surrogate pair.
 
-    Size, number of values and depth are counted before anything is made of them. Of equal keys the last one counts.
+    Integers have 64 bits. Size, number of values and depth are counted before anything is made of them. Equal keys in
+    one object are refused: readers differ in which of them counts.
 
     Args:
         content: The document.
@@ -105,7 +120,13 @@ def parse_json(
     _check_depth(skeleton, source, error)
     with parsing(source, "JSON", error):
         text = content.decode("utf-8")
-        document = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        document = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            parse_int=_bounded,
+            object_pairs_hook=_unique,
+        )
         if "\\u" in text:
             _check_strings(document)
         return document
@@ -130,13 +151,52 @@ def parse_toml(content: bytes, *, source: str, error: type[LiteNlpError]) -> dic
     """Read TOML.
 
     Raises:
-        LiteNlpError: Of the kind ``error``, if it is no TOML in UTF-8, or larger than 1 MiB.
+        LiteNlpError: Of the kind ``error``, if it is no TOML in UTF-8, larger than 256 KiB, or deeper than
+            :data:`MAX_DEPTH` levels.
     """
     if len(content) > _MAX_TOML_BYTES:
         raise error(f"{source}: expected at most {_MAX_TOML_BYTES} bytes, found {len(content)}")
+    if (dots := content.count(b".")) > _MAX_TOML_DOTS:
+        raise error(f"{source}: expected TOML with at most {_MAX_TOML_DOTS} dots, found {dots}")
     text = decode_text(content, source=source, error=error)
     with parsing(source, "TOML", error):
-        return tomllib.loads(text)
+        document = tomllib.loads(text)
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        level = [inner for value in level for inner in _inside(value)]
+    if level:
+        raise error(f"{source}: expected TOML of at most {MAX_DEPTH} levels, found more")
+    return document
+
+
+def read_document(
+    path: Path, *, expected: str, error: type[LiteNlpError], max_bytes: int = MAX_DOCUMENT_BYTES
+) -> bytes:
+    """The content of a file that is read as a whole.
+
+    Args:
+        path: The file.
+        expected: What it should be.
+        error: Kind of the error.
+        max_bytes: Largest size; no more is read, whatever the file becomes meanwhile.
+
+    Raises:
+        LiteNlpError: Of the kind ``error``, if there is no such file, it is a directory, device or pipe, which might
+            never end, or it is larger.
+    """
+    try:
+        # Opening a pipe would wait for a writer.
+        with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise error(f"{path}: expected {expected}, found something that is no regular file")
+            # Memory for all that is asked for is taken before it is read.
+            content = file.read(min(max_bytes, max(status.st_size, _BLOCK_BYTES)) + 1)
+    except OSError as refused:
+        raise error(f"{path}: expected {expected}, found none: {refused.strerror}") from refused
+    if len(content) > max_bytes:
+        raise error(f"{path}: expected {expected} of at most {max_bytes} bytes, found more")
+    return content
 
 
 def _check_depth(skeleton: bytes, source: str, error: type[LiteNlpError]) -> None:
@@ -152,12 +212,26 @@ def _check_strings(value: Any) -> None:
     rest = [value]
     while rest:
         found = rest.pop()
+        rest += _inside(found)
         if isinstance(found, dict):
-            rest += [*found, *found.values()]
-        elif isinstance(found, list):
             rest += found
         elif isinstance(found, str) and (surrogate := _SURROGATE.search(found)):
             raise ValueError(f"a string with the lone surrogate U+{ord(surrogate.group()):04X}")
+
+
+def _inside(value: Any) -> Collection[Any]:
+    """The values directly inside an object or a list."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
+        [(repeated, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {repeated[:40]!r} twice in one object")
+    return unique
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -169,6 +243,13 @@ def _finite(number: str) -> float:
     if math.isinf(value):
         raise ValueError(f"a number beyond the range of doubles, {number[:40]}")
     return value
+
+
+def _bounded(number: str) -> int:
+    # The length first: reading an integer takes time in the square of its digits.
+    if len(number) > len(str(_MIN_INTEGER)) or not _MIN_INTEGER <= int(number) <= _MAX_INTEGER:
+        raise ValueError(f"an integer beyond 64 bits, {number[:40]}")
+    return int(number)
 
 
 def _kind(document: Any) -> str:

@@ -6,7 +6,6 @@ with, ``DIR/bad_lines.jsonl`` every skipped line. The splits differ by kind: sen
 (:mod:`lite_nlp.data.labelled.directory`).
 """
 
-import json
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
-from lite_nlp.data.choices import Normalization, Sameness, SplitName
+from lite_nlp.data.choices import SPLITS, Normalization, Sameness, SplitName
 
 if TYPE_CHECKING:
     from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = [
     "BAD_LINES_FILE",
+    "DATA_FILES",
     "INFO_FILE",
     "TOKENIZER_FILE",
     "DataDirectory",
@@ -42,6 +43,14 @@ __all__ = [
 INFO_FILE: Final = "data.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
 BAD_LINES_FILE: Final = "bad_lines.jsonl"
+
+_SPLIT_FILES: Final = (".tokens", "/data-*.arrow", "/cache-*.arrow", "/dataset_info.json", "/state.json", "/labels.npy")
+
+#: Patterns of the files of a data directory of any kind: what may be lost where one is replaced.
+DATA_FILES: Final = (
+    *(INFO_FILE, TOKENIZER_FILE, BAD_LINES_FILE),
+    *(f"{split}{ending}" for split in SPLITS for ending in _SPLIT_FILES),
+)
 
 #: Contents of a directory by its kind, for messages; of other kinds the name must do.
 _CONTENTS: Final[Mapping[str, str]] = {
@@ -266,20 +275,9 @@ def read_overlaps(directory: Path, split: str) -> dict[SplitName, Overlap]:
 
 
 def _read_json(directory: Path) -> dict[str, Any]:
-    try:
-        content = (directory / INFO_FILE).read_bytes()
-    except OSError as error:
-        detail = error.strerror or str(error)
+    path = directory / INFO_FILE
+    if not path.exists():
         hint = did_you_mean_path(directory)
-        raise DataError(
-            f"{directory}: expected a data directory with {INFO_FILE}, found none: {detail}{hint}"
-        ) from error
-    try:
-        facts = json.loads(content)
-    except ValueError as error:
-        raise DataError(
-            f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON: {error}"
-        ) from error
-    if not isinstance(facts, dict):
-        raise DataError(f"{directory / INFO_FILE}: expected the facts of a data directory, found no JSON object")
-    return facts
+        raise DataError(f"{directory}: expected a data directory with {INFO_FILE}, found none{hint}")
+    content = read_document(path, expected="the facts of a data directory", error=DataError)
+    return parse_json_object(content, source=str(path), error=DataError)

@@ -12,7 +12,15 @@ from typing import Final, TypeVar
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.data.comparison import compare_splits
-from lite_nlp.data.directory import BAD_LINES_FILE, INFO_FILE, TOKENIZER_FILE, Facts, SplitFacts, TokenizerInfo
+from lite_nlp.data.directory import (
+    BAD_LINES_FILE,
+    DATA_FILES,
+    INFO_FILE,
+    TOKENIZER_FILE,
+    Facts,
+    SplitFacts,
+    TokenizerInfo,
+)
 from lite_nlp.data.passes import CorpusPasses, DataFormat
 from lite_nlp.data.sources import Corpus
 from lite_nlp.data.vocabulary import VocabularyOptions, train_vocabulary
@@ -57,7 +65,7 @@ def prepare_directory(
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """
     with (
-        atomic_directory(out, force=force) as partial,
+        atomic_directory(out, force=force, owned=DATA_FILES) as partial,
         (partial / BAD_LINES_FILE).open("w", encoding="utf-8") as bad_lines,
     ):
         work = CorpusPasses(corpus, form, progress or SilentProgress())

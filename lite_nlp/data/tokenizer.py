@@ -10,22 +10,28 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import sha256_bytes
+from lite_nlp.core.parsing import parsing
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.data.choices import Normalization
+from lite_nlp.data.tokenizer_document import (
+    BYTE_ALPHABET,
+    MAX_TOKEN_BYTES,
+    check_trained,
+    parse_tokenizer,
+)
 
 __all__ = ["MIN_VOCAB_SIZE", "Tokenizer"]
 
-_NUM_BYTES: Final = 256
-
 #: The special tokens and one token for each byte: below this no text can be written.
-MIN_VOCAB_SIZE: Final = len(SPECIAL_TOKENS) + _NUM_BYTES
+MIN_VOCAB_SIZE: Final = len(SPECIAL_TOKENS) + len(BYTE_ALPHABET)
 
 #: A pair seen once is noise: merging it would spend a row of the embedding table on one line of the corpus.
 _MIN_PAIR_COUNT: Final = 2
@@ -46,21 +52,19 @@ class Tokenizer:
         Raises:
             DataError: If ``content`` is damaged or describes another kind of tokenizer.
         """
-        document = _parse(content, name)
+        where = f"{name}: expected a tokenizer.json of byte-level BPE, found a damaged one"
+        document = parse_tokenizer(content, source=where, error=DataError)
         try:
-            # The library raises plain Exception for every defect of the file.
+            options = check_trained(document)
+        except ValueError as error:
+            raise DataError(f"{where}: {error}") from error
+        # Read again from what was checked: of equal keys, two readers might take two.
+        with parsing(where, "one that the library accepts", DataError):
             self._inner = tokenizers.Tokenizer.from_str(json.dumps(document))
-        except Exception as error:
-            raise DataError(
-                f"{name}: expected a tokenizer.json of byte-level BPE, found a damaged one: {error}"
-            ) from error
         self._content = content
         self._specials = range(len(SPECIAL_TOKENS))
-        steps = [step["type"] for step in document["normalizer"]["normalizers"]]
-        self.lowercase: bool = "Lowercase" in steps
-        self.normalization: Normalization = next(
-            (form for form in get_args(Normalization) if form.upper() in steps), "none"
-        )
+        self.lowercase: bool = options[0]
+        self.normalization: Normalization = options[1]
 
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
@@ -102,12 +106,14 @@ class Tokenizer:
             normalization: Unicode normalization form applied before tokenizing.
 
         Raises:
-            DataError: If ``vocab_size`` is below :data:`MIN_VOCAB_SIZE` or there is no text.
+            DataError: If ``vocab_size`` is below :data:`MIN_VOCAB_SIZE` or beyond the limits, or there is no text.
         """
         if vocab_size < MIN_VOCAB_SIZE:
             raise DataError(
                 f"vocab size: expected at least {MIN_VOCAB_SIZE} (bytes, special tokens), found {vocab_size}"
             )
+        if vocab_size > MAX_VOCAB_SIZE:
+            raise DataError(f"vocab size: expected at most {MAX_VOCAB_SIZE}, found {vocab_size}")
         inner = tokenizers.Tokenizer(models.BPE())
         inner.normalizer = _normalizer(lowercase=lowercase, normalization=normalization)
         # The space before the line comes from the normalizer: unlike add_prefix_space it is there for every line, also
@@ -118,7 +124,8 @@ class Tokenizer:
             vocab_size=vocab_size,
             min_frequency=_MIN_PAIR_COUNT,
             special_tokens=list(SPECIAL_TOKENS),
-            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            initial_alphabet=sorted(BYTE_ALPHABET),
+            max_token_length=MAX_TOKEN_BYTES,
             show_progress=False,
         )
         inner.train_from_iterator(_non_empty(lines), trainer=trainer)
@@ -224,48 +231,3 @@ def _checked(text: str) -> str:
         found = f"U+{ord(text[error.start]):04X} at character {error.start}"
         raise DataError(f"text: expected Unicode characters, found the lone surrogate {found}") from error
     return text
-
-
-def _parse(content: bytes, name: str) -> dict[str, Any]:
-    """The content as JSON, checked to be a tokenizer as :meth:`Tokenizer.train` makes it, on which all code relies."""
-    try:
-        document = json.loads(content)
-        _check_document(document)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
-        detail = f"missing {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(
-            f"{name}: expected a tokenizer.json of byte-level BPE, found a damaged one: {detail}"
-        ) from error
-    checked: dict[str, Any] = document
-    return checked
-
-
-def _check_document(document: Any) -> None:
-    """Raise ValueError, KeyError or TypeError at the first property that a tokenizer of ours does not have."""
-    model, vocabulary = document["model"], document["model"]["vocab"]
-    if model["type"] != "BPE" or document["pre_tokenizer"]["type"] != "ByteLevel":
-        raise ValueError(f"model {model['type']}, pre-tokenizer {document['pre_tokenizer']['type']}")
-    if document["pre_tokenizer"]["add_prefix_space"] or not document["pre_tokenizer"]["use_regex"]:
-        raise ValueError("a pre-tokenizer with other options")
-    if document["added_tokens"] or document["post_processor"] or document["truncation"] or document["padding"]:
-        raise ValueError("added tokens, a post-processor, truncation or padding, of which there must be none")
-    allowed = {_signature(low, form) for low in (False, True) for form in get_args(Normalization)}
-    steps = document["normalizer"]["normalizers"]
-    if tuple(step["type"] for step in steps) not in allowed or steps[-1]["prepend"] != " ":
-        raise ValueError(f"normalizers {[step['type'] for step in steps]}")
-    if [step["type"] for step in document["decoder"]["decoders"]] != ["ByteLevel", "Strip"]:
-        raise ValueError("another decoder")
-    if sorted(vocabulary.values()) != list(range(len(vocabulary))):
-        raise ValueError("token ids that are not 0 to vocabulary size - 1")
-    if [vocabulary[token] for token in SPECIAL_TOKENS] != list(range(len(SPECIAL_TOKENS))):
-        raise ValueError(f"other ids for the special tokens {SPECIAL_TOKENS}")
-    missing = [byte for byte in pre_tokenizers.ByteLevel.alphabet() if byte not in vocabulary]
-    if missing:
-        raise ValueError(f"no token for {len(missing)} of the {_NUM_BYTES} bytes")
-    if any("".join(merge) in SPECIAL_TOKENS for merge in model["merges"]):
-        raise ValueError("a merge that makes a special token out of text")
-
-
-def _signature(lowercase: bool, normalization: str) -> tuple[str, ...]:
-    form = () if normalization == "none" else (normalization.upper(),)
-    return (*form, *(("Lowercase",) if lowercase else ()), "Prepend")

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from typing import IO, Any, Final
 
+from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.directory import SkippedLine, SkippedLines
@@ -69,15 +70,17 @@ class Tally:
 
     def add(self, bad: BadLine) -> None:
         """Count and report a line that cannot be used."""
+        # The name goes into files in UTF-8, which cannot hold the stray bytes of one.
+        file = displayable(bad.file)
         self._bad[-1][bad.reason] += 1
         first = self._first.setdefault(bad.reason, [])
         if len(first) < _FIRST_LINES:
-            first.append(f"{bad.file}:{bad.line}")
+            first.append(f"{file}:{bad.line}")
         examples = self._examples.setdefault(bad.reason, [])
         if len(examples) < _EXAMPLES:
-            examples.append(SkippedLine(file=bad.file, line=bad.line, text=excerpt(bad.text)))
+            examples.append(SkippedLine(file=file, line=bad.line, text=excerpt(bad.text)))
         if self._file is not None:
-            entry = {"split": self._split, "file": bad.file, "line": bad.line, "reason": bad.reason}
+            entry = {"split": self._split, "file": file, "line": bad.line, "reason": bad.reason}
             self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
     @property

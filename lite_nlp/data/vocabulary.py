@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from lite_nlp.core.bounds import MAX_VOCAB_SIZE, check_range
 from lite_nlp.data.choices import Normalization
 from lite_nlp.data.tokenizer import Tokenizer
 
@@ -23,12 +24,18 @@ class VocabularyOptions:
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
+
+    Raises:
+        UsageError: If the size is out of range.
     """
 
     vocab_size: int | None = None
     lowercase: bool = False
     normalization: Normalization = "none"
     tokenizer: Tokenizer | None = None
+
+    def __post_init__(self) -> None:
+        check_range("--vocab-size", self.vocab_size, 1, MAX_VOCAB_SIZE)
 
 
 def choose_vocab_size(characters: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.beams import MAX_BEAM
+from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams

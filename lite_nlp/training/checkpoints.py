@@ -1,6 +1,7 @@
 """Checkpoints: directories that appear complete or not at all, without pickles, with a checksum for each file."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,18 +10,22 @@ from typing import Any
 
 import torch
 from pydantic import ValidationError
-from safetensors import SafetensorError
 from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
 from lite_nlp.core.errors import OutputError, TrainingError
 from lite_nlp.core.files import atomic_directory, sha256_bytes
+from lite_nlp.core.parsing import parse_json_object, parsing, read_document
 from lite_nlp.training.state import RunIdentity, RunState
 
 __all__ = ["Checkpoint", "CheckpointStore"]
 
 _VERSION = 1
+
+#: What ``CheckpointStore.directory`` makes: at least eight digits, zeros in front, and those of ASCII alone.
+_STEP = re.compile(r"step-(0[0-9]{7}|[1-9][0-9]{7,15})")
+
 _MODEL, _OPTIMIZER, _TRAINER = "model.safetensors", "optimizer.safetensors", "trainer.json"
 
 
@@ -53,8 +58,8 @@ class CheckpointStore:
 
     def steps(self) -> list[int]:
         """Steps that have a checkpoint, oldest first."""
-        names = [entry.name for entry in self.path.glob("step-*") if entry.is_dir()]
-        return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
+        found = (_STEP.fullmatch(entry.name) for entry in self.path.glob("step-*") if entry.is_dir())
+        return sorted(int(match.group(1)) for match in found if match)
 
     def directory(self, step: int) -> Path:
         """The directory of a step's checkpoint."""
@@ -66,7 +71,7 @@ class CheckpointStore:
         Raises:
             OutputError: If the system refuses a write; the other checkpoints are as they were.
         """
-        with atomic_directory(self.directory(checkpoint.state.step), force=True) as partial:
+        with atomic_directory(self.directory(checkpoint.state.step), force=True, owned=None) as partial:
             files = {}
             for name, tensors in ((_MODEL, checkpoint.model), (_OPTIMIZER, checkpoint.optimizer)):
                 content = save_safetensors({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
@@ -155,24 +160,18 @@ class CheckpointStore:
 
     def _trainer(self, step: int) -> dict[str, Any]:
         path = self.directory(step) / _TRAINER
-        try:
-            content = json.loads(path.read_bytes())
-        except (OSError, ValueError) as error:
-            raise TrainingError(f"{path}: expected a checkpoint's JSON file, found: {error}") from error
-        if not isinstance(content, dict) or content.get("schema_version") != _VERSION:
+        document = read_document(path, expected="a checkpoint's JSON file", error=TrainingError)
+        content = parse_json_object(document, source=str(path), error=TrainingError)
+        if content.get("schema_version") != _VERSION:
             raise TrainingError(f"{path}: expected schema_version {_VERSION}, found another or none")
         return content
 
     def _tensors(self, step: int, name: str, trainer: Mapping[str, Any]) -> dict[str, Tensor]:
         path = self.directory(step) / name
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise TrainingError(f"{path}: expected a checkpoint's tensors, found none: {error}") from error
-        expected = trainer.get("files", {}).get(name, {}).get("sha256")
+        with parsing(f"{self.directory(step) / _TRAINER}: files", f"the size and SHA-256 of {name}", TrainingError):
+            size, expected = max(0, int(trainer["files"][name]["size_bytes"])), trainer["files"][name]["sha256"]
+        content = read_document(path, expected="a checkpoint's tensors", error=TrainingError, max_bytes=size)
         if sha256_bytes(content) != expected:
             raise TrainingError(f"{path}: damaged: expected SHA-256 {expected}, found {sha256_bytes(content)}")
-        try:
+        with parsing(str(path), "a safetensors file", TrainingError):
             return load_safetensors(content)
-        except SafetensorError as error:
-            raise TrainingError(f"{path}: expected a safetensors file, found: {error}") from error

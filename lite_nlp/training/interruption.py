@@ -1,4 +1,4 @@
-"""What ends training before its last step: Ctrl-C, SIGTERM, or the time that it was given."""
+"""What ends training before its last step: Ctrl-C, another signal, or the time that it was given."""
 
 import signal
 import time
@@ -6,11 +6,15 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Self
 
+from lite_nlp.core.signals import STOP_SIGNALS
+
 __all__ = ["StopSignal", "TimeLimit"]
 
 
 class StopSignal:
-    """Context in which SIGINT and SIGTERM only set ``name``; a second SIGINT interrupts at once.
+    """Context in which signals that ask a process to end only set ``name``; a second SIGINT does what it did before.
+
+    One that was ignored before, as under ``nohup``, stays ignored.
 
     Attributes:
         name: Name of the signal that came, or None.
@@ -20,7 +24,10 @@ class StopSignal:
         self.name: str | None = None
 
     def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+        found = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        self._before = {number: handler for number, handler in found.items() if handler not in (signal.SIG_IGN, None)}
+        for number in self._before:
+            signal.signal(number, self._note)
         return self
 
     def __exit__(
@@ -31,8 +38,9 @@ class StopSignal:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.name = signal.Signals(number).name
+        # Not the others: a launcher passes on the SIGTERM that this process has been sent as well.
         if number == signal.SIGINT:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(number, self._before[number])
 
 
 class TimeLimit:

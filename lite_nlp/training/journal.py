@@ -7,7 +7,7 @@ from typing import Self
 
 from torch.utils.tensorboard import SummaryWriter
 
-from lite_nlp.budget.reporting.history import TrainingHistory
+from lite_nlp.budget.reporting.history import TrainingHistory, read_log
 from lite_nlp.budget.reporting.plots import render_svg
 from lite_nlp.core.errors import OutputError
 from lite_nlp.core.files import write_text
@@ -68,12 +68,9 @@ def _truncate(path: Path, *, step: int) -> TrainingHistory:
     if not path.exists():
         return history
     kept = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            content = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(content, dict) and content.get("step", step + 1) <= step:
+    for line, content in read_log(path):
+        last = content.get("step")
+        if isinstance(last, int) and last <= step:
             kept.append(line + "\n")
             history.add(content)
     write_text(path, "".join(kept))

@@ -126,8 +126,11 @@ class _Trainer(Generic[B]):
         self.samples = ScoreSamples(self.objective)
 
     def run(self) -> dict[str, Any]:
-        if self.accelerator.is_main_process:
-            self.directory.open(resume=self.job.resume, force=self.job.force)
+        main = self.accelerator.is_main_process
+        with self.directory.open(resume=self.job.resume, force=self.job.force) if main else nullcontext():
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         self.accelerator.wait_for_everyone()
         if self.job.resume:
             self._restore()

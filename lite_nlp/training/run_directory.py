@@ -1,7 +1,8 @@
 """The directory of a run: a model directory from the first validation on, with the run's records beside it."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,14 @@ from torch import Tensor
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import OutputError
-from lite_nlp.core.files import check_output
+from lite_nlp.core.files import make_directories, remove_empty
+from lite_nlp.core.locks import Lock, locked
+from lite_nlp.core.outputs import refusals
 from lite_nlp.training.checkpoints import CheckpointStore
+from lite_nlp.training.destination import RUN_DIRECTORIES, RUN_FILES, check_destination
 from lite_nlp.training.state import RunState
 
 __all__ = ["RunDirectory"]
-
-_OWN_FILES = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json", "log.jsonl", "curves.svg")
-_OWN_DIRECTORIES = ("checkpoints", "tensorboard")
 
 
 class RunDirectory:
@@ -35,31 +36,41 @@ class RunDirectory:
         self._config = config
         self._tokenizer_json = tokenizer_json
 
-    def open(self, *, resume: bool, force: bool) -> None:
-        """Make the directory, or remove an old run from it; other files are kept.
+    @contextmanager
+    def open(self, *, resume: bool, force: bool) -> Iterator[None]:
+        """Make the directory, or remove an old run from it; other files are kept. One run at a time is in it.
 
         Args:
             resume: Resume the run in the directory: nothing is removed.
             force: Overwrite the run in the directory.
 
         Raises:
-            OutputError: If it is not empty and neither is set, or the system refuses.
+            OutputError: As of :func:`~lite_nlp.training.destination.check_destination`, or if another process trains in
+                the directory.
         """
-        if not resume:
-            try:
-                check_output(self.path, force=force)
-            except OutputError as error:
-                raise OutputError(f"{error}, or --resume to continue the run in it") from error
+        made: list[Path] = []
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            if not resume:
-                for name in _OWN_FILES:
-                    (self.path / name).unlink(missing_ok=True)
-                for name in _OWN_DIRECTORIES:
-                    if (self.path / name).exists():
-                        shutil.rmtree(self.path / name)
-        except OSError as error:
-            raise OutputError(f"{self.path}: could not be written: {error}") from error
+            with refusals(self.path):
+                make_directories(self.path, made)
+            with locked(self.path, wait=False) as lock:
+                if lock is Lock.TAKEN:
+                    raise OutputError(f"{self.path}: another process trains in this directory; expected another one")
+                # Only now: a run that ended in the meantime has left its files.
+                check_destination(self.path, resume=resume, force=force)
+                if force:
+                    with refusals(self.path):
+                        self._remove_run()
+                yield
+        finally:
+            # A run that failed before it wrote anything leaves nothing.
+            remove_empty(made)
+
+    def _remove_run(self) -> None:
+        for name in RUN_FILES:
+            (self.path / name).unlink(missing_ok=True)
+        for name in RUN_DIRECTORIES:
+            if (self.path / name).exists():
+                shutil.rmtree(self.path / name)
 
     def save_model(self, state: Mapping[str, Tensor], metrics: Mapping[str, Any]) -> None:
         """Write the model files; each appears complete or not at all."""

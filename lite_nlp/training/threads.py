@@ -10,6 +10,7 @@ from typing import Final
 
 import torch
 
+from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.export.runtime.device import default_threads, usable_cores
 
 __all__ = ["ThreadChoice", "fixed_threads", "measure_threads", "threads_restored"]
@@ -51,7 +52,11 @@ def fixed_threads(threads: int | None = None, *, processes: int = 1) -> ThreadCh
     Args:
         threads: The caller's number.
         processes: Processes that share this machine's cores.
+
+    Raises:
+        UsageError: If the caller's number is out of range.
     """
+    check_range("--threads", threads, 1, MAX_THREADS)
     cores = max(1, usable_cores() // processes)
     if threads is not None:
         return ThreadChoice(threads=threads, cores=cores, reason="as asked for")

@@ -20,7 +20,7 @@ __all__ = ["command_directory"]
 #: Imported by the server: all that commands import, but what is slow and used by few.
 _PREPARED = (
     *("torch", "accelerate", "onnxruntime", "sacrebleu.metrics", "torch_pruning", "torch.utils.tensorboard"),
-    *("lite_nlp.cli.main", "lite_nlp.training.loop", "lite_nlp.compress.pipeline", "lite_nlp.export.pipeline"),
+    *("lite_nlp.cli.program", "lite_nlp.training.loop", "lite_nlp.compress.pipeline", "lite_nlp.export.pipeline"),
     *("lite_nlp.tasks.translation.training", "lite_nlp.tasks.classification.evaluate", "lite_nlp.api.data"),
 )
 

@@ -2,7 +2,9 @@
 
 import copy
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.latency import tokens_sha256
 from tests.integration.conftest import LiteNlp, write_model
 from tests.integration.installations import Installation
+from tests.integration.stopping import started, stop, wait_for
 from tests.integration.test_export_command import SENTENCES, _run
 
 ROOT = Path(__file__).parents[2]
@@ -266,3 +269,12 @@ def test_the_page_lists_the_keys_of_the_schema() -> None:
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:3] == "| `"]
     documented = [(key, row[1]) for row in rows for key in re.findall(r"`([^`]+)`", row[0])]
     assert documented == list(_schema_keys(SCHEMA))
+
+
+def test_a_process_that_measures_ends_with_its_command(tmp_path: Path, bundle: Path) -> None:
+    words = ("bench", str(bundle), "--runtime", "onnx", "--repeats", "10000", "--out", str(tmp_path / "out.json"))
+    with started(*words) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        wait_for(lambda: children.read_text().strip(), process)
+        stop(process, signal.SIGINT)
+    assert os.listdir(tmp_path) == []

@@ -80,7 +80,7 @@ def test_models_as_json_are_one_object() -> None:
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
-    program = "import sys, lite_nlp.cli.main; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    program = "import sys, lite_nlp.cli.program; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     heavy = {"torch", "pyarrow", "onnxruntime", "executorch", "sacrebleu", "accelerate", "tokenizers"}
     assert not heavy & set(done.stdout.split())

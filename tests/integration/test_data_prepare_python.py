@@ -106,8 +106,11 @@ def test_existing_output_needs_force(files: Path) -> None:
     # Before anything is read.
     with pytest.raises(OutputError, match="output exists already"):
         lite_nlp.prepare_data(files / "data", tsv=files / "nowhere.tsv")
+    with pytest.raises(OutputError, match="found other files, which --force would delete: mine"):
+        lite_nlp.prepare_data(files / "data", tsv=files / "nowhere.tsv", force=True)
+    (files / "data" / "mine").rename(files / "data" / "data.json")
     lite_nlp.prepare_data(files / "data", tsv=files / "all.tsv", vocab_size=280, force=True)
-    assert not (files / "data" / "mine").exists()
+    assert (files / "data" / "data.json").stat().st_size
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import lite_nlp
-from lite_nlp.cli.main import app
+from lite_nlp.cli.program import app
 from tests.integration.conftest import write_model
 from tests.integration.installations import Done, Installation
 

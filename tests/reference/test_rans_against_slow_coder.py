@@ -7,7 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from lite_nlp.compress.lnlp.rans import decode_streams, encode_streams
+from lite_nlp.compress.lnlp.rans import encode_streams
+from lite_nlp.compress.lnlp.rans_decoder import NamedStream, decode_streams
 
 
 def _load_slow() -> ModuleType:
@@ -44,13 +45,14 @@ def test_words_and_states_equal_the_slow_encoder(symbols_per_lane: int, scale_bi
 def test_slow_decoder_reads_what_the_encoder_wrote() -> None:
     sequences = [(_symbols(seed, count, 256), 256) for seed, count in ((1, 1), (2, 37), (3, 3000), (4, 999))]
     streams = encode_streams(sequences, symbols_per_lane=100)
-    for (symbols, _), stream, fast in zip(sequences, streams, decode_streams(streams), strict=True):
-        decoded = slow.decode(
+    decoded = decode_streams(NamedStream("w", stream, np.arange(256, dtype=np.uint16)) for stream in streams)
+    for (symbols, _), stream, fast in zip(sequences, streams, decoded, strict=True):
+        expected = slow.decode(
             stream.states.tolist(),
             stream.words.tolist(),
             stream.frequencies.tolist(),
             stream.scale_bits,
             stream.num_symbols,
         )
-        assert decoded == symbols.tolist()
+        assert expected == symbols.tolist()
         assert fast.tolist() == symbols.tolist()

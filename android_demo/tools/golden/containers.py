@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from lite_nlp.compress.lnlp.container import MAX_ELEMENTS, container_bytes, parse_container
+from lite_nlp.compress.lnlp.container import container_bytes, parse_container
 from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
     EncodedTensor,
@@ -23,6 +23,7 @@ from lite_nlp.compress.lnlp.encodings import (
     encode_kmeans_rans,
     encode_pruned,
 )
+from lite_nlp.compress.lnlp.limits import limits_of
 from lite_nlp.core.errors import ContainerError
 
 __all__ = ["container_vectors"]
@@ -36,10 +37,13 @@ _SIGNS: Final[Mapping[Failure, str]] = {
     "newer": r"newer format",
     "truncated": r"truncated",
     "altered": r"altered",
-    "too large": r".*expected at most \d+ (weights|bytes, found a size)",
+    "too large": r".*expected at most \d+ (weights|bytes of|bytes, found a size|files|tensors|aliases)",
     "malformed": r"header|file '",
-    "payload": r"tensor 'bad'|rANS stream",
+    "payload": r"tensor 'bad'",
 }
+
+#: Sizes of a file and of a codebook whose limits are told.
+_LIMIT_CASES: Final = ((0, 1), (100, 512), (1_000_000, 513), (1 << 26, 1024), (1 << 40, 4096))
 
 _PREAMBLE: Final = Struct("<8sIIIIQ")
 _START: Final = _PREAMBLE.size + 4
@@ -101,6 +105,7 @@ def container_vectors() -> dict[str, Any]:
             }
             for name, tensor in tensors.items()
         },
+        "limits": [[size, centroids, limits_of(size, centroids)] for size, centroids in _LIMIT_CASES],
         "damaged": [*_edited(content), *_rebuilt(content)],
     }
 
@@ -208,16 +213,34 @@ _BAD_FIELDS: Final[dict[str, tuple[Any, ...]]] = {
     "header: tensor, shape of nine dimensions": ("malformed", [1] * 9, "tensors", 0, "shape"),
     "header: tensor, unknown encoding": ("malformed", "fp8", "tensors", 0, "encoding"),
     "header: tensor, the name of another": ("malformed", "half", "tensors", 0, "name"),
-    "header: too many weights": ("too large", [MAX_ELEMENTS, 2], "tensors", 0, "shape"),
+    "header: too many weights": ("too large", [1 << 28, 2], "tensors", 0, "shape"),
     "header: too many weights in an empty shape": ("too large", [0, 1 << 60], "tensors", 0, "shape"),
+    "header: too many tensors": ("too large", [None] * 10_001, "tensors"),
+    "header: too many files": ("too large", [None] * 65, "files"),
+    "header: too many aliases": ("too large", {f"a{index}": "raw" for index in range(10_001)}, "aliases"),
+    "header: too many values": ("malformed", [0] * 100_000, "metadata", "x"),
+    "header: tensor, encoding a list": ("malformed", [], "tensors", 0, "encoding"),
     "header: alias of nothing": ("malformed", "none", "aliases", "b"),
     "header: alias of its own name": ("malformed", "raw", "aliases", "raw"),
     "header: alias of a number": ("malformed", 1, "aliases", "b"),
     "sections longer than the file": ("altered", 1 << 40, "tensors", 0, "length"),
     "sections shorter than the file": ("altered", 1, "tensors", 0, "length"),
-    "file: 65 MiB stated": ("too large", 65 << 20, "files", 0, "size"),
+    "file: 17 MiB stated": ("too large", 17 << 20, "files", 0, "size"),
     "file: larger than stated": ("malformed", 1, "files", 0, "size"),
     "file: smaller than stated": ("malformed", 999, "files", 0, "size"),
+}
+
+
+#: JSON that is refused wherever it stands.
+_BAD_VALUES: Final[dict[str, bytes]] = {
+    "NaN": b"NaN",
+    "an infinite number": b"1e999",
+    "half of a surrogate pair": b'"\\ud83d"',
+    "halves in the wrong order": b'"\\ude00\\ud83d"',
+    "half a pair as a key": b'{"\\udfff":0}',
+    "an integer of 65 bits": b"9223372036854775808",
+    "257 levels": b"[" * 255 + b"]" * 255,
+    "two equal keys": b'{"a":0,"a":0}',
 }
 
 
@@ -233,10 +256,13 @@ def _rebuilt(content: bytes) -> list[dict[str, Any]]:
     add("header: no zlib stream", "malformed", small.join(stored=b"nothing"))
     add("header: larger than stated", "malformed", small.join(size=10))
     add("header: smaller than stated", "malformed", small.join(size=100_000))
-    add("header: 17 MiB stated", "too large", small.join(size=17 << 20))
+    add("header: 5 MiB stated", "too large", small.join(size=5 << 20))
     add("header: no JSON", "malformed", small.join(raw=b"{"))
     add("header: not UTF-8", "malformed", small.join(raw=b'{"\xff": 1}'))
     add("header: a list", "malformed", small.join(raw=b"[]"))
+    for name, value in _BAD_VALUES.items():
+        raw = b'{"aliases":{},"files":[],"metadata":{"x":%s},"tensors":[]}' % value
+        add(f"header: {name}", "malformed", _Parts({}, b"").join(raw=raw))
     add("header: trailing bytes after the stream", "malformed", small.join(stored=zlib.compress(b"{}") + b"x", size=2))
     for key in small.header:
         without = {other: value for other, value in small.header.items() if other != key}
@@ -278,6 +304,10 @@ def _bad_payloads() -> dict[str, EncodedTensor]:
         frequencies_end += 1
     first = rans[centroids]
 
+    # 4098 indices fill three lanes; for a shape of 4097 the last one is padding, but not the most frequent index.
+    filled = ClusteredTensor(clustered.codebook, np.repeat(np.arange(3, dtype=np.uint16), (4090, 4, 4)))
+    padded = encode_kmeans_rans({"x": filled})["x"].payload
+
     def patched(payload: bytes, offset: int, patch: bytes) -> bytes:
         return payload[:offset] + patch + payload[offset + len(patch) :]
 
@@ -297,6 +327,23 @@ def _bad_payloads() -> dict[str, EncodedTensor]:
         "kmeans with an index too large": ("kmeans", (50,), patched(kmeans, centroids, b"\xff")),
         "kmeans a byte short": ("kmeans", (50,), kmeans[:-1]),
         "kmeans a byte long": ("kmeans", (50,), kmeans + b"\x00"),
+        "kmeans with bits after the last index": ("kmeans", (50,), patched(kmeans, -1, bytes([kmeans[-1] | 0x80]))),
+        "rans with scale bits 13 for 3 centroids": (
+            "kmeans+rans",
+            (50,),
+            patched(rans, 1, b"\x0d")[:centroids] + b"\xfe\x3f\x01\x01" + rans[frequencies_end:],
+        ),
+        "rans with a number of four bytes": (
+            "kmeans+rans",
+            (50,),
+            rans[:centroids] + b"\x81\x80\x80\0" + rans[centroids + 1 :],
+        ),
+        "rans with a number not in its shortest form": (
+            "kmeans+rans",
+            (50,),
+            rans[:centroids] + bytes([rans[centroids], rans[centroids + 1] | 0x80, 0]) + rans[centroids + 2 :],
+        ),
+        "rans with other padding": ("kmeans+rans", (4097,), padded),
         "rans with scale bits 7": ("kmeans+rans", (50,), patched(rans, 1, b"\x07")),
         "rans with scale bits 16": ("kmeans+rans", (50,), patched(rans, 1, b"\x10")),
         "rans with another sum of frequencies": ("kmeans+rans", (50,), patched(rans, centroids, bytes([first ^ 1]))),

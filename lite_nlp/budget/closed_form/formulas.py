@@ -35,7 +35,7 @@ from lite_nlp.config.model import (
     PairClassifierConfig,
     SequenceClassifierConfig,
 )
-from lite_nlp.core.beams import MAX_BEAM
+from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError
 
 __all__ = ["Cost", "ModelCount", "Operation", "count_config"]

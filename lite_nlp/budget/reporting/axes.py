@@ -8,6 +8,9 @@ from lite_nlp.budget.reporting.charts import Tick, short_count
 
 __all__ = ["Axis"]
 
+#: Least difference of the ends, as a part of the larger; a double has seven digits more.
+_LEAST_SPREAD = 1e-9
+
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
@@ -35,12 +38,13 @@ class Axis:
             values: At least one.
             start: Its first position.
             end: Its last position.
-            zero: Whether it begins at zero; values are then not negative.
+            zero: Whether it holds zero.
             ticks: About how many ticks it has.
         """
-        low, high = (0.0 if zero else min(values)), max(values)
-        if high <= low:
-            # A single value stands in the middle, or at the top over zero.
+        held = [*values, 0.0] if zero else values
+        low, high = min(held), max(held)
+        if high - low <= _LEAST_SPREAD * max(abs(low), abs(high)):
+            # A single value, or several that ticks could not tell apart, stands in the middle, or at the top over zero.
             spread = abs(high) / 10 or 1.0
             low, high = (low if zero else low - spread), high + spread
         step = _round_step((high - low) / ticks)

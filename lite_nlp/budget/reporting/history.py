@@ -1,14 +1,16 @@
 """The course of a training run, as its log records it, and its curves. Imports no torch."""
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Self
 
 from lite_nlp.budget.reporting.plots import Panel, Series, draw_series
-from lite_nlp.budget.reporting.scores import metric_label
+from lite_nlp.budget.reporting.scores import is_figure, metric_label
 
-__all__ = ["TrainingHistory"]
+__all__ = ["TrainingHistory", "read_log"]
 
 #: Most points of a curve; each is the mean of as many steps as it takes.
 _MOST_POINTS: Final = 160
@@ -41,15 +43,23 @@ class TrainingHistory:
     def add(self, content: Mapping[str, Any]) -> None:
         """Add a line of the log; an event that is no step and no validation, or an incomplete one, is left out."""
         event, step = content.get("event"), content.get("step")
-        if not isinstance(step, int) or not _is_figure(content.get("loss")):
+        if not is_figure(step) or not isinstance(step, int) or not is_figure(content.get("loss")):
             return
         if event == "train":
             self.steps.append(step)
             self.losses.append(float(content["loss"]))
             rate = content.get("tokens_per_second", math.nan)
-            self.rates.append(float(rate) if _is_figure(rate) else math.nan)
+            self.rates.append(float(rate) if is_figure(rate) else math.nan)
         elif event == "valid":
             self.validations.append({key: value for key, value in content.items() if key != "event"})
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The history in a run's ``log.jsonl``; empty without one, incomplete lines of a killed run left out."""
+        history = cls()
+        for _, content in read_log(path):
+            history.add(content)
+        return history
 
     def curves(self) -> dict[str, list[float]]:
         """The steps thinned to a curve: ``steps``, ``loss`` and ``tokens_per_second``, each a list of means."""
@@ -103,15 +113,15 @@ class TrainingHistory:
 
     def _scores(self) -> Panel | None:
         """The first score that the validations have; where none has one, the perplexity."""
-        names = [name for row in self.validations for name in row if name not in _NOT_SCORES and _is_figure(row[name])]
+        names = [name for row in self.validations for name in row if name not in _NOT_SCORES and is_figure(row[name])]
         if names:
             name = names[0]
-            points = [(float(row["step"]), float(row[name])) for row in self.validations if _is_figure(row.get(name))]
+            points = [(float(row["step"]), float(row[name])) for row in self.validations if is_figure(row.get(name))]
             label = metric_label(name.removeprefix(_SAMPLE))
             title = f"Validation {label}{', sample' if name.startswith(_SAMPLE) else ''}"
             best = max(points, key=lambda point: point[1])
         else:
-            rows = [row for row in self.validations if _is_figure(row.get("nll"))]
+            rows = [row for row in self.validations if is_figure(row.get("nll"))]
             points = [(float(row["step"]), math.exp(min(float(row["nll"]), 700.0))) for row in rows]
             if not points:
                 return None
@@ -145,8 +155,18 @@ class TrainingHistory:
         )
 
 
-def _is_figure(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def read_log(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Lines of a log, without their ends, and what they hold; those that are no JSON object are left out."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                content = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(content, dict):
+                yield line.rstrip("\n"), content
 
 
 def _mean(values: Sequence[float]) -> float:

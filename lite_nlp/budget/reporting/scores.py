@@ -1,8 +1,8 @@
-"""What people call the scores. Imports no torch."""
+"""Figures in records, and what people call the scores. Imports no torch."""
 
-from typing import Final
+from typing import Final, TypeGuard
 
-__all__ = ["LOWER_IS_BETTER", "metric_label"]
+__all__ = ["LOWER_IS_BETTER", "is_figure", "metric_label"]
 
 _LABELS: Final = {
     "bleu": "BLEU",
@@ -15,6 +15,16 @@ _LABELS: Final = {
 
 #: Scores of which a smaller one is better.
 LOWER_IS_BETTER: Final = frozenset(("perplexity", "loss", "nll"))
+
+#: Sizes of figures that a measurement may give; beyond them the arithmetic of axes overflows or loses everything.
+_LEAST, _LARGEST = 1e-12, 1e18
+
+
+def is_figure(value: object) -> TypeGuard[int | float]:
+    """Whether a value in a record is a number that can be drawn: finite, zero or of an ordinary size."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return value == 0 or _LEAST <= abs(value) <= _LARGEST
 
 
 def metric_label(name: str) -> str:

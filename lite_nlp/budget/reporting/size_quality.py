@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from lite_nlp.budget.reporting.plots import MarkedPoint, Panel, draw_marks
-from lite_nlp.budget.reporting.scores import LOWER_IS_BETTER, metric_label
+from lite_nlp.budget.reporting.scores import LOWER_IS_BETTER, is_figure, metric_label
 
 __all__ = ["draw_size_quality", "size_text"]
 
@@ -58,7 +58,7 @@ def size_text(size_bytes: int) -> str:
 
 def _has_figures(row: Mapping[str, Any], metric: str | None) -> bool:
     score = row.get("scores", {}).get(metric)
-    return isinstance(row.get("size_bytes"), int) and isinstance(score, int | float)
+    return isinstance(row.get("size_bytes"), int) and is_figure(row["size_bytes"]) and is_figure(score)
 
 
 def _point(row: Mapping[str, Any], metric: str, label: str, *, named: bool) -> MarkedPoint:

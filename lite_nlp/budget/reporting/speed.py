@@ -47,7 +47,7 @@ class Speed:
                 if content["schema_version"] == 1 and speed.rows() and speed.device and speed.settings:
                     return speed
                 found = f"schema_version {content['schema_version']!r}"
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                 found = f"an object without {error}" if isinstance(error, KeyError) else f"an object where {error}"
         raise DataError(f"{name}: expected the JSON of lite-nlp bench, schema_version 1, found {found}")
 

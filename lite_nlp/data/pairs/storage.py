@@ -8,6 +8,7 @@ Arrow's streaming format, which ``state.json`` lists and ``dataset_info.json`` d
 """
 
 import json
+import mmap
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import islice
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import sha256_file
+from lite_nlp.core.parsing import parse_json_object, parsing, read_document
 from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = ["Split", "load_split", "write_split"]
@@ -122,11 +124,10 @@ def load_split(path: Path, name: str) -> Split:
     Raises:
         DataError: If it is missing, damaged, or has other columns.
     """
-    try:
-        files = json.loads((path / _STATE_FILE).read_bytes())["_data_files"]
-        table = pa.concat_tables([_map_table(path / file["filename"]) for file in files])
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise DataError(f"{path}: expected the Arrow files of a split, found damaged ones: {error}") from error
+    content = read_document(path / _STATE_FILE, expected="the list of the files of a split", error=DataError)
+    state = parse_json_object(content, source=str(path / _STATE_FILE), error=DataError)
+    with parsing(str(path), "the Arrow files of a split", DataError):
+        table = pa.concat_tables([_map_table(path / file["filename"]) for file in state["_data_files"]])
     if not table.schema.remove_metadata().equals(SCHEMA):
         raise DataError(
             f"{path}: expected the columns {', '.join(SCHEMA.names)}, found {', '.join(table.schema.names)}"
@@ -136,7 +137,10 @@ def load_split(path: Path, name: str) -> Split:
 
 def _map_table(file: Path) -> pa.Table:
     """The table in ``file``, whose buffers are views of a memory map."""
-    with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
+    # Python's map, not Arrow's: that takes no path with stray bytes, which a letter is in a locale without UTF-8.
+    with file.open("rb") as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    with pa.ipc.open_stream(pa.py_buffer(mapped)) as stream:
         return stream.read_all()
 
 

@@ -24,18 +24,46 @@ __all__ = ["CORPORA"]
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 _SHAKESPEARE = "https://raw.githubusercontent.com/harsh19/Shakespearizing-Modern-English/master/data"
 _IWSLT = Archive(
-    "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz", checksum="md5:10936dfdf616504ddbd844e91b94ef4a"
+    "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz", checksum="md5:10936dfdf616504ddbd844e91b94ef4a"
 )
-_EUROPARL = Archive("https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz")
-_COMMON_CRAWL = Archive("https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz")
-_UNITED_NATIONS = Archive("https://www.statmt.org/wmt13/training-parallel-un.tgz")
-_NEWS_COMMENTARY = Archive("https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz")
-_GIGA_FREN = Archive("https://www.statmt.org/wmt10/training-giga-fren.tar", size=2_595_102_720)
-_NEWS_DEV = Archive("https://data.statmt.org/wmt17/translation-task/dev.tgz")
-_NEWS_TEST = Archive("https://www.statmt.org/wmt14/test-full.tgz")
-_EUROPARL_RO = Archive("https://data.statmt.org/wmt16/translation-task/training-parallel-ep-v8.tgz")
+# Sizes and checksums of training text as TensorFlow Datasets publishes them (url_checksums/wmt1[456]_translate.txt).
+_EUROPARL = Archive(
+    "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
+    size=657_632_379,
+    checksum="sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+)
+_COMMON_CRAWL = Archive(
+    "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
+    size=918_311_367,
+    checksum="sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+)
+_UNITED_NATIONS = Archive(
+    "https://www.statmt.org/wmt13/training-parallel-un.tgz",
+    size=2_365_634_246,
+    checksum="sha256:29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47",
+)
+_NEWS_COMMENTARY = Archive(
+    "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
+    size=80_418_416,
+    checksum="sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+)
+_GIGA_FREN = Archive(
+    "https://www.statmt.org/wmt10/training-giga-fren.tar",
+    size=2_595_102_720,
+    checksum="sha256:3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a",
+)
+_EUROPARL_RO = Archive(
+    "https://data.statmt.org/wmt16/translation-task/training-parallel-ep-v8.tgz",
+    size=225_018_324,
+    checksum="sha256:8917bd3bef3bc894c8519ca1f8a4c7c330aad08a1263655a9d99ee13d532e3c7",
+)
+# No checksum is published.
 _SETIMES = Archive("https://object.pouta.csc.fi/OPUS-SETIMES/v2/moses/en-ro.txt.zip")
-# Checksums as sacreBLEU publishes them.
+# Checksums of test sets as sacreBLEU publishes them.
+_NEWS_DEV = Archive(
+    "https://data.statmt.org/wmt17/translation-task/dev.tgz", checksum="md5:9b1aa63c1cf49dccdd20b962fe313989"
+)
+_NEWS_TEST = Archive("https://www.statmt.org/wmt14/test-full.tgz", checksum="md5:a8cd784e006feb32ac6f3d9ec7eb389a")
 _NEWS_DEV_2016 = Archive(
     "https://data.statmt.org/wmt16/translation-task/dev.tgz", checksum="md5:4a3dc2760bb077f4308cce96b06e6af6"
 )
@@ -53,20 +81,60 @@ _STORIES = (
         checksum="md5:f9c5f565e8abe86c38bfa4ae8f96fd72",
     ),
 )
-_STORY_LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
-_SNLI = Archive("https://nlp.stanford.edu/projects/snli/snli_1.0.zip")
-_MULTINLI = Archive("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip")
+# Sizes and checksums of these as TensorFlow Datasets publishes them (url_checksums/*.txt).
+_LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
+_STORY_LISTS: Final[Mapping[SplitName, Archive]] = {
+    "train": Archive(
+        f"{_LISTS}/all_train.txt",
+        size=46_424_688,
+        checksum="sha256:a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
+    ),
+    "valid": Archive(
+        f"{_LISTS}/all_val.txt",
+        size=2_433_674,
+        checksum="sha256:81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
+    ),
+    "test": Archive(
+        f"{_LISTS}/all_test.txt",
+        size=2_109_547,
+        checksum="sha256:c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
+    ),
+}
+_SNLI = Archive(
+    "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+    size=94_550_081,
+    checksum="sha256:afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+)
+_MULTINLI = Archive(
+    "https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",
+    size=226_850_426,
+    checksum="sha256:049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
+)
+_TINY_SHAKESPEARE = Archive(
+    "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt",
+    size=1_115_394,
+    checksum="sha256:86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed",
+)
+# No checksum is published.
 _AGREEMENT = Archive("https://www.dropbox.com/s/5axdu3q9jkxzjy8/agr_50_mostcommon_10K.tsv.gz?dl=1")
-_WIKITEXT = Archive("https://wikitext.smerity.com/wikitext-103-v1.zip")
-_TINY_SHAKESPEARE = Archive("https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt")
+# As torchtext publishes it, of the same file at its first host.
+_WIKITEXT = Archive("https://wikitext.smerity.com/wikitext-103-v1.zip", checksum="md5:9ddaacaf6af0710eda8c456decff7832")
 
 #: The splits in local copies of most corpora.
 _STEMS: Final[Mapping[SplitName, str]] = {"train": "train", "valid": "valid", "test": "test"}
 
 
-def _files(url: str, languages: Sequence[str]) -> Mapping[str, Text]:
-    """One download per language."""
-    return {language: Text(Archive(url.format(language))) for language in languages}
+def _descriptions(stem: str, english_md5: str, german_md5: str) -> Mapping[str, Text]:
+    """The two files of a split of Multi30k; their checksums are as torchtext publishes them."""
+    return {
+        language: Text(Archive(f"{_MULTI30K}/{stem}.{language}.gz", checksum=f"md5:{md5}"))
+        for language, md5 in (("en", english_md5), ("de", german_md5))
+    }
+
+
+def _verses(split: SplitName) -> Mapping[str, Text]:
+    """The two files of a split of modern and original Shakespeare, of which no checksum is published."""
+    return {side: Text(Archive(f"{_SHAKESPEARE}/{split}.{side}.nltktok")) for side in ("modern", "original")}
 
 
 def _aligned(archive: Archive, stem: str, languages: Sequence[str], suffix: str = "") -> Mapping[str, Text]:
@@ -94,9 +162,13 @@ _PAIRS: Final = (
         about="29,000 image descriptions (Elliott et al. 2016), research use, https://github.com/multi30k/dataset",
         languages=("en", "de"),
         parts={
-            "train": [_files(f"{_MULTI30K}/train.{{}}.gz", ("en", "de"))],
-            "valid": [_files(f"{_MULTI30K}/val.{{}}.gz", ("en", "de"))],
-            "test": [_files(f"{_MULTI30K}/test_2016_flickr.{{}}.gz", ("en", "de"))],
+            "train": [_descriptions("train", "0065d13af80720a55ca8153d126e6627", "81ff90b99829c0cd4b1b587d394afd39")],
+            "valid": [_descriptions("val", "2b69aa9253948ac9f67e94917272dd40", "6e0e229eb049e3fc99a1ef02fb2d5f91")],
+            "test": [
+                _descriptions(
+                    "test_2016_flickr", "ff2c0fcb4893a13bd73414306bc250ae", "efd67d314d98489b716b145475101932"
+                )
+            ],
         },
         stems={"train": "train", "valid": "val", "test": "test2016"},
     ),
@@ -104,6 +176,7 @@ _PAIRS: Final = (
         name="tatoeba",
         about="Everyday sentences of the Tatoeba project, CC BY 2.0 FR, https://www.manythings.org/anki",
         languages=("en", "de"),
+        # No checksum is published; the file grows with the project.
         parts={"train": [Columns(Archive("https://www.manythings.org/anki/deu-eng.zip"), "deu.txt")]},
         rule=HoldOut(valid_pairs=2_000, test_pairs=2_000),
         stems=_STEMS,
@@ -174,7 +247,7 @@ _PAIRS: Final = (
         about="18,395 modern lines and Shakespeare's own (Jhamtani et al. 2017), "
         "https://github.com/harsh19/Shakespearizing-Modern-English",
         languages=("modern", "original"),
-        parts={split: [_files(f"{_SHAKESPEARE}/{split}.{{}}.nltktok", ("modern", "original"))] for split in _STEMS},
+        parts={split: [_verses(split)] for split in _STEMS},
         stems=_STEMS,
     ),
     PublishedPairs(
@@ -183,9 +256,9 @@ _PAIRS: Final = (
         "use, https://cs.nyu.edu/~kcho/DMQA",
         languages=("article", "highlights"),
         parts={
-            "train": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_train.txt"))],
-            "valid": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_val.txt"))],
-            "test": [Stories(_STORIES, Archive(f"{_STORY_LISTS}/all_test.txt"))],
+            "train": [Stories(_STORIES, _STORY_LISTS["train"])],
+            "valid": [Stories(_STORIES, _STORY_LISTS["valid"])],
+            "test": [Stories(_STORIES, _STORY_LISTS["test"])],
         },
         stems=_STEMS,
         task="summarization",

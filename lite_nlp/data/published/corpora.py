@@ -1,7 +1,8 @@
 """Published corpora on this machine: from a local copy, or downloaded."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
@@ -9,7 +10,8 @@ from lite_nlp.data.choices import SplitName
 from lite_nlp.data.labelled.readers import LabelledCorpus, LabelledFile
 from lite_nlp.data.pairs.corpus import Pair, PairCorpus
 from lite_nlp.data.pairs.readers import TsvFile
-from lite_nlp.data.published.download import default_cache, extract, fetch
+from lite_nlp.data.published.archives import extract
+from lite_nlp.data.published.download import check_cache, default_cache, fetch
 from lite_nlp.data.published.entries import (
     Archive,
     Columns,
@@ -36,6 +38,9 @@ __all__ = [
     "open_published",
 ]
 
+#: Receiver of remarks, if there is one.
+Say: TypeAlias = Callable[[str], None] | None
+
 
 def open_published(
     corpus: PublishedCorpus,
@@ -45,6 +50,7 @@ def open_published(
     src_lang: str | None,
     tgt_lang: str | None,
     progress: Progress,
+    say: Say = None,
 ) -> PairCorpus | LabelledCorpus | TextCorpus:
     """Open a corpus of the catalogue.
 
@@ -55,22 +61,27 @@ def open_published(
         src_lang: Source language of pairs; None for the usual direction.
         tgt_lang: Target language of pairs.
         progress: Receiver of the progress of downloads.
+        say: Receiver of remarks on downloads that nobody has published a checksum of.
 
     Raises:
         DataError: If the corpus is not in those languages, the copy is incomplete, or a download fails.
         OutputError: If the cache cannot be written.
     """
     place = cache or default_cache()
+    if from_dir is None:
+        check_cache(place)
     if isinstance(corpus, PublishedPairs):
         languages = corpus_languages(corpus, src_lang, tgt_lang)
         if from_dir is None:
-            return download_pairs(corpus, place, languages, progress=progress)
+            return download_pairs(corpus, place, languages, progress=progress, say=say)
         return local_pairs(corpus, from_dir, languages)
     if isinstance(corpus, PublishedExamples):
         if from_dir is None:
-            return download_examples(corpus, place, progress=progress)
+            return download_examples(corpus, place, progress=progress, say=say)
         return local_examples(corpus, from_dir)
-    return download_text(corpus, place, progress=progress) if from_dir is None else local_text(corpus, from_dir)
+    if from_dir is None:
+        return download_text(corpus, place, progress=progress, say=say)
+    return local_text(corpus, from_dir)
 
 
 def corpus_languages(corpus: PublishedPairs, src_lang: str | None, tgt_lang: str | None) -> tuple[str, str]:
@@ -141,7 +152,13 @@ def _local_file(directory: Path, name: str, missing: list[str]) -> Path:
 
 
 def download_pairs(
-    corpus: PublishedPairs, cache: Path, languages: tuple[str, str], *, progress: Progress, pause_s: float = 2.0
+    corpus: PublishedPairs,
+    cache: Path,
+    languages: tuple[str, str],
+    *,
+    progress: Progress,
+    say: Say = None,
+    pause_s: float = 2.0,
 ) -> PairCorpus:
     """The pairs from their publisher; what the cache holds is not downloaded again.
 
@@ -149,7 +166,7 @@ def download_pairs(
         DataError: If a download fails or does not hold what it should.
         OutputError: If the cache cannot be written.
     """
-    paths = _fetch_all(_archives(corpus), cache, progress, pause_s)
+    paths = _fetch_all(_archives(corpus), cache, progress, say, pause_s)
     texts = _extract_all(_texts(corpus), paths, cache / corpus.name)
     stories = _stories(corpus, paths, cache / corpus.name)
     splits: dict[SplitName, list[ItemSource[Pair]]] = {}
@@ -167,27 +184,29 @@ def download_pairs(
 
 
 def download_examples(
-    corpus: PublishedExamples, cache: Path, *, progress: Progress, pause_s: float = 2.0
+    corpus: PublishedExamples, cache: Path, *, progress: Progress, say: Say = None, pause_s: float = 2.0
 ) -> LabelledCorpus:
     """The labelled examples from their publisher; see :func:`download_pairs`."""
-    texts = _download_texts(corpus.name, corpus.parts, cache, progress, pause_s)
+    texts = _download_texts(corpus.name, corpus.parts, cache, progress, say, pause_s)
     splits = {split: [LabelledFile(texts[text]) for text in parts] for split, parts in corpus.parts.items()}
     return LabelledCorpus(splits=splits, rule=corpus.rule)
 
 
-def download_text(corpus: PublishedText, cache: Path, *, progress: Progress, pause_s: float = 2.0) -> TextCorpus:
+def download_text(
+    corpus: PublishedText, cache: Path, *, progress: Progress, say: Say = None, pause_s: float = 2.0
+) -> TextCorpus:
     """The running text from its publisher; see :func:`download_pairs`."""
-    texts = _download_texts(corpus.name, corpus.parts, cache, progress, pause_s)
+    texts = _download_texts(corpus.name, corpus.parts, cache, progress, say, pause_s)
     splits = {split: [texts[text] for text in parts] for split, parts in corpus.parts.items()}
     return text_in_files(splits)
 
 
 def _download_texts(
-    name: str, parts: Mapping[SplitName, Sequence[Text]], cache: Path, progress: Progress, pause_s: float
+    name: str, parts: Mapping[SplitName, Sequence[Text]], cache: Path, progress: Progress, say: Say, pause_s: float
 ) -> dict[Text, Path]:
     """Where each text is, without its markup."""
     texts = [text for group in parts.values() for text in group]
-    paths = _fetch_all((text.archive for text in texts), cache, progress, pause_s)
+    paths = _fetch_all((text.archive for text in texts), cache, progress, say, pause_s)
     return _extract_all(texts, paths, cache / name)
 
 
@@ -215,9 +234,14 @@ def _texts(corpus: PublishedPairs) -> list[Text]:
     return texts
 
 
-def _fetch_all(archives: Iterable[Archive], cache: Path, progress: Progress, pause_s: float) -> dict[Archive, Path]:
+def _fetch_all(
+    archives: Iterable[Archive], cache: Path, progress: Progress, say: Say, pause_s: float
+) -> dict[Archive, Path]:
     """Where each archive is in the cache; each is downloaded once."""
-    return {archive: fetch(archive, cache, progress=progress, pause_s=pause_s) for archive in dict.fromkeys(archives)}
+    return {
+        archive: fetch(archive, cache, progress=progress, say=say, pause_s=pause_s)
+        for archive in dict.fromkeys(archives)
+    }
 
 
 def _extract_all(texts: Sequence[Text], paths: Mapping[Archive, Path], out: Path) -> dict[Text, Path]:

@@ -30,8 +30,8 @@ class Archive:
 
     Attributes:
         url: Where it is.
-        size: Its size in bytes, where its publisher has fixed it.
-        checksum: ``algorithm:hexdigest``, where its publisher has fixed it.
+        size: Its size in bytes, where that is published.
+        checksum: ``algorithm:hexdigest``, where that is published; None if nobody has.
     """
 
     url: str

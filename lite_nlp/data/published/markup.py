@@ -36,7 +36,7 @@ def plain_text(path: Path, markup: Markup) -> Path:
             try:
                 for line in _READERS[markup](marked):
                     file.write(line.strip() + b"\n")
-            except (KeyError, ValueError, csv.Error) as error:
+            except (KeyError, ValueError, TypeError, AttributeError, RecursionError, csv.Error) as error:
                 raise DataError(f"{path}: expected the format of the published corpus, found: {error!r}") from error
     return plain
 

@@ -14,7 +14,7 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.lines import read_lines
-from lite_nlp.data.published.download import open_archive
+from lite_nlp.data.published.archives import open_archive
 
 __all__ = ["ARTICLE", "HIGHLIGHTS", "extract_stories", "split_story"]
 
@@ -53,7 +53,7 @@ def extract_stories(
     names = {split: (f"{split}.{ARTICLE}", f"{split}.{HIGHLIGHTS}") for split in addresses}
     if not all((out / name).is_file() for pair in names.values() for name in pair):
         wanted = _by_name(addresses)
-        with atomic_directory(out, force=True) as partial, ExitStack() as stack:
+        with atomic_directory(out, force=True, owned=None) as partial, ExitStack() as stack:
             files = {
                 split: [stack.enter_context((partial / name).open("wb")) for name in pair]
                 for split, pair in names.items()

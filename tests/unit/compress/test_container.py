@@ -1,6 +1,6 @@
 import errno
 import hashlib
-import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lite_nlp.compress.lnlp.container import MAGIC, container_bytes, parse_container, read_container, write_container
+from lite_nlp.compress.lnlp.container import container_bytes, parse_container, read_container, write_container
 from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
     EncodedTensor,
@@ -16,7 +16,9 @@ from lite_nlp.compress.lnlp.encodings import (
     encode_kmeans_rans,
     encode_pruned,
 )
+from lite_nlp.compress.lnlp.limits import max_weights
 from lite_nlp.core.errors import ContainerError, OutputError
+from tests.fuzz.sealed import file_entry, header_of, seal, tensor_entry
 
 
 def _tensors() -> dict[str, EncodedTensor]:
@@ -36,29 +38,6 @@ def _content() -> bytes:
         metadata={"kind": "model", "name": "tiny", "letters": "äöü"},
         aliases={"output": "weight"},
     )
-
-
-def _container_with(header: Any, body: bytes = b"", *, raw_size: int | None = None) -> bytes:
-    """A file whose checksums are all right, whatever its header says."""
-    raw = header if isinstance(header, bytes) else json.dumps(header).encode()
-    stored = zlib.compress(raw)
-    total = 36 + len(stored) + len(body) + 32
-    preamble = MAGIC + b"".join(
-        number.to_bytes(4, "little")
-        for number in (1, len(stored), len(raw) if raw_size is None else raw_size, zlib.crc32(stored))
-    )
-    preamble += total.to_bytes(8, "little")
-    content = preamble + zlib.crc32(preamble).to_bytes(4, "little") + stored + body
-    return content + hashlib.sha256(content).digest()
-
-
-def _header(**changes: Any) -> dict[str, Any]:
-    return {"aliases": {}, "files": [], "metadata": {}, "tensors": [], **changes}
-
-
-def _tensor_entry(payload: bytes, **changes: Any) -> dict[str, Any]:
-    entry = {"name": "w", "shape": [1], "encoding": "fp32", "length": len(payload), "crc32": zlib.crc32(payload)}
-    return {**entry, **changes}
 
 
 def test_golden_layout() -> None:
@@ -145,51 +124,76 @@ def test_each_defect_has_one_message(change: Any, message: str, tmp_path: Path) 
         (b"{", "header: expected JSON"),
         (b"[" * 100_000, "header: expected JSON"),
         (b"\xff", "header: expected JSON"),
-        ([], "expected an object with metadata"),
-        (_header(files=None), "expected an object with metadata"),
-        (_header(tensors=[{"name": "w"}]), "expected a tensor with name, length and crc32"),
-        (_header(tensors=["w"]), "expected a tensor with name, length and crc32"),
-        (_header(tensors=[_tensor_entry(b"", length=-1)]), "expected a tensor with name, length and crc32"),
-        (_header(tensors=[_tensor_entry(b"", shape=[-1])]), r"tensor 'w': expected a shape, found \[-1\]"),
-        (_header(tensors=[_tensor_entry(b"", shape=[True])]), "tensor 'w': expected a shape"),
-        (_header(tensors=[_tensor_entry(b"", shape=[1] * 9)]), "tensor 'w': expected a shape"),
-        (_header(tensors=[_tensor_entry(b"", encoding="zip")]), "expected an encoding among fp32, .* found 'zip'"),
-        (_header(tensors=[_tensor_entry(b"", shape=[1 << 40])]), "expected at most 268435456 weights"),
-        (_header(tensors=[_tensor_entry(b"", shape=[0, 1 << 62])]), "expected at most 268435456 weights"),
-        (_header(tensors=[_tensor_entry(b""), _tensor_entry(b"")]), "expected every name once"),
-        (_header(tensors=[_tensor_entry(b"", length=1 << 50)]), "altered: expected sections of"),
-        (_header(aliases={"a": "w"}), "alias 'a': expected a new name for a tensor, found 'w'"),
-        (_header(aliases={"a": []}, tensors=[_tensor_entry(b"")]), "alias 'a'"),
-        (_header(files=[{"name": "../x", "length": 0, "crc32": 0, "size": 0}]), "file '../x': expected a plain"),
-        (_header(files=[{"name": "x", "length": 0, "crc32": 0, "size": 1 << 40}]), "expected at most 67108864 bytes"),
-        (_header(files=[{"name": "x", "length": 0, "crc32": 0, "size": 5}]), "zlib stream of exactly 5 bytes"),
+        ([], "header: expected a JSON object, found a list"),
+        (header_of(files=None), "expected an object with metadata"),
+        (header_of(tensors=[{"name": "w"}]), "expected a tensor with name, length and crc32"),
+        (header_of(tensors=["w"]), "expected a tensor with name, length and crc32"),
+        (header_of(tensors=[tensor_entry(b"", length=-1)]), "expected a tensor with name, length and crc32"),
+        (header_of(tensors=[tensor_entry(b"", shape=[-1])]), r"tensor 'w': expected a shape, found \[-1\]"),
+        (header_of(tensors=[tensor_entry(b"", shape=[True])]), "tensor 'w': expected a shape"),
+        (header_of(tensors=[tensor_entry(b"", shape=[1] * 9)]), "tensor 'w': expected a shape"),
+        (header_of(tensors=[tensor_entry(b"", encoding="zip")]), "expected an encoding among fp32, .* found 'zip'"),
+        (header_of(tensors=[tensor_entry(b"", encoding=[])]), r"expected an encoding among fp32, .* found \[\]"),
+        (header_of(tensors=[tensor_entry(b"", shape=[1 << 40])]), "expected at most 1677[0-9]+ weights in a file of"),
+        (header_of(tensors=[tensor_entry(b"", shape=[0, 1 << 62])]), "expected at most 1677[0-9]+ weights"),
+        (header_of(tensors=[tensor_entry(b"", name=f"t{i}") for i in range(10_001)]), "expected at most 10000 tensors"),
+        (header_of(files=[file_entry(b"", 0, name=f"f{i}") for i in range(65)]), "expected at most 64 files, found 65"),
+        (
+            header_of(tensors=[tensor_entry(b"")], aliases={f"a{i}": "w" for i in range(10_001)}),
+            "at most 10000 aliases",
+        ),
+        (header_of(metadata={"a": [[]] * 100_000}), "expected JSON of at most 100000 values"),
+        (b'{"aliases":{},"files":[],"metadata":{"a":NaN},"tensors":[]}', "NaN"),
+        (b'{"aliases":{},"files":[],"metadata":{"a":"\\ud800"},"tensors":[]}', "lone surrogate"),
+        (b'{"aliases":{},"files":[],"metadata":{"a":%s},"tensors":[]}' % (b"9" * 9000), "64 bits"),
+        (header_of(tensors=[tensor_entry(b""), tensor_entry(b"")]), "expected every name once"),
+        (header_of(tensors=[tensor_entry(b"", length=1 << 50)]), "altered: expected sections of"),
+        (header_of(aliases={"a": "w"}), "alias 'a': expected a new name for a tensor, found 'w'"),
+        (header_of(aliases={"a": []}, tensors=[tensor_entry(b"")]), "alias 'a'"),
+        (header_of(files=[{"name": "../x", "length": 0, "crc32": 0, "size": 0}]), "file '../x': expected a plain"),
+        (header_of(files=[file_entry(b"", 1 << 40)]), "at most 16777[0-9]+ bytes of embedded files"),
+        (
+            header_of(files=[file_entry(b"", 9 << 20, name=name) for name in "ab"]),
+            "bytes of embedded files, found 18874368",
+        ),
+        (header_of(files=[{"name": "x", "length": 0, "crc32": 0, "size": 5}]), "zlib stream of exactly 5 bytes"),
     ],
 )
 def test_hostile_headers_are_refused(header: Any, message: str) -> None:
     with pytest.raises(ContainerError, match=message):
-        parse_container(_container_with(header))
+        parse_container(seal(header))
 
 
 def test_a_header_that_inflates_without_end_is_refused() -> None:
     bomb = b"[" + b" " * 50_000_000 + b"]"
     with pytest.raises(ContainerError, match="header: expected a zlib stream of exactly 100 bytes"):
-        parse_container(_container_with(bomb, raw_size=100))
-    with pytest.raises(ContainerError, match="header: expected at most 16777216 bytes"):
-        parse_container(_container_with(bomb))
+        parse_container(seal(bomb, header_size=100))
+    with pytest.raises(ContainerError, match="header: expected at most 4194304 bytes"):
+        parse_container(seal(bomb))
 
 
 def test_a_shape_larger_than_its_payload_is_refused_before_anything_is_allocated() -> None:
     payload = b"\0\0\x80\x3f"
     for encoding in ("fp32", "fp16", "int64", "pruned", "kmeans", "kmeans+rans"):
-        entry = _tensor_entry(payload, shape=[1 << 27], encoding=encoding)
-        container = parse_container(_container_with(_header(tensors=[entry]), payload))
+        entry = tensor_entry(payload, shape=[1 << 24], encoding=encoding)
+        container = parse_container(seal(header_of(tensors=[entry]), payload))
         with pytest.raises(ContainerError, match="tensor 'w'"):
             container.state_dict()
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ContainerError, match=r"nowhere.lnlp: expected a compressed model file: No such file"):
+    with pytest.raises(
+        ContainerError, match=r"nowhere.lnlp: expected a compressed model file, found none: No such file"
+    ):
         read_container(tmp_path / "nowhere.lnlp")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.lnlp")
+    with pytest.raises(
+        ContainerError, match=r"model.lnlp: expected a compressed model file, found something that is no"
+    ):
+        read_container(tmp_path / "model.lnlp")
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,3 +225,16 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
 def test_what_cannot_be_written_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         container_bytes(**{"tensors": _tensors(), "files": {}, "metadata": {}, **arguments})
+
+
+def test_more_than_a_reader_accepts_is_not_written() -> None:
+    # A header of a hundred bytes or so allows for a thousand weights more than an empty file.
+    tensor = EncodedTensor((max_weights(0) + 10_000,), "fp32", b"")
+    for arguments in (
+        {"tensors": {"w": tensor}},
+        {"tensors": {}, "files": {"x": bytes(17 << 20)}},
+        {"tensors": {}, "metadata": {"x": [0] * 200_000}},
+        {"tensors": {}, "files": {f"x{index}": b"" for index in range(65)}},
+    ):
+        with pytest.raises(ContainerError, match="header: expected"):
+            container_bytes(**{"files": {}, "metadata": {}, **arguments})

@@ -1,15 +1,21 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from lite_nlp.compress.lnlp.rans import (
-    MAX_SYMBOLS_PER_LANE,
-    RansStream,
-    decode_streams,
-    encode_streams,
-    entropy_bits,
-    quantize_frequencies,
-)
+from lite_nlp.compress.lnlp import rans_decoder
+from lite_nlp.compress.lnlp.limits import MAX_SYMBOLS_PER_LANE
+from lite_nlp.compress.lnlp.rans import RansStream, encode_streams, entropy_bits, quantize_frequencies
 from lite_nlp.core.errors import ContainerError
+
+
+def decode_streams(streams: list[RansStream]) -> list[np.ndarray]:
+    """The symbols themselves."""
+    named = (
+        rans_decoder.NamedStream(f"t{index}", stream, np.arange(len(stream.frequencies), dtype=np.uint16))
+        for index, stream in enumerate(streams)
+    )
+    return list(rans_decoder.decode_streams(named))
 
 
 def test_worked_example_of_the_arithmetic() -> None:
@@ -60,6 +66,31 @@ def test_many_streams_of_different_lengths_at_once() -> None:
         assert np.array_equal(found, symbols)
 
 
+def test_groups_and_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    lengths = (1, 700, 3, 5000, 2, 64, 65, 4999, 1)
+    sequences = [(rng.integers(0, 9, count).astype(np.uint16), 9) for count in lengths]
+    for slots, lanes, block in ((1, 1, 1), (1 << 13, 4, 7), (1 << 20, 3, 1 << 20), (1 << 20, 1 << 16, 50)):
+        monkeypatch.setattr(rans_decoder, "_GROUP_SLOTS", slots)
+        monkeypatch.setattr(rans_decoder, "_GROUP_LANES", lanes)
+        monkeypatch.setattr(rans_decoder, "_BLOCK_SYMBOLS", block)
+        decoded = decode_streams(encode_streams(sequences, symbols_per_lane=64))
+        for (symbols, _), found in zip(sequences, decoded, strict=True):
+            assert np.array_equal(found, symbols)
+
+
+def test_padding_is_the_most_frequent_symbol() -> None:
+    # Seven symbols in four lanes, so that one of the eight is padding: 0 is as frequent as 1, and comes first.
+    for padding, accepted in ((0, True), (1, False), (2, False)):
+        (stream,) = encode_streams([(np.array([0, 1, 2, 0, 1, 2, 0, padding], dtype=np.uint16), 3)], symbols_per_lane=2)
+        shorter = replace(stream, num_symbols=7)
+        if accepted:
+            assert decode_streams([shorter])[0].tolist() == [0, 1, 2, 0, 1, 2, 0]
+        else:
+            with pytest.raises(ContainerError, match="padding"):
+                decode_streams([shorter])
+
+
 def test_no_streams() -> None:
     assert decode_streams([]) == []
 
@@ -105,19 +136,31 @@ def _stream(**changes: object) -> RansStream:
     return RansStream(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def test_missing_words_are_noticed() -> None:
-    with pytest.raises(ContainerError, match="expected more words"):
-        decode_streams([_stream(words=_stream().words[:-1])])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_each_defect_of_a_stream_names_its_tensor(place: int) -> None:
+    good = _stream()
+    defects = {
+        "expected more words than there are": _stream(words=good.words[:-1]),
+        "expected the words to end with the last index, found 1 more": _stream(
+            words=np.append(good.words, np.uint16(5))
+        ),
+    }
+    # Its last row holds a symbol more than counts, and not the most frequent one.
+    (longer,) = encode_streams([(np.repeat(np.arange(3, dtype=np.uint16), (40, 10, 2)), 3)], symbols_per_lane=13)
+    defects["expected the most frequent index as padding"] = replace(longer, num_symbols=51)
+    for message, damaged in defects.items():
+        streams = [good, good]
+        streams.insert(place, damaged)
+        with pytest.raises(ContainerError, match=f"^tensor 't{place}': {message}"):
+            decode_streams(streams)
 
 
-def test_left_over_words_are_noticed() -> None:
-    with pytest.raises(ContainerError, match="words are left over"):
-        decode_streams([_stream(words=np.append(_stream().words, np.uint16(5)))])
-
-
-def test_a_wrong_state_is_noticed() -> None:
-    with pytest.raises(ContainerError, match=r"expected|left over"):
-        decode_streams([_stream(states=_stream().states + np.uint32(1))])
+def test_another_start_state_is_noticed() -> None:
+    # One symbol, which costs nothing: the state that comes in is the state that goes out.
+    (stream,) = encode_streams([(np.zeros(6, dtype=np.uint16), 1)], symbols_per_lane=2)
+    states = stream.states + np.array([0, 0, 1], dtype=np.uint32)
+    with pytest.raises(ContainerError, match="tensor 't1': expected every lane to end in its start state"):
+        decode_streams([stream, replace(stream, states=states)])
 
 
 def test_lanes_stay_within_the_bound_of_the_format() -> None:

@@ -1,19 +1,34 @@
 """Documents that nobody vouches for: bounds, strictness and one kind of error."""
 
 import json
+import os
 import re
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lite_nlp.core.errors import DataError, LiteNlpError, ModelError
-from lite_nlp.core.parsing import MAX_DEPTH, MAX_VALUES, decode_text, parse_json, parse_json_object, parse_toml, parsing
+from lite_nlp.core.parsing import (
+    MAX_DEPTH,
+    MAX_VALUES,
+    decode_text,
+    parse_json,
+    parse_json_object,
+    parse_toml,
+    parsing,
+    read_document,
+)
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(2**63), max_value=2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
@@ -62,8 +77,11 @@ def test_any_pieces_of_json_are_read_or_refused_with_our_error(pieces: list[byte
         (b'{"a":' * 300 + b"1" + b"}" * 300, f"JSON of at most {MAX_DEPTH} levels", "more"),
         (b"[" + b"0," * MAX_VALUES + b"0]", f"JSON of at most {MAX_VALUES} values", str(MAX_VALUES + 2)),
         (b"[]" * 3_000_000, "at most 4194304 bytes", "6000000"),
-        (b"9" * 9000, "JSON", "4300 digits"),
+        (b"9" * 9000, "JSON", "an integer beyond 64 bits, 9999999999"),
+        (b"[9223372036854775808]", "JSON", "an integer beyond 64 bits"),
+        (b"[-9223372036854775809]", "JSON", "an integer beyond 64 bits"),
         (b"[NaN]", "JSON", "NaN"),
+        (b'{"b": {"a": 1, "a": 1}}', "JSON", "the key 'a' twice"),
         (b"[-Infinity]", "JSON", "-Infinity"),
         (b"[1e999]", "JSON", "1e999"),
         (b'["\\ud800"]', "JSON", "lone surrogate U+D800"),
@@ -105,7 +123,17 @@ def test_another_value_than_an_object_is_named() -> None:
             parse_json_object(content, source="card.json", error=DataError)
 
 
-@pytest.mark.parametrize("content", [b"a = " + b"[" * 100_000, b"a = \xff", b"a = 9" + b"9" * 9000, b"#" * 2_000_000])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"a = " + b"[" * 100_000,
+        b"a = \xff",
+        b"a = 9" + b"9" * 9000,
+        b"#" * 300_000,
+        b"a." * 5000 + b"a = 1",
+        b"a." * 300 + b"a = 1",
+    ],
+)
 def test_hostile_toml_is_refused(content: bytes) -> None:
     with pytest.raises(DataError, match=r"^config\.toml: expected "):
         parse_toml(content, source="config.toml", error=DataError)
@@ -120,6 +148,23 @@ def test_any_toml_is_read_or_refused_with_our_error(text: str) -> None:
 def test_text_that_is_no_utf8_is_refused() -> None:
     with pytest.raises(DataError, match=r"^card: expected text in UTF-8, found"):
         decode_text(b"\xe9", source="card", error=DataError)
+
+
+def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
+    path = tmp_path / "card.json"
+    path.write_bytes(b"12345")
+    assert read_document(path, expected="a card", error=ModelError, max_bytes=5) == b"12345"
+    with pytest.raises(ModelError, match=r"card\.json: expected a card of at most 4 bytes, found more"):
+        read_document(path, expected="a card", error=ModelError, max_bytes=4)
+
+
+def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
+    pipe, directory = tmp_path / "pipe", tmp_path / "directory"
+    os.mkfifo(pipe)
+    directory.mkdir()
+    for path in (pipe, directory, tmp_path / "missing", tmp_path / "missing" / "below", Path("/dev/zero")):
+        with pytest.raises(ModelError, match=f"^{re.escape(str(path))}: expected a card, found "):
+            read_document(path, expected="a card", error=ModelError)
 
 
 class Panic(BaseException):

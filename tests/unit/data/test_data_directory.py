@@ -214,14 +214,14 @@ def test_unknown_split_lists_those_there_are(prepared):
 
 
 def test_no_data_directory_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"expected a data directory with data\.json, found none: No such file"):
+    with pytest.raises(DataError, match=r"expected a data directory with data\.json, found none"):
         open_sentence_pairs(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"schema_version": 1'])
 def test_damaged_facts_are_refused(copied, content):
     (copied / INFO_FILE).write_bytes(content)
-    with pytest.raises(DataError, match=r"data\.json: expected the facts of a data directory, found"):
+    with pytest.raises(DataError, match=r"data\.json: expected .+, found"):
         open_sentence_pairs(copied)
 
 
@@ -258,7 +258,7 @@ def overwrite(split):
 @pytest.mark.parametrize("harm", [truncate, empty, overwrite, lambda split: arrow_file(split).unlink(), shutil.rmtree])
 def test_damaged_splits_are_refused(copied, harm):
     harm(copied / "train")
-    with pytest.raises(DataError, match=r"train: expected"):
+    with pytest.raises(DataError, match=r"train(/state\.json)?: expected"):
         open_sentence_pairs(copied).split("train")
 
 

@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
-from lite_nlp.data.published.download import default_cache, extract, fetch
+from lite_nlp.data.published.archives import extract
+from lite_nlp.data.published.download import default_cache, fetch
 from lite_nlp.data.published.entries import Archive
 from tests.unit.data.archives import write_tar
 from tests.unit.data.recorder import Recorder
@@ -49,6 +50,8 @@ class Handler(BaseHTTPRequestHandler):
                 return
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(content) - start))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         if publisher.etag:
             self.send_header("ETag", publisher.etag)
         self.end_headers()

@@ -1,6 +1,8 @@
 import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -112,3 +114,42 @@ def test_a_full_disk_leaves_the_checkpoints_before_whole(
         store.save(make_checkpoint(30))
     assert [path.name for path in sorted(store.path.iterdir())] == ["step-00000001", "step-00000002", "step-00000030"]
     assert store.load(30).state.step == 30
+
+
+@pytest.mark.parametrize(
+    "name", ["step-\u00b2", "step-", "step-x", "step-1", "step-" + "\u0661" * 8, "step-" + "9" * 200]
+)
+def test_other_directories_are_no_checkpoints(store: CheckpointStore, name: str) -> None:
+    (store.path / name).mkdir()
+    assert store.steps() == [1, 2, 30]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda trainer: trainer.pop("files"),
+        lambda trainer: trainer.pop("state"),
+        lambda trainer: trainer.pop("identity"),
+        lambda trainer: trainer.update(files=3),
+        lambda trainer: trainer.update(files={"model.safetensors": []}),
+        lambda trainer: trainer["files"]["model.safetensors"].update(size_bytes=-5),
+        lambda trainer: trainer["files"]["model.safetensors"].update(sha256=None),
+        lambda trainer: trainer.update(state=[trainer["state"]]),
+    ],
+)
+def test_a_changed_record_of_a_checkpoint_is_refused(
+    store: CheckpointStore, change: Callable[[dict[str, Any]], object]
+) -> None:
+    path = store.directory(30) / "trainer.json"
+    trainer = json.loads(path.read_text())
+    change(trainer)
+    path.write_text(json.dumps(trainer))
+    with pytest.raises(TrainingError, match=r"step-00000030/(trainer\.json|model\.safetensors)"):
+        store.load(30)
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b"\xff", b'{"state": ' + b"9" * 9000 + b"}", b"[]", b"NaN"])
+def test_a_hostile_record_of_a_checkpoint_is_refused(store: CheckpointStore, content: bytes) -> None:
+    (store.directory(30) / "trainer.json").write_bytes(content)
+    with pytest.raises(TrainingError, match=r"step-00000030/trainer\.json: expected"):
+        store.load(30)

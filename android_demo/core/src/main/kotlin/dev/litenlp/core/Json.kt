@@ -1,6 +1,5 @@
 package dev.litenlp.core
 
-import java.math.BigInteger
 import java.nio.ByteBuffer
 import java.nio.charset.CharacterCodingException
 import java.nio.charset.CodingErrorAction
@@ -11,25 +10,38 @@ import org.json.JSONObject
 internal class JsonSyntaxException(message: String) : Exception(message)
 
 /**
- * A strict JSON reader (RFC 8259) that fills the classes of `org.json`.
+ * A strict JSON reader (RFC 8259) that fills the classes of `org.json`; it accepts the same documents as `parse_json` of the
+ * Python package.
  *
  * Those have parsers of their own, but Android's and the JVM's differ in what they accept (comments, missing quotes, text after
  * the end) and one of them overflows the stack on deep nesting. What is read here comes from files that nobody vouches for.
- * Integers become [Int], [Long] or [BigInteger], other numbers [Double]; of equal keys the last one counts.
+ * Integers have 64 bits and become [Int] or [Long], other numbers [Double]. Equal keys in one object are refused: readers differ
+ * in which of them counts.
  */
 internal object Json {
-    /** Deeper nesting is refused: each level costs stack. */
+    /** Size of a document: cards, manifests and headers have some ten thousand bytes. */
+    const val MAX_DOCUMENT_BYTES = 4 shl 20
+
+    /** Values in a document, keys not counted; one costs some hundred bytes, whatever it costs in the file. */
+    const val MAX_VALUES = 100_000
+
+    /** Digits of a refused number that a message shows. */
+    private const val MAX_SHOWN = 40
+
+    /** Levels of objects and lists; deeper nesting is refused: each level costs stack. */
     private const val MAX_DEPTH = 256
 
-    /** Reading an integer takes time in the square of its digits. */
-    private const val MAX_DIGITS = 4300
-
     /**
-     * Reads an object.
+     * Reads an object. Size and number of values are counted before anything is made of them.
      *
-     * @throws JsonSyntaxException If [content] is anything but one JSON object in UTF-8.
+     * @param maxBytes Largest size.
+     * @param maxValues Most values, keys not counted.
+     * @throws JsonSyntaxException If [content] is anything but one JSON object in UTF-8, or larger than the bounds.
      */
-    fun parseObject(content: ByteArray): JSONObject {
+    fun parseObject(content: ByteArray, maxBytes: Int = MAX_DOCUMENT_BYTES, maxValues: Int = MAX_VALUES): JSONObject {
+        if (content.size > maxBytes) throw JsonSyntaxException("expected at most $maxBytes bytes, found ${content.size}")
+        val values = countValues(content)
+        if (values > maxValues) throw JsonSyntaxException("expected at most $maxValues values, found $values")
         val text = try {
             Charsets.UTF_8.newDecoder().onMalformedInput(CodingErrorAction.REPORT)
                 .onUnmappableCharacter(CodingErrorAction.REPORT).decode(ByteBuffer.wrap(content)).toString()
@@ -37,6 +49,24 @@ internal object Json {
             throw JsonSyntaxException("expected UTF-8: ${error.message}")
         }
         return Parser(text).document() as? JSONObject ?: throw JsonSyntaxException("expected an object, found another value")
+    }
+
+    /** Every value but the first of a list follows a comma; brackets are counted for their own value and the first. */
+    private fun countValues(content: ByteArray): Int {
+        var values = 1
+        var inString = false
+        var at = 0
+        while (at < content.size) {
+            when (content[at].toInt().toChar()) {
+                '"' -> inString = !inString
+                // What is escaped ends no string; outside of one it is no JSON anyway.
+                '\\' -> at++
+                ',', '[', '{' -> if (!inString) values++
+                else -> Unit
+            }
+            at++
+        }
+        return values
     }
 
     private class Parser(private val text: String) {
@@ -50,9 +80,12 @@ internal object Json {
         }
 
         private fun value(depth: Int): Any {
-            if (depth > MAX_DEPTH) throw JsonSyntaxException("expected at most $MAX_DEPTH levels, found more at character $at")
             skipSpace()
-            return when (peek()) {
+            val letter = peek()
+            if (depth > MAX_DEPTH && (letter == '{' || letter == '[')) {
+                throw JsonSyntaxException("expected at most $MAX_DEPTH levels, found more at character $at")
+            }
+            return when (letter) {
                 '{' -> objectValue(depth)
                 '[' -> arrayValue(depth)
                 '"' -> string()
@@ -74,7 +107,9 @@ internal object Json {
                 val key = string()
                 skipSpace()
                 if (!take(':')) fail("':'")
-                result.put(key, value(depth + 1))
+                val value = value(depth + 1)
+                if (result.has(key)) throw JsonSyntaxException("expected each key once, found '${key.take(40)}' twice in one object")
+                result.put(key, value)
                 skipSpace()
             } while (take(','))
             if (!take('}')) fail("',' or '}'")
@@ -103,7 +138,19 @@ internal object Json {
             while (!take('"')) {
                 if (take('\\')) result.append(escape()) else result.append(plainCharacter())
             }
-            return result.toString()
+            return result.toString().also(::checkPairs)
+        }
+
+        /** Refuses half of a surrogate pair, which only escapes can make, and no UTF-8 can hold. */
+        private fun checkPairs(string: String) {
+            var index = 0
+            while (index < string.length) {
+                val code = string.codePointAt(index)
+                if (code in 0xD800..0xDFFF) {
+                    throw JsonSyntaxException("expected characters, found the lone surrogate U+%04X".format(java.util.Locale.ROOT, code))
+                }
+                index += Character.charCount(code)
+            }
         }
 
         private fun plainCharacter(): Char {
@@ -158,16 +205,12 @@ internal object Json {
             val token = text.substring(start, at)
             if (at > whole) {
                 val value = token.toDouble()
-                if (value.isInfinite()) throw JsonSyntaxException("expected a number within the range of doubles, found $token")
+                if (value.isInfinite()) throw JsonSyntaxException("expected a number within the range of doubles, found ${token.take(MAX_SHOWN)}")
                 return value
             }
-            if (token.length > MAX_DIGITS) throw JsonSyntaxException("expected at most $MAX_DIGITS digits, found ${token.length}")
-            val value = BigInteger(token)
-            return when {
-                value.bitLength() < Int.SIZE_BITS -> value.toInt()
-                value.bitLength() < Long.SIZE_BITS -> value.toLong()
-                else -> value
-            }
+            val value = token.toLongOrNull()
+                ?: throw JsonSyntaxException("expected an integer of 64 bits, found ${token.take(MAX_SHOWN)}")
+            return if (value in Int.MIN_VALUE..Int.MAX_VALUE) value.toInt() else value
         }
 
         private fun digits() {

@@ -48,10 +48,32 @@ enum class Problem {
     CANCELLED,
 }
 
+/** Longest message: a screen of a log. */
+private const val MAX_MESSAGE_LENGTH = 1800
+
 /**
  * The one exception of this library.
  *
  * @property problem Its kind; what to tell the user follows from it.
- * @param message In English, for the log: names the thing, what was expected and what was found.
+ * @param message In English, for the log: names the thing, what was expected and what was found. It may quote a file that nobody
+ *   vouches for: control characters are shown as escapes, and what is longer than a screen loses its middle.
  */
-class LiteNlpException(val problem: Problem, override val message: String, cause: Throwable? = null) : Exception(message, cause)
+class LiteNlpException(val problem: Problem, message: String, cause: Throwable? = null) : Exception(cause) {
+    override val message: String = presentable(message)
+}
+
+private fun presentable(message: String): String {
+    val shown = if (message.none { it.isISOControl() && it != '\n' }) cut(message) else cut(message).map(::visible).joinToString("")
+    return cut(shown)
+}
+
+private fun cut(message: String): String {
+    if (message.length <= MAX_MESSAGE_LENGTH) return message
+    // The beginning names the thing; the end says what was found.
+    val head = MAX_MESSAGE_LENGTH * 3 / 4 - 50
+    val tail = MAX_MESSAGE_LENGTH / 4
+    return "${message.take(head)} ... (${message.length - head - tail} characters left out) ... ${message.takeLast(tail)}"
+}
+
+private fun visible(letter: Char): String =
+    if (letter.isISOControl() && letter != '\n') "\\u%04x".format(java.util.Locale.ROOT, letter.code) else letter.toString()

@@ -54,6 +54,10 @@ private class JavaRuntime(private val environment: OrtEnvironment) : OnnxRuntime
     }
 
     override fun readFloats(tensor: OnnxTensor, target: FloatArray) {
+        val info = tensor.info
+        if (info.type != OnnxJavaType.FLOAT || info.numElements != target.size.toLong()) {
+            throw OrtException("expected a float tensor of ${target.size} elements, found $info")
+        }
         FloatBuffer.wrap(target).put(tensor.floatBuffer)
     }
 

@@ -53,7 +53,7 @@ class ExecuTorchEngineFactory(private val version: String = "1.3.1") : EngineFac
             try {
                 module.loadMethod(ENCODE)
                 module.loadMethod(DECODE_STEP)
-                ExecuTorchEngine(bundle.manifest, module, version)
+                ExecuTorchEngine(bundle.manifest, module, version).also { it.tryOut() }
             } catch (error: Throwable) {
                 module.destroy()
                 throw error

@@ -44,10 +44,10 @@ internal class Installation(
 
     private fun readManifest(zip: StoredZip): ByteArray {
         val first = zip.next()
-        if (first?.name != Manifest.FILE || first.sizeBytes > Manifest.MAX_BYTES) {
+        if (first?.name != Manifest.FILE || first.sizeBytes > Limits.MAX_MANIFEST_BYTES) {
             throw LiteNlpException(
                 Problem.NOT_A_BUNDLE,
-                "expected a bundle, which begins with ${Manifest.FILE} of at most ${Manifest.MAX_BYTES} bytes, found a .zip file " +
+                "expected a bundle, which begins with ${Manifest.FILE} of at most ${Limits.MAX_MANIFEST_BYTES} bytes, found a .zip file " +
                     "that begins with '${first?.name}' of ${first?.sizeBytes} bytes",
             )
         }

@@ -53,10 +53,10 @@ class InstalledBundle private constructor(
          */
         fun open(directory: File, verify: Boolean): InstalledBundle {
             val manifestFile = File(directory, Manifest.FILE)
-            if (!manifestFile.isFile || manifestFile.length() > Manifest.MAX_BYTES) {
+            if (!manifestFile.isFile || manifestFile.length() > Limits.MAX_MANIFEST_BYTES) {
                 throw LiteNlpException(
                     Problem.NOT_A_BUNDLE,
-                    "$directory: expected a bundle with ${Manifest.FILE} of at most ${Manifest.MAX_BYTES} bytes, found none",
+                    "$directory: expected a bundle with ${Manifest.FILE} of at most ${Limits.MAX_MANIFEST_BYTES} bytes, found none",
                 )
             }
             val content = readFile(manifestFile)

@@ -60,11 +60,11 @@ class Manifest internal constructor(
         /** Name of the model's configuration in a bundle. */
         const val CONFIG_FILE = "config.toml"
 
+        /** Name of what training recorded in a bundle. */
+        internal const val METRICS_FILE = "metrics.json"
+
         /** Newest layout that this version reads. */
         const val SCHEMA_VERSION = 1
-
-        /** A file larger than this is no manifest. */
-        internal const val MAX_BYTES = 4_000_000L
 
         /**
          * Reads `manifest.json`.

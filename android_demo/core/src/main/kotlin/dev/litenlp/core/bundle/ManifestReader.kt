@@ -5,16 +5,16 @@ import dev.litenlp.core.JsonSyntaxException
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.metrics.GraphWork
-import java.math.BigInteger
-import org.json.JSONArray
+import dev.litenlp.core.tokenizer.TokenizerDocument
 import org.json.JSONObject
 
-private const val MAX_NAME_BYTES = 255
+/** Names of made members, which become files wherever a bundle is unpacked. */
+private val MADE_NAME = Regex("[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 /** [Manifest.parse]. */
 internal fun parseManifest(content: ByteArray): Manifest {
     val document = try {
-        Json.parseObject(content)
+        Json.parseObject(content, maxBytes = Limits.MAX_MANIFEST_BYTES)
     } catch (error: JsonSyntaxException) {
         throw noManifest("expected JSON: ${error.message}")
     }
@@ -22,7 +22,6 @@ internal fun parseManifest(content: ByteArray): Manifest {
     val newer = when (version) {
         is Int -> version > Manifest.SCHEMA_VERSION
         is Long -> version > Manifest.SCHEMA_VERSION
-        is BigInteger -> version.signum() > 0
         else -> false
     }
     if (newer) {
@@ -42,39 +41,52 @@ private fun readManifest(fields: Fields): Manifest {
     if (precision != "fp32" && precision != "int8") fields.fail("precision", "fp32 or int8", precision)
     val manifest = Manifest(
         schemaVersion = version,
-        name = fields.string("name"),
-        versions = fields.section("versions").let { versions -> versions.keys.associateWith { versions.string(it) } },
+        name = fields.text("name"),
+        versions = fields.section("versions").let { versions ->
+            versions.names(Limits.MAX_VERSIONS).associateWith { versions.text(it) }
+        },
         precision = precision,
-        languages = fields.sectionOrNull("languages")?.let { Languages(it.string("src"), it.string("tgt")) },
+        languages = fields.sectionOrNull("languages")?.let { Languages(it.text("src"), it.text("tgt")) },
         vocabulary = readVocabulary(fields.section("vocabulary")),
         bounds = fields.section("bounds").let {
-            Bounds(it.int("source", 1), it.int("capacity", 1), it.int("executorch_batch", 1))
+            Bounds(
+                it.int("source", 1, Limits.MAX_TOKENS),
+                it.int("capacity", 1, Limits.MAX_TOKENS),
+                it.int("executorch_batch", 1, Limits.MAX_BATCH),
+            )
         },
         decoding = fields.sectionOrNull("decoding")?.let(::readDecoding),
-        state = fields.sections("state").map(::readStateTensor),
+        state = fields.sections("state", Limits.MAX_STATE_TENSORS).map(::readStateTensor),
         onnx = fields.sectionOrNull("onnx")?.let {
-            OnnxEntry(it.string("encode"), it.string("decode_step"), it.string("weights"), it.string("new_prefix"))
+            OnnxEntry(it.string("encode"), it.string("decode_step"), it.string("weights"), it.text("new_prefix"))
         },
         executorch = fields.sectionOrNull("executorch")?.let { ExecuTorchEntry(it.string("program")) },
         budget = fields.freeObject("budget"),
-        graphs = readGraphs(fields.freeObject("graphs")),
-        scores = fields.freeObject("scores"),
+        graphs = readGraphs(fields),
+        scores = readScores(fields),
         files = fields.section("files").let { files ->
-            files.keys.associateWith { readFileEntry(files.section(memberName(it))) }
+            files.names(Limits.MAX_FILES).associateWith { readFileEntry(files.section(memberName(it))) }
         },
         packed = fields.sectionOrNull("packed")?.let(::readPacked),
     )
+    // Nothing here needs it, but a manifest is the same to all readers.
+    fields.freeObject("parity")
+    checkState(manifest)
     checkMembers(manifest)
+    checkSizes(manifest)
     return manifest
 }
 
-private fun readVocabulary(fields: Fields) = Vocabulary(
-    srcSize = fields.int("src_size", 1),
-    tgtSize = fields.int("tgt_size", 1),
-    padId = if (fields.has("pad_id")) fields.int("pad_id") else 0,
-    bosId = if (fields.has("bos_id")) fields.int("bos_id") else 1,
-    eosId = if (fields.has("eos_id")) fields.int("eos_id") else 2,
-)
+private fun readVocabulary(fields: Fields): Vocabulary {
+    fun id(key: String, otherwise: Int) = if (fields.has(key)) fields.int(key, 0, TokenizerDocument.MAX_TYPES - 1) else otherwise
+    return Vocabulary(
+        srcSize = fields.int("src_size", 1, TokenizerDocument.MAX_TYPES),
+        tgtSize = fields.int("tgt_size", 1, TokenizerDocument.MAX_TYPES),
+        padId = id("pad_id", 0),
+        bosId = id("bos_id", 1),
+        eosId = id("eos_id", 2),
+    )
+}
 
 private fun readDecoding(fields: Fields): DecodingDefaults {
     val longInput = fields.string("long_input")
@@ -93,14 +105,14 @@ private fun readStateTensor(fields: Fields): StateTensor {
     val type = fields.string("dtype")
     val origin = fields.string("origin")
     return StateTensor(
-        name = fields.string("name"),
+        name = fields.text("name").ifEmpty { fields.fail("name", "a name", "none") },
         type = ElementType.values().find { it.key == type } ?: fields.fail("dtype", "float32, int64 or bool", type),
-        shape = fields.list("shape").map { size ->
+        shape = fields.list("shape", Limits.MAX_RANK).map { size ->
             when {
                 size == "batch" -> Dimension.BATCH
                 size == "source" -> Dimension.SOURCE
                 size == "capacity" -> Dimension.CAPACITY
-                size is Int && size >= 0 -> Dimension.Fixed(size)
+                size is Int && size in 0..Limits.MAX_STATE_BYTES -> Dimension.Fixed(size)
                 else -> fields.fail("shape", "sizes, 'batch', 'source' or 'capacity'", size)
             }
         },
@@ -114,22 +126,16 @@ private fun readFileEntry(fields: Fields): FileEntry {
     if (sha256.length != 64 || !sha256.all { it in '0'..'9' || it in 'a'..'f' }) {
         fields.fail("sha256", "64 hexadecimal digits", sha256)
     }
-    return FileEntry(sha256, fields.long("size_bytes"))
+    val size = fields.long("size_bytes")
+    if (size > Limits.MAX_FILE_BYTES) throw tooLarge("a file of at most ${Limits.MAX_FILE_BYTES} bytes", "one of $size")
+    return FileEntry(sha256, size)
 }
 
 private fun readPacked(fields: Fields): Packed {
     val members = fields.section("members").let { members ->
-        members.keys.associateWith { readPackedMember(members.section(memberName(it))) }
-    }
-    var total = 0L
-    for (member in members.values) {
-        total += member.entry.sizeBytes
-        if (member.entry.sizeBytes > Packed.MAX_MADE_BYTES || total > Packed.MAX_MADE_BYTES) {
-            throw LiteNlpException(
-                Problem.TOO_LARGE,
-                "${Manifest.FILE}: packed: expected at most ${Packed.MAX_MADE_BYTES} bytes of made members, found " +
-                    "${maxOf(total, member.entry.sizeBytes)}",
-            )
+        members.names(Limits.MAX_PACKED_MEMBERS).associateWith { name ->
+            if (!MADE_NAME.matches(name)) throw noManifest("packed: expected plain file names, found '$name'")
+            readPackedMember(members.section(memberName(name)))
         }
     }
     return Packed(fields.string("container"), members)
@@ -138,22 +144,39 @@ private fun readPacked(fields: Fields): Packed {
 private fun readPackedMember(fields: Fields) = PackedMember(
     entry = readFileEntry(fields),
     residual = fields.string("residual"),
-    parts = fields.sections("parts").map { part ->
+    parts = fields.sections("parts", Limits.MAX_PARTS).map { part ->
         val offset = part.long("offset")
         if (part.has("tensor")) {
             part.refuse("sinusoid", "nothing beside a tensor")
             Part.OfTensor(offset, part.string("tensor"), part.has("transposed") && part.boolean("transposed"))
         } else {
             val table = part.section("sinusoid")
-            Part.Sinusoid(offset, table.int("rows", 1), table.int("columns", 2))
+            Part.Sinusoid(
+                offset, table.int("rows", 1, Limits.MAX_SINUSOID_ROWS), table.int("columns", 2, Limits.MAX_SINUSOID_COLUMNS),
+            )
         }
     },
 )
 
+private fun readScores(fields: Fields): JSONObject {
+    val scores = fields.freeObject("scores")
+    val found = Fields(scores, "scores.")
+    for (name in found.names(Limits.MAX_SCORES)) found.section(name)
+    return scores
+}
+
 /** Work that cannot be read is found here, not when somebody asks for it. */
-private fun readGraphs(graphs: JSONObject): JSONObject {
-    for (name in graphs.keys()) {
-        GraphWork.fromJson(graphs.opt(name) as? JSONObject ?: throw noManifest("graphs.$name: expected an object, found another value"))
+private fun readGraphs(fields: Fields): JSONObject {
+    val graphs = fields.freeObject("graphs")
+    val found = Fields(graphs, "graphs.")
+    for (name in found.names(Limits.MAX_GRAPHS)) {
+        val work = found.freeObject(name)
+        for (graph in work.keys()) {
+            if (graph != "encode" && graph != "decode_step") throw noManifest("graphs.$name: expected no key '$graph', found one")
+            val kinds = Fields(work, "graphs.$name.").freeObject(graph)
+            for (kind in kinds.keys()) Fields(kinds, "graphs.$name.$graph.").list(kind, Limits.MAX_TERMS)
+        }
+        GraphWork.fromJson(work)
     }
     return graphs
 }
@@ -161,76 +184,7 @@ private fun readGraphs(graphs: JSONObject): JSONObject {
 /** Members become files in a folder: a name that says more than that is refused. */
 private fun memberName(name: String): String {
     val plain = name.isNotEmpty() && name != "." && name != ".." && name != Manifest.FILE &&
-        name.toByteArray(Charsets.UTF_8).size <= MAX_NAME_BYTES &&
+        name.toByteArray(Charsets.UTF_8).size <= Limits.MAX_NAME_BYTES &&
         name.none { it == '/' || it == '\\' || it == ':' || it < ' ' || it == '\u007f' || it.isSurrogate() }
     return if (plain) name else throw noManifest("files: expected plain member names, found '$name'")
-}
-
-private fun checkMembers(manifest: Manifest) {
-    val wanted = listOf(Manifest.TOKENIZER_FILE, Manifest.CONFIG_FILE) +
-        RuntimeKind.values().flatMap { it.files(manifest).orEmpty() }
-    val missing = wanted.filter { it !in manifest.plainFiles } +
-        manifest.packed?.ingredients.orEmpty().filter { it !in manifest.files }
-    if (missing.isNotEmpty()) {
-        throw noManifest("files: expected an entry for ${missing.distinct().joinToString(", ")}, found none")
-    }
-    val twice = manifest.packed?.members.orEmpty().keys.filter { it in manifest.files }
-    if (twice.isNotEmpty()) {
-        throw noManifest("packed: expected members that are not stored, found ${twice.joinToString(", ")} in both")
-    }
-}
-
-private fun noManifest(message: String) = LiteNlpException(Problem.NOT_A_BUNDLE, "${Manifest.FILE}: $message")
-
-/** The fields of a JSON object at [path], each read with its type. Unknown ones are ignored. */
-private class Fields(private val content: JSONObject, private val path: String) {
-    val keys: List<String> get() = content.keys().asSequence().toList()
-
-    fun has(key: String): Boolean = content.has(key)
-
-    /** Throws if the key is there. */
-    fun refuse(key: String, expected: String) {
-        if (has(key)) fail(key, expected, content.opt(key))
-    }
-
-    fun string(key: String): String = content.opt(key) as? String ?: fail(key, "a string", content.opt(key))
-
-    fun boolean(key: String): Boolean = content.opt(key) as? Boolean ?: fail(key, "true or false", content.opt(key))
-
-    fun int(key: String, least: Int = 0): Int =
-        (content.opt(key) as? Int)?.takeIf { it >= least } ?: fail(key, "an integer of at least $least", content.opt(key))
-
-    fun long(key: String): Long = when (val value = content.opt(key)) {
-        is Int -> value.toLong()
-        is Long -> value
-        else -> null
-    }?.takeIf { it >= 0 } ?: fail(key, "an integer of at least 0", content.opt(key))
-
-    fun number(key: String): Double =
-        (content.opt(key) as? Number)?.toDouble()?.takeIf { it >= 0 } ?: fail(key, "a number of at least 0", content.opt(key))
-
-    fun list(key: String): List<Any> {
-        val array = content.opt(key) as? JSONArray ?: fail(key, "a list", content.opt(key))
-        return List(array.length()) { array.get(it) }
-    }
-
-    fun section(key: String): Fields = section(content.opt(key), key)
-
-    fun sectionOrNull(key: String): Fields? = if (content.isNull(key)) null else section(key)
-
-    fun sections(key: String): List<Fields> = list(key).mapIndexed { index, value -> section(value, "$key.$index") }
-
-    /** An object of any content; an empty one if there is none. */
-    fun freeObject(key: String): JSONObject = when {
-        !content.has(key) -> JSONObject()
-        else -> content.opt(key) as? JSONObject ?: fail(key, "an object", content.opt(key))
-    }
-
-    fun fail(key: String, expected: String, found: Any?): Nothing {
-        val shown = (found ?: "nothing").toString().take(200)
-        throw noManifest("$path$key: expected $expected, found $shown")
-    }
-
-    private fun section(value: Any?, key: String): Fields =
-        Fields(value as? JSONObject ?: fail(key, "an object", value), "$path$key.")
 }

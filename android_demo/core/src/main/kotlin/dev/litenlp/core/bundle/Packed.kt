@@ -9,11 +9,6 @@ package dev.litenlp.core.bundle
 class Packed internal constructor(val container: String, val members: Map<String, PackedMember>) {
     /** Files that serve to make the members and are not needed afterwards. */
     internal val ingredients: Set<String> = members.values.mapTo(hashSetOf(container)) { it.residual }
-
-    internal companion object {
-        /** All members made by one bundle hold no more bytes. */
-        const val MAX_MADE_BYTES = 1L shl 30
-    }
 }
 
 /**

@@ -1,9 +1,10 @@
 package dev.litenlp.core.bundle
 
-import dev.litenlp.core.Json
 import dev.litenlp.core.JsonSyntaxException
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
+import dev.litenlp.core.tokenizer.TokenizerDocument
+import org.json.JSONException
 
 /** Spelling of the special tokens in every vocabulary of this project: padding, begin, end. */
 private val SPECIAL_TOKENS = listOf("<pad>", "<s>", "</s>")
@@ -15,10 +16,12 @@ private val SPECIAL_TOKENS = listOf("<pad>", "<s>", "</s>")
  */
 internal fun checkTokenizer(content: ByteArray, vocabulary: Vocabulary) {
     val types = try {
-        Json.parseObject(content).optJSONObject("model")?.optJSONObject("vocab")
+        TokenizerDocument.types(TokenizerDocument.parseJson(content))
     } catch (error: JsonSyntaxException) {
         throw otherTokenizer("expected JSON: ${error.message}")
-    } ?: throw otherTokenizer("expected a tokenizer with a vocabulary, found none")
+    } catch (error: JSONException) {
+        throw otherTokenizer("expected a tokenizer with a vocabulary: ${error.message}")
+    }
     if (types.length() != vocabulary.srcSize && types.length() != vocabulary.tgtSize) {
         throw otherTokenizer(
             "does not fit the model: expected ${vocabulary.srcSize} source and ${vocabulary.tgtSize} target types, found " +

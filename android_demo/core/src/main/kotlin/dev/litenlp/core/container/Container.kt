@@ -32,8 +32,6 @@ class Container private constructor(
         private const val PREAMBLE_BYTES = 32
         private const val HEADER_START = PREAMBLE_BYTES + 4
         private const val DIGEST_BYTES = 32
-        private const val MAX_HEADER_BYTES = 16L shl 20
-        private const val MAX_FILE_BYTES = 64L shl 20
         private val MAGIC = byteArrayOf(0x89.toByte(), 0x4C, 0x4E, 0x4C, 0x50, 0x0D, 0x0A, 0x1A)
 
         /**
@@ -48,8 +46,7 @@ class Container private constructor(
             checkDigest(bytes)
             val files = LinkedHashMap<String, ByteArray>()
             for ((index, file) in header.files.withIndex()) {
-                files[file.name] =
-                    inflate(bytes, starts[index], file.length.toInt(), file.size, MAX_FILE_BYTES, "file '${file.name}'")
+                files[file.name] = inflate(bytes, starts[index], file.length.toInt(), file.size, "file '${file.name}'")
             }
             val tensors = LinkedHashMap<String, Tensor>()
             for ((index, entry) in header.tensors.withIndex()) {
@@ -100,8 +97,14 @@ class Container private constructor(
             ) {
                 throw altered("altered: the header fails its checksum")
             }
-            val raw = inflate(bytes, HEADER_START, length.toInt(), uint(bytes, 16), MAX_HEADER_BYTES, "header")
-            return ContainerHeader.parse(raw, end = HEADER_START + length.toInt())
+            val size = uint(bytes, 16)
+            if (size > Limits.MAX_HEADER_BYTES) {
+                throw LiteNlpException(
+                    Problem.TOO_LARGE, "header: expected at most ${Limits.MAX_HEADER_BYTES} bytes, found a size of $size",
+                )
+            }
+            val raw = inflate(bytes, HEADER_START, length.toInt(), size, "header")
+            return ContainerHeader.parse(raw, end = HEADER_START + length.toInt(), fileBytes = total)
         }
 
         /** Checks that the sections fill the file, and each section's checksum; returns where each begins. */
@@ -133,12 +136,7 @@ class Container private constructor(
         }
 
         /** Inflates to exactly [size] bytes, allocating no more than that whatever the stream holds. */
-        private fun inflate(bytes: ByteArray, start: Int, length: Int, size: Long, limit: Long, what: String): ByteArray {
-            if (size > limit) {
-                throw LiteNlpException(
-                    Problem.TOO_LARGE, "$what: expected at most $limit bytes, found a size of $size",
-                )
-            }
+        private fun inflate(bytes: ByteArray, start: Int, length: Int, size: Long, what: String): ByteArray {
             val inflater = Inflater()
             try {
                 inflater.setInput(bytes, start, length)

@@ -44,33 +44,44 @@ internal class ContainerHeader private constructor(
     val end: Int,
 ) {
     companion object {
-        /** All tensors of a container together hold no more weights; an empty dimension counts as 1. */
-        private const val MAX_ELEMENTS = 1L shl 28
-        private const val MAX_DIMENSIONS = 8
         private const val MAX_NAME_LENGTH = 128
         private val KINDS = mapOf(
             "metadata" to JSONObject::class, "files" to JSONArray::class, "tensors" to JSONArray::class,
             "aliases" to JSONObject::class,
         )
 
-        /** @throws LiteNlpException `ALTERED`, or `TOO_LARGE` if there are too many weights. */
-        fun parse(raw: ByteArray, end: Int): ContainerHeader {
+        /**
+         * @param fileBytes Size of the whole container, which the limits depend on.
+         * @throws LiteNlpException `ALTERED`, or `TOO_LARGE` if it states more than a file of that size may hold.
+         */
+        fun parse(raw: ByteArray, end: Int, fileBytes: Long): ContainerHeader {
             val content = try {
-                Json.parseObject(raw)
+                Json.parseObject(raw, Limits.MAX_HEADER_BYTES, Limits.MAX_HEADER_VALUES)
             } catch (error: JsonSyntaxException) {
                 throw LiteNlpException(Problem.ALTERED, "header: expected JSON: ${error.message}", error)
             }
             if (KINDS.any { (key, kind) -> !kind.isInstance(content.opt(key)) }) {
                 throw altered("header: expected an object with ${KINDS.keys.joinToString(", ")}")
             }
+            checkLimit("files", Limits.MAX_FILES.toLong(), content.getJSONArray("files").length().toLong())
+            checkLimit("tensors", Limits.MAX_TENSORS.toLong(), content.getJSONArray("tensors").length().toLong())
+            checkLimit("aliases", Limits.MAX_ALIASES.toLong(), content.getJSONObject("aliases").length().toLong())
             val files = elements(content.getJSONArray("files")).map(::parseFile)
-            val tensors = parseTensors(content.getJSONArray("tensors"))
+            val tensors = parseTensors(content.getJSONArray("tensors"), fileBytes)
+            val inflated = files.fold(0L) { sum, file -> saturatingAdd(sum, file.size) }
+            checkLimit("bytes of embedded files", Limits.maxFileBytes(fileBytes), inflated)
             val names = tensors.mapTo(HashSet()) { it.name }
             if (names.size != tensors.size || files.mapTo(HashSet()) { it.name }.size != files.size) {
                 throw altered("header: expected every name once")
             }
             val aliases = parseAliases(content.getJSONObject("aliases"), names)
             return ContainerHeader(content.getJSONObject("metadata"), files, tensors, aliases, end)
+        }
+
+        private fun checkLimit(what: String, limit: Long, found: Long) {
+            if (found > limit) {
+                throw LiteNlpException(Problem.TOO_LARGE, "header: expected at most $limit $what, found $found")
+            }
         }
 
         private fun parseFile(element: Any): FileSection {
@@ -83,7 +94,8 @@ internal class ContainerHeader private constructor(
             return FileSection(name, entry.getLong("length"), entry.getLong("crc32"), size)
         }
 
-        private fun parseTensors(elements: JSONArray): List<TensorSection> {
+        private fun parseTensors(elements: JSONArray, fileBytes: Long): List<TensorSection> {
+            val most = Limits.maxWeights(fileBytes)
             val tensors = ArrayList<TensorSection>()
             var weights = 0L
             for (element in elements(elements)) {
@@ -96,20 +108,16 @@ internal class ContainerHeader private constructor(
                 )
                 weights = saturatingAdd(weights, shape.fold(1L) { product, size -> saturatingMultiply(product, maxOf(1L, size)) })
                 // A shape beyond the bound is refused below, so its sizes need not fit.
-                val sizes = IntArray(shape.size) { minOf(shape[it], MAX_ELEMENTS).toInt() }
+                val sizes = IntArray(shape.size) { minOf(shape[it], most).toInt() }
                 tensors.add(TensorSection(name, entry.getLong("length"), entry.getLong("crc32"), sizes, encoding))
             }
-            if (weights > MAX_ELEMENTS) {
-                throw LiteNlpException(
-                    Problem.TOO_LARGE, "header: expected at most $MAX_ELEMENTS weights, found $weights",
-                )
-            }
+            checkLimit("weights in a file of $fileBytes bytes", most, weights)
             return tensors
         }
 
         private fun parseShape(shape: Any?, name: String): List<Long> {
             val sizes = (shape as? JSONArray)?.let(::elements)?.map(::count)
-            if (sizes == null || sizes.size > MAX_DIMENSIONS || sizes.any { it == null }) {
+            if (sizes == null || sizes.size > Limits.MAX_DIMENSIONS || sizes.any { it == null }) {
                 throw altered("header: tensor '$name': expected a shape, found ${shape ?: "none"}")
             }
             return sizes.map { checkNotNull(it) }

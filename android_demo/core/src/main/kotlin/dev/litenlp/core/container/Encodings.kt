@@ -1,8 +1,5 @@
 package dev.litenlp.core.container
 
-/** Most centroids of a codebook. */
-private const val MAX_CENTROIDS = 4096
-
 internal fun decodeFp32(payload: Payload, size: Int): FloatArray {
     val start = payload.takeRest(4L * size)
     return FloatArray(size) { Float.fromBits(littleEndianInt(payload.bytes, start + 4 * it)) }
@@ -28,10 +25,8 @@ internal fun decodePruned(payload: Payload, size: Int): FloatArray {
     val bitmap = payload.take(bitmapBytes.toLong(), "bitmap")
     var kept = 0L
     for (index in bitmap until bitmap + bitmapBytes) kept += Integer.bitCount(bytes[index].toInt() and 0xFF)
+    checkClear(bytes, bitmap, size.toLong(), "bitmap")
     var next = payload.takeRest(4 * kept)
-    if (size % 8 != 0 && (bytes[bitmap + bitmapBytes - 1].toInt() and 0xFF) ushr (size % 8) != 0) {
-        throw altered("bitmap: expected zeros after the last weight")
-    }
     val values = FloatArray(size)
     for (index in 0 until size) {
         if ((bytes[bitmap + index / 8].toInt() ushr (index % 8)) and 1 != 0) {
@@ -51,6 +46,7 @@ internal fun decodeKmeans(payload: Payload, size: Int): FloatArray {
         throw altered("index width: expected that of ${centroids.size} centroids, found ${codebook.bits} bits")
     }
     var at = payload.takeRest((size.toLong() * width + 7) / 8)
+    checkClear(payload.bytes, at, size.toLong() * width, "indices")
     val mask = (1 shl width) - 1
     val values = FloatArray(size)
     // At most 11 bits are left over when a byte comes in, and an index has at most 12: 19 bits suffice.
@@ -70,6 +66,14 @@ internal fun decodeKmeans(payload: Payload, size: Int): FloatArray {
     return values
 }
 
+/** Checks that what the last byte holds beyond [bits] bits from [start] on is clear: one content has one form. */
+private fun checkClear(bytes: ByteArray, start: Int, bits: Long, what: String) {
+    val used = (bits % 8).toInt()
+    if (used != 0 && (bytes[start + (bits / 8).toInt()].toInt() and 0xFF) ushr used != 0) {
+        throw altered("$what: expected zeros after the last weight")
+    }
+}
+
 /** Centroids, and the one number that follows their kind: the width of an index or the scale bits of the entropy coder. */
 internal class Codebook private constructor(val centroids: FloatArray, val bits: Int) {
     companion object {
@@ -78,8 +82,8 @@ internal class Codebook private constructor(val centroids: FloatArray, val bits:
             val kind = payload.bytes[start].toInt() and 0xFF
             val bits = payload.bytes[start + 1].toInt() and 0xFF
             val size = littleEndianShort(payload.bytes, start + 2) + 1
-            if ((kind != 2 && kind != 4) || size > MAX_CENTROIDS) {
-                throw altered("codebook: expected kind 2 or 4 and at most $MAX_CENTROIDS centroids, found $kind, $size")
+            if ((kind != 2 && kind != 4) || size > Limits.MAX_CENTROIDS) {
+                throw altered("codebook: expected kind 2 or 4 and at most ${Limits.MAX_CENTROIDS} centroids, found $kind, $size")
             }
             val content = payload.take(kind.toLong() * size, "codebook")
             val centroids = FloatArray(size) {

@@ -2,9 +2,9 @@ package dev.litenlp.core.container
 
 /** Smallest state of a lane between two symbols; one below it takes in a 16-bit word. */
 private const val STATE_MIN = 1 shl 16
-private const val MIN_SCALE_BITS = 8
-private const val MAX_SCALE_BITS = 15
-private const val MAX_SYMBOLS_PER_LANE = 4096
+
+/** A frequency is at most 2^15, which takes three groups of seven bits. */
+private const val MAX_VARINT_BYTES = 3
 
 /**
  * A codebook and its indices, entropy-coded by interleaved static rANS (Duda 2013, arXiv 1311.2540; the interleaving is
@@ -13,16 +13,19 @@ private const val MAX_SYMBOLS_PER_LANE = 4096
 internal fun decodeKmeansRans(payload: Payload, size: Int): FloatArray {
     val codebook = Codebook.read(payload)
     val scaleBits = codebook.bits
-    if (scaleBits !in MIN_SCALE_BITS..MAX_SCALE_BITS) {
-        throw altered("scale bits: expected $MIN_SCALE_BITS to $MAX_SCALE_BITS, found $scaleBits")
+    val most = Limits.maxScaleBits(codebook.centroids.size)
+    if (scaleBits !in Limits.MIN_SCALE_BITS..most) {
+        throw altered(
+            "scale bits: expected ${Limits.MIN_SCALE_BITS} to $most for ${codebook.centroids.size} centroids, found $scaleBits",
+        )
     }
     val frequencies = LongArray(codebook.centroids.size) { readVarint(payload, "frequencies") }
     if (frequencies.sum() != 1L shl scaleBits) {
         throw altered("frequencies: expected a sum of ${1 shl scaleBits}, found ${frequencies.sum()}")
     }
     val lanes = littleEndianInt(payload.bytes, payload.take(4, "number of lanes")).toLong() and 0xFFFFFFFFL
-    if (lanes < 1 || lanes > size || size > lanes * MAX_SYMBOLS_PER_LANE) {
-        throw altered("lanes: expected $MAX_SYMBOLS_PER_LANE weights at most for each, found $lanes for $size")
+    if (lanes < 1 || lanes > size || size > lanes * Limits.MAX_SYMBOLS_PER_LANE) {
+        throw altered("lanes: expected ${Limits.MAX_SYMBOLS_PER_LANE} weights at most for each, found $lanes for $size")
     }
     val statesStart = payload.take(4 * lanes, "states")
     val states = IntArray(lanes.toInt()) { littleEndianInt(payload.bytes, statesStart + 4 * it) }
@@ -41,6 +44,9 @@ private class RansTable(centroids: FloatArray, frequencies: LongArray, private v
     private val steps = IntArray(1 shl scaleBits)
     private val values = FloatArray(1 shl scaleBits)
 
+    /** The slots of the most frequent index, the first of several: what fills the last row. */
+    private val padding: IntRange
+
     init {
         var slot = 0
         for ((symbol, frequency) in frequencies.withIndex()) {
@@ -50,6 +56,9 @@ private class RansTable(centroids: FloatArray, frequencies: LongArray, private v
                 slot++
             }
         }
+        val frequent = frequencies.indices.maxBy { frequencies[it] }
+        val first = frequencies.take(frequent).sum().toInt()
+        padding = first until first + frequencies[frequent].toInt()
     }
 
     /** Decodes [size] weights, row by row of lanes; the 16-bit words lie in [bytes] from [start] until [end]. */
@@ -71,8 +80,11 @@ private class RansTable(centroids: FloatArray, frequencies: LongArray, private v
                     next += 2
                 }
                 states[lane] = following
-                // What the last row holds beyond the weights is padding.
-                if (row + lane < size) result[row + lane] = values[slot]
+                if (row + lane < size) {
+                    result[row + lane] = values[slot]
+                } else if (slot !in padding) {
+                    throw altered("rANS stream: expected the most frequent index as padding of the last row")
+                }
             }
             row += states.size
         }
@@ -84,15 +96,16 @@ private class RansTable(centroids: FloatArray, frequencies: LongArray, private v
     }
 }
 
-/** Unsigned LEB128: seven bits a byte, lowest first, the top bit set on all but the last. */
+/** Unsigned LEB128 in its shortest form: seven bits a byte, lowest first, the top bit set on all but the last. */
 private fun readVarint(payload: Payload, what: String): Long {
     var value = 0L
-    var shift = 0
-    while (true) {
+    for (index in 0 until MAX_VARINT_BYTES) {
         val byte = payload.byte(what)
-        value = value or ((byte and 0x7F).toLong() shl shift)
-        if (byte < 0x80) return value
-        shift += 7
-        if (shift > 28) throw altered("$what: expected at most 5 bytes per number")
+        value = value or ((byte and 0x7F).toLong() shl (7 * index))
+        if (byte < 0x80) {
+            if (byte == 0 && index > 0) throw altered("$what: expected numbers in their shortest form, found one with zeros on top")
+            return value
+        }
     }
+    throw altered("$what: expected at most $MAX_VARINT_BYTES bytes per number")
 }

@@ -1,5 +1,7 @@
 package dev.litenlp.core.engine
 
+import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.bundle.StateTensor
 import java.util.Collections
@@ -24,6 +26,24 @@ abstract class BundleEngine(protected val manifest: Manifest) : Engine {
         decodings += decoding
         decoding.onClose = { decodings -= decoding }
         return decoding
+    }
+
+    /**
+     * Translates two tokens, the last ones of the vocabularies and two steps long. What graphs say of themselves differs between
+     * runtimes; a state tensor that is not theirs, or a smaller vocabulary, shows here and not in the middle of a translation.
+     *
+     * @throws LiteNlpException `RUNTIME_REFUSED` if the graphs are not what the manifest says, `OUT_OF_MEMORY`.
+     */
+    fun tryOut() {
+        val steps = minOf(2, maxSteps)
+        try {
+            start(listOf(intArrayOf(manifest.vocabulary.srcSize - 1)), steps).use { decoding ->
+                repeat(steps) { decoding.step(intArrayOf(vocabSize - 1)) }
+            }
+        } catch (error: LiteNlpException) {
+            if (error.problem == Problem.OUT_OF_MEMORY) throw error
+            throw LiteNlpException(Problem.RUNTIME_REFUSED, "the graphs do not do what the manifest says: ${error.message}", error)
+        }
     }
 
     /** Encodes sources and makes the first state of a decoding of [capacity] steps. */

@@ -22,22 +22,27 @@ object OnnxNames {
     class Graph(val inputs: Collection<String>, val outputs: Collection<String>)
 
     /**
-     * Graphs are bound by name: each that they ask for must be one that the manifest gives, and the other way round.
+     * Graphs are bound by name: each input that they ask for must be one that the manifest gives (an input that a graph has no
+     * use for may be missing), and the outputs must be those of the manifest, no more and no fewer.
      *
      * @param newPrefix As in [dev.litenlp.core.bundle.OnnxEntry.newPrefix].
      * @throws LiteNlpException `RUNTIME_REFUSED` if they differ.
      */
     fun check(manifest: Manifest, newPrefix: String, encode: Graph, decodeStep: Graph) {
         expectAmong("inputs of encode", encode.inputs, listOf(SRC_TOKENS, SRC_MASK))
-        expectAmong("state of origin encode", manifest.encoded, encode.outputs)
+        expectSame("outputs of encode", encode.outputs, manifest.encoded)
         expectAmong("inputs of decode_step", decodeStep.inputs, manifest.state.map { it.name } + TOKENS)
-        expectAmong("changing state", manifest.changing.map { newPrefix + it } + LOGITS, decodeStep.outputs)
+        expectSame("outputs of decode_step", decodeStep.outputs, manifest.changing.map { newPrefix + it } + LOGITS)
     }
 
     private fun expectAmong(what: String, names: Collection<String>, known: Collection<String>) {
         val unknown = names - known.toSet()
-        if (unknown.isNotEmpty()) {
-            throw LiteNlpException(Problem.RUNTIME_REFUSED, "$what: expected names among $known, found $unknown")
-        }
+        if (unknown.isNotEmpty()) throw refused("$what: expected names among $known, found $unknown")
     }
+
+    private fun expectSame(what: String, names: Collection<String>, known: Collection<String>) {
+        if (names.size != known.size || names.toSet() != known.toSet()) throw refused("$what: expected $known, found $names")
+    }
+
+    private fun refused(message: String) = LiteNlpException(Problem.RUNTIME_REFUSED, message)
 }

@@ -84,7 +84,7 @@ abstract class OnnxFactory<T : Any> : EngineFactory {
                 val decodeStep = onnx.open(bundle.file(entry.decodeStep), threads)
                 try {
                     OnnxNames.check(bundle.manifest, entry.newPrefix, encode.names, decodeStep.names)
-                    OnnxEngine(onnx, bundle.manifest, entry.newPrefix, encode, decodeStep)
+                    OnnxEngine(onnx, bundle.manifest, entry.newPrefix, encode, decodeStep).also { it.tryOut() }
                 } catch (error: Throwable) {
                     decodeStep.close()
                     throw error

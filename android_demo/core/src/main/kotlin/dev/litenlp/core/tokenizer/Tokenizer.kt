@@ -129,8 +129,8 @@ class Tokenizer private constructor(document: TokenizerDocument) {
         /**
          * Reads a `tokenizer.json`.
          *
-         * @throws LiteNlpException `ALTERED` if the file is damaged, `OTHER_TOKENIZER` if it is of another kind, `UNSUPPORTED` if
-         *   its merging has options that this version does not know.
+         * @throws LiteNlpException `ALTERED` if the file is damaged, `OTHER_TOKENIZER` if it is of another kind or has other
+         *   options.
          */
         fun fromJson(content: ByteArray): Tokenizer = Tokenizer(TokenizerDocument.parse(content))
     }

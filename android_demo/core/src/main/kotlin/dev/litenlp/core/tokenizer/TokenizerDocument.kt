@@ -24,121 +24,163 @@ internal class TokenizerDocument private constructor(
     val merges: Merges,
 ) {
     companion object {
+        /** Largest document: a type and its merge take some sixty bytes. */
+        const val MAX_BYTES = 64 shl 20
+
+        /** Types of a vocabulary, and merges. */
+        const val MAX_TYPES = 1 shl 19
+
+        /** Bytes that one type spells, which bounds the text that an output of given length decodes to. */
+        const val MAX_TOKEN_BYTES = 4096
+
+        /** A value for each type and three for each merge, and the options. */
+        private const val MAX_VALUES = MAX_TYPES + 3 * MAX_TYPES + 1000
+
         private val SPECIAL_SPELLINGS = listOf("<pad>", "<s>", "</s>")
 
+        /** Everything that the training writes, but the normalizer, the vocabulary and the merges. */
+        private val OUTLINE = Json.parseObject(
+            """
+            {"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+             "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+             "post_processor": null,
+             "decoder": {"type": "Sequence", "decoders": [
+                {"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+             "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+                       "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false, "ignore_merges": false}}
+            """.toByteArray(),
+        )
+
         /**
-         * @throws LiteNlpException `ALTERED` if the file is damaged, `OTHER_TOKENIZER` if it is of another kind, `UNSUPPORTED` if
-         *   its merging has options that this version does not know.
+         * Reads a document that is one that the training writes, to every key and value: an option that would change what the
+         * tokenizer does is no detail that is passed over.
+         *
+         * @throws LiteNlpException `ALTERED` if the file is damaged, `OTHER_TOKENIZER` if it is of another kind or has other
+         *   options.
          */
         fun parse(content: ByteArray): TokenizerDocument =
             try {
-                read(Json.parseObject(content))
+                read(parseJson(content))
             } catch (error: JsonSyntaxException) {
                 throw damaged(error.message ?: "JSON that cannot be read", error)
             } catch (error: JSONException) {
                 throw damaged(error.message ?: "JSON of another structure", error)
             }
 
+        /** The document of a tokenizer of any kind, within the limits. */
+        fun parseJson(content: ByteArray): JSONObject = Json.parseObject(content, MAX_BYTES, MAX_VALUES)
+
+        /**
+         * Ids by type of a document of any kind.
+         *
+         * @throws JSONException If it has none, or beyond the limits.
+         */
+        fun types(document: JSONObject): JSONObject {
+            val types = document.getJSONObject("model").getJSONObject("vocab")
+            if (types.length() > MAX_TYPES) throw JSONException("expected at most $MAX_TYPES types, found ${types.length()}")
+            for (type in types.keys()) {
+                if (types.opt(type) !is Int) throw JSONException("expected ids that are integers, found others")
+            }
+            return types
+        }
+
         private fun read(document: JSONObject): TokenizerDocument {
+            val vocabulary = types(document)
             val model = document.getJSONObject("model")
-            checkKind(document, model)
-            checkOptions(model)
-            val normalization = readNormalization(document.getJSONObject("normalizer"))
-            val vocabulary = model.getJSONObject("vocab")
-            val tokens = readTokens(vocabulary)
-            val specials = tokens.take(SpecialTokens.COUNT)
-            if (specials != SPECIAL_SPELLINGS) throw other("special tokens $SPECIAL_SPELLINGS", "$specials")
-            val missing = ByteLevel.alphabet.count { !vocabulary.has(it.toString()) }
-            if (missing > 0) throw damaged("no token for $missing of the 256 bytes")
-            val byteTokens = IntArray(256) { vocabulary.getInt(ByteLevel.alphabet[it].toString()) }
-            return TokenizerDocument(normalization, tokens, byteTokens, readMerges(model.getJSONArray("merges"), vocabulary))
+            val merges = model.opt("merges") as? JSONArray ?: throw damaged("no list of merges")
+            if (merges.length() > MAX_TYPES) throw damaged("more than $MAX_TYPES merges")
+            val normalization = readNormalization(document.opt("normalizer"))
+            checkOptions(document, model)
+            val ids = LinkedHashMap<String, Int>(2 * vocabulary.length())
+            for (spelling in SPECIAL_SPELLINGS + ByteLevel.alphabet.sorted().map(Char::toString)) ids[spelling] = ids.size
+            val pairs = readMerges(merges, ids)
+            if (vocabulary.length() != ids.size || ids.any { (type, id) -> vocabulary.opt(type) != id }) {
+                throw other("$SPECIAL_SPELLINGS, the 256 bytes and what the merges make, with ids in this order", "other types")
+            }
+            val byteTokens = IntArray(256) { ids.getValue(ByteLevel.alphabet[it].toString()) }
+            return TokenizerDocument(normalization, ids.keys.toTypedArray(), byteTokens, pairs)
         }
 
-        private fun checkKind(document: JSONObject, model: JSONObject) {
-            val cutter = document.getJSONObject("pre_tokenizer")
-            val kind = "${model.getString("type")} after ${cutter.getString("type")}"
-            if (kind != "BPE after ByteLevel") throw other("BPE after ByteLevel", kind)
-            if (cutter.getBoolean("add_prefix_space") || !cutter.getBoolean("use_regex")) {
-                throw other("a pre-tokenizer that adds no space and uses GPT-2's pattern", "$cutter")
-            }
-            for (name in listOf("added_tokens", "post_processor", "truncation", "padding")) {
-                val value = document.get(name)
-                val isEmpty = value == JSONObject.NULL || (value is JSONArray && value.length() == 0)
-                if (!isEmpty) throw other("no $name", shorten("$value"))
-            }
-            val decoder = document.getJSONObject("decoder")
-            val steps = decoder.getJSONArray("decoders")
-            val types = List(steps.length()) { steps.getJSONObject(it).getString("type") }
-            if (decoder.getString("type") != "Sequence" || types != listOf("ByteLevel", "Strip")) {
-                throw other("the decoders ByteLevel and Strip", "$types")
-            }
-            val strip = steps.getJSONObject(1)
-            if (strip.getString("content") != " " || strip.getInt("start") != 1 || strip.getInt("stop") != 0) {
-                throw other("a decoder that takes one space away from the start", "$strip")
+        /** Compares the document with [OUTLINE]; normalizer, vocabulary and merges are left to others. */
+        private fun checkOptions(document: JSONObject, model: JSONObject) {
+            val rest = JSONObject()
+            for (key in document.keys()) if (key != "normalizer") rest.put(key, document.get(key))
+            val options = JSONObject()
+            for (key in model.keys()) if (key != "vocab" && key != "merges") options.put(key, model.get(key))
+            rest.put("model", options)
+            firstDifference(OUTLINE, rest, "")?.let { (expected, found) -> throw other(expected, found) }
+        }
+
+        /** The first place where [found] is not [expected], to the type of every value: what was expected and found there. */
+        private fun firstDifference(expected: Any?, found: Any?, path: String): Pair<String, String>? {
+            val where = path.removePrefix(".").ifEmpty { "document" }
+            when (expected) {
+                is JSONObject -> {
+                    if (found !is JSONObject) return Pair("$where: an object", shown(found))
+                    found.keys().asSequence().find { !expected.has(it) }?.let { return Pair("$where: no key ${shorten(it)}", "one") }
+                    return expected.keys().asSequence().mapNotNull { key ->
+                        if (found.has(key)) firstDifference(expected.get(key), found.get(key), "$path.$key") else Pair("$where: $key", "none")
+                    }.firstOrNull()
+                }
+                is JSONArray -> {
+                    if (found !is JSONArray || found.length() != expected.length()) return Pair("$where: ${shown(expected)}", shown(found))
+                    return (0 until expected.length()).asSequence()
+                        .mapNotNull { firstDifference(expected.get(it), found.get(it), "$path.$it") }.firstOrNull()
+                }
+                else -> return if (expected == found) null else Pair("$where: ${shown(expected)}", shown(found))
             }
         }
 
-        /** Options of the merging that are off in all tokenizers of this project. */
-        private fun checkOptions(model: JSONObject) {
-            for (name in listOf("dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges")) {
-                val value = model.opt(name) ?: continue
-                val isOff = value == JSONObject.NULL || value == false || value == "" || (value as? Number)?.toDouble() == 0.0
-                if (!isOff) {
-                    throw LiteNlpException(Problem.UNSUPPORTED, "tokenizer.json: expected a model without $name, found $value")
+        private fun shown(value: Any?): String = when (value) {
+            is JSONObject -> "an object"
+            is JSONArray -> "a list of ${value.length()}"
+            else -> shorten("$value")
+        }
+
+        private fun readNormalization(normalizer: Any?): Normalization {
+            for (form in listOf(null, Normalizer.Form.NFC, Normalizer.Form.NFKC)) {
+                for (lowercase in listOf(false, true)) {
+                    val steps = JSONArray()
+                    if (form != null) steps.put(JSONObject().put("type", form.name))
+                    if (lowercase) steps.put(JSONObject().put("type", "Lowercase"))
+                    steps.put(JSONObject().put("type", "Prepend").put("prepend", " "))
+                    val expected = JSONObject().put("type", "Sequence").put("normalizers", steps)
+                    if (firstDifference(expected, normalizer, "") == null) return Normalization(form, lowercase)
                 }
             }
+            throw other("the normalizers NFC or NFKC (optional), Lowercase (optional), Prepend of one space", shown(normalizer))
         }
 
-        private fun readNormalization(normalizer: JSONObject): Normalization {
-            val steps = normalizer.getJSONArray("normalizers")
-            val types = List(steps.length()) { steps.getJSONObject(it).getString("type") }.toMutableList()
-            val found = "$types"
-            val form = Normalizer.Form.values().find { it.name == types.firstOrNull() && it.name in listOf("NFC", "NFKC") }
-            if (form != null) types.removeAt(0)
-            val lowercase = types.remove("Lowercase")
-            val prepends = types == listOf("Prepend") && steps.getJSONObject(steps.length() - 1).getString("prepend") == " "
-            if (normalizer.getString("type") != "Sequence" || !prepends) {
-                throw other("the normalizers NFC or NFKC (optional), Lowercase (optional), Prepend of one space", found)
-            }
-            return Normalization(form, lowercase)
-        }
-
-        private fun readTokens(vocabulary: JSONObject): Array<String> {
-            val size = vocabulary.length()
-            val tokens = arrayOfNulls<String>(size)
-            for (token in vocabulary.keys()) {
-                val id = vocabulary.get(token)
-                if (id !is Int || id !in 0 until size || tokens[id] != null) {
-                    throw damaged("token ids that are not 0 to ${size - 1}, each once: $id")
-                }
-                tokens[id] = token
-            }
-            return tokens.requireNoNulls()
-        }
-
-        private fun readMerges(merges: JSONArray, vocabulary: JSONObject): Merges {
+        /** Adds to [ids] what the merges make. */
+        private fun readMerges(merges: JSONArray, ids: MutableMap<String, Int>): Merges {
             val lefts = IntArray(merges.length())
             val rights = IntArray(merges.length())
             val results = IntArray(merges.length())
             for (rank in lefts.indices) {
                 val (left, right) = readPair(merges.get(rank), rank)
-                if (left + right in SPECIAL_SPELLINGS) throw other("merges of text", "one that makes ${left + right}")
-                lefts[rank] = idOf(left, vocabulary)
-                rights[rank] = idOf(right, vocabulary)
-                results[rank] = idOf(left + right, vocabulary)
+                lefts[rank] = idOf(left, ids)
+                rights[rank] = idOf(right, ids)
+                val made = left + right
+                if (made in SPECIAL_SPELLINGS) throw other("merges of text", "one that makes $made")
+                if (made.length > MAX_TOKEN_BYTES) throw damaged("a merge that makes more than $MAX_TOKEN_BYTES bytes")
+                results[rank] = ids.getOrPut(made) { ids.size }
             }
             return Merges(lefts, rights, results)
         }
 
-        /** Merges are written `["a", "b"]`, by older versions of the library `"a b"`. */
         private fun readPair(merge: Any, rank: Int): Pair<String, String> {
-            val parts = if (merge is JSONArray) List(merge.length()) { merge.getString(it) } else "$merge".split(' ')
-            if (parts.size != 2) throw damaged("merge $rank is not a pair: ${shorten("$merge")}")
-            return Pair(parts[0], parts[1])
+            val parts = (merge as? JSONArray)?.let { list -> List(list.length()) { list.get(it) } }
+            val left = parts?.getOrNull(0) as? String
+            val right = parts?.getOrNull(1) as? String
+            if (left == null || right == null || parts.size != 2) throw damaged("merge $rank is not a pair: ${shown(merge)}")
+            return Pair(left, right)
         }
 
-        private fun idOf(token: String, vocabulary: JSONObject): Int =
-            vocabulary.opt(token) as? Int ?: throw damaged("a merge with ${shorten(token)}, which the vocabulary lacks")
+        private fun idOf(token: String, ids: Map<String, Int>): Int {
+            if (token in SPECIAL_SPELLINGS) throw other("merges of text", "one of $token")
+            return ids[token] ?: throw damaged("a merge with ${shorten(token)}, which the vocabulary lacks before it")
+        }
 
         private fun damaged(found: String, cause: Throwable? = null) =
             LiteNlpException(

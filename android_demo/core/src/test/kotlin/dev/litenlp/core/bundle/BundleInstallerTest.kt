@@ -61,7 +61,7 @@ class BundleInstallerTest : InstallerFixture() {
 
     @Test
     fun `a name that is a path stays in the folder`() {
-        val installed = install(named("../ä/..\\" + "x".repeat(300)))
+        val installed = install(named("../ä/..\\" + "x".repeat(200)))
         assertEquals(models, installed.directory.parentFile)
         assertTrue(installed.directory.name.startsWith("_"), installed.directory.name)
         assertTrue(installed.directory.name.length < 120)
@@ -150,7 +150,7 @@ class BundleInstallerTest : InstallerFixture() {
         }
         refused(Problem.OTHER_TOKENIZER, "found [0, 2, 1]") { install(withTokenizer(TestBundle.tokenizer("<pad>", "</s>", "<s>", "a"))) }
         refused(Problem.OTHER_TOKENIZER, "expected JSON") { install(withTokenizer("{".toByteArray())) }
-        refused(Problem.OTHER_TOKENIZER, "found none") { install(withTokenizer("""{"model": 3}""".toByteArray())) }
+        refused(Problem.OTHER_TOKENIZER, "expected a tokenizer with a vocabulary") { install(withTokenizer("""{"model": 3}""".toByteArray())) }
     }
 
     @Test
@@ -167,7 +167,7 @@ class BundleInstallerTest : InstallerFixture() {
                 it.getJSONObject("files").put("x", JSONObject().put("size_bytes", Long.MAX_VALUE).put("sha256", "0".repeat(64)))
             }
         }
-        refused(Problem.TOO_LARGE, "found ${Long.MAX_VALUE}") { install(huge.zip()) }
+        refused(Problem.TOO_LARGE, "found one of ${Long.MAX_VALUE}") { install(huge.zip()) }
     }
 
     @Test

@@ -103,12 +103,12 @@ class ManifestTest {
         refused("versions.opset: expected a string") { it.getJSONObject("versions").put("opset", 20) }
         refused("precision: expected fp32 or int8, found fp64") { it.put("precision", "fp64") }
         refused("languages.tgt: expected a string") { it.getJSONObject("languages").remove("tgt") }
-        refused("vocabulary.src_size: expected an integer of at least 1, found 0") {
+        refused("vocabulary.src_size: expected an integer from 1 to 524288, found 0") {
             it.getJSONObject("vocabulary").put("src_size", 0)
         }
         refused("vocabulary.pad_id: expected an integer") { it.getJSONObject("vocabulary").put("pad_id", JSONObject.NULL) }
-        refused("bounds.capacity: expected an integer of at least 1, found true") { it.getJSONObject("bounds").put("capacity", true) }
-        refused("bounds.source: expected an integer of at least 1, found 1.5") { it.getJSONObject("bounds").put("source", 1.5) }
+        refused("bounds.capacity: expected an integer from 1 to 65536, found true") { it.getJSONObject("bounds").put("capacity", true) }
+        refused("bounds.source: expected an integer from 1 to 65536, found 1.5") { it.getJSONObject("bounds").put("source", 1.5) }
         refused("state: expected a list") { it.put("state", JSONObject()) }
         refused("state.0: expected an object") { it.getJSONArray("state").put(0, 3) }
         refused("state.2.dtype: expected float32, int64 or bool, found float16") {
@@ -164,7 +164,7 @@ class ManifestTest {
         compactRefused("expected an entry for other.residual") { member(it).put("residual", "other.residual") }
         compactRefused("expected an entry for tokenizer.json") { member(it).put("residual", "tokenizer.json") }
         compactRefused("encode.onnx in both") { it.getJSONObject("members").put("encode.onnx", member(it)) }
-        compactRefused("expected plain member names, found '../x'") { it.getJSONObject("members").put("../x", member(it)) }
+        compactRefused("expected plain file names, found '../x'") { it.getJSONObject("members").put("../x", member(it)) }
         compactRefused("packed.members.model.pte.parts.0.offset") {
             member(it).getJSONArray("parts").getJSONObject(0).put("offset", -1)
         }
@@ -175,13 +175,67 @@ class ManifestTest {
         compactRefused("parts.1.sinusoid: expected nothing beside a tensor") {
             member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding")
         }
-        compactRefused("parts.1.sinusoid.columns: expected an integer of at least 2") {
+        compactRefused("parts.1.sinusoid.columns: expected an integer from 2 to 65536, found 1") {
             member(it).getJSONArray("parts").getJSONObject(1).getJSONObject("sinusoid").put("columns", 1)
         }
-        compactRefused("at most 1073741824 bytes of made members, found 1073741825", problem = Problem.TOO_LARGE) {
-            member(it).put("size_bytes", (1 shl 30) + 1 - TestBundle.WEIGHTS.size)
+        compactRefused("bytes of made members, found at least", problem = Problem.TOO_LARGE) {
+            member(it).put("size_bytes", 100 shl 20)
         }
-        compactRefused("found 9223372036854775807", problem = Problem.TOO_LARGE) { member(it).put("size_bytes", Long.MAX_VALUE) }
+        compactRefused("found one of 9223372036854775807", problem = Problem.TOO_LARGE) { member(it).put("size_bytes", Long.MAX_VALUE) }
+        compactRefused("expected at most 16 entries, found 18") {
+            for (number in 0 until 16) it.getJSONObject("members").put("m$number", member(it))
+        }
+        compactRefused("parts: expected at most 8192 entries, found 8193") {
+            member(it).put("parts", JSONArray(List(8193) { index -> JSONObject().put("offset", index).put("tensor", "t") }))
+        }
+    }
+
+    @Test
+    fun `state that makes no sense or fits no memory is refused`() {
+        fun tensor(manifest: JSONObject, index: Int) = manifest.getJSONArray("state").getJSONObject(index)
+
+        refused("expected names that differ") { tensor(it, 3).put("name", "position") }
+        refused("expected names that differ") { tensor(it, 3).put("name", "tokens") }
+        refused("expected a name, found none") { tensor(it, 3).put("name", "") }
+        refused("expected at most 256 characters") { tensor(it, 3).put("name", "x".repeat(257)) }
+        refused("expected the batch as first dimension alone") { tensor(it, 3).put("shape", JSONArray(listOf("capacity", "batch"))) }
+        refused("expected the batch as first dimension alone") { tensor(it, 3).put("shape", JSONArray()) }
+        refused("expected the mask as a bool tensor") { tensor(it, 1).put("dtype", "int64") }
+        refused("begins as zeros changes") { tensor(it, 3).put("changes", false) }
+        refused("expected at most 8 entries, found 9") { tensor(it, 3).put("shape", JSONArray(listOf("batch") + List(8) { 1 })) }
+        refused("at most 268435456 bytes for a row") { tensor(it, 3).put("shape", JSONArray(listOf("batch", 1 shl 14, 1 shl 13))) }
+        refused("at most 268435456 bytes for a row") {
+            it.getJSONObject("bounds").put("capacity", 65536)
+            tensor(it, 3).put("shape", JSONArray(listOf("batch", "capacity", 1025)))
+        }
+        refused("shape: expected sizes") { tensor(it, 3).put("shape", JSONArray(listOf("batch", (1 shl 28) + 1))) }
+        refused("state: expected at most 256 entries, found 257") {
+            it.put("state", JSONArray(List(257) { JSONObject() }))
+        }
+    }
+
+    @Test
+    fun `lists and words are bounded`() {
+        refused("versions: expected at most 64 entries, found 65") {
+            it.put("versions", JSONObject(List(65) { number -> "$number" to "1" }.toMap()))
+        }
+        refused("files: expected at most 64 entries") {
+            for (number in 0 until 64) it.getJSONObject("files").put("f$number", it.getJSONObject("files").get("model.pte"))
+        }
+        refused("scores.test: expected an object") { it.put("scores", JSONObject().put("test", 3)) }
+        refused("parity: expected an object") { it.put("parity", 3) }
+        refused("expected at most 64 entries, found 65") {
+            val encode = it.getJSONObject("graphs").getJSONObject("onnx").getJSONObject("encode")
+            encode.put("matmul", JSONArray(List(65) { JSONArray(listOf(1, 1, 0)) }))
+        }
+        refused("name: expected at most 256 characters") { it.put("name", "\uD83D\uDE00".repeat(257)) }
+        assertEquals(512, manifest { it.put("name", "\uD83D\uDE00".repeat(256)) }.name.length)
+        assertProblem(Problem.TOO_LARGE, "tokenizer.json of at most") {
+            manifest { it.getJSONObject("files").getJSONObject("tokenizer.json").put("size_bytes", 1 shl 30) }
+        }
+        assertProblem(Problem.TOO_LARGE, "config.toml of at most 4194304 bytes") {
+            manifest { it.getJSONObject("files").getJSONObject("config.toml").put("size_bytes", 1 shl 30) }
+        }
     }
 
     @Test

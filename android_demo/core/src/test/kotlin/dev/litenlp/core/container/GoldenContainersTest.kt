@@ -7,6 +7,7 @@ import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import java.util.Base64
 import java.util.zip.GZIPInputStream
+import org.json.JSONArray
 import org.json.JSONObject
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -48,6 +49,22 @@ class GoldenContainersTest {
         assertEquals(golden.getJSONObject("aliases").toMap(), container.aliases)
         for ((alias, name) in container.aliases) assertEquals(container.tensors[name], container.tensor(alias))
         assertEquals(null, container.tensor("no such tensor"))
+    }
+
+    @Test
+    fun `the limits are those of the Python reader`() {
+        for (case in golden.getJSONArray("limits")) {
+            val (fileBytes, centroids, limits) = (case as JSONArray).let { Triple(it.getLong(0), it.getInt(1), it.getJSONObject(2)) }
+            val ours = mapOf(
+                "header_bytes" to Limits.MAX_HEADER_BYTES, "header_values" to Limits.MAX_HEADER_VALUES,
+                "tensors" to Limits.MAX_TENSORS, "aliases" to Limits.MAX_ALIASES, "files" to Limits.MAX_FILES,
+                "dimensions" to Limits.MAX_DIMENSIONS, "weights" to Limits.maxWeights(fileBytes),
+                "file_bytes" to Limits.maxFileBytes(fileBytes), "centroids" to Limits.MAX_CENTROIDS,
+                "min_scale_bits" to Limits.MIN_SCALE_BITS, "max_scale_bits" to Limits.maxScaleBits(centroids),
+                "symbols_per_lane" to Limits.MAX_SYMBOLS_PER_LANE,
+            )
+            assertEquals(limits.keySet().associateWith { limits.getLong(it) }, ours.mapValues { it.value.toLong() })
+        }
     }
 
     @TestFactory
@@ -93,7 +110,7 @@ class GoldenContainersTest {
         if (case.has("content")) return decode(case.getString("content"))
         val bytes = content.clone()
         for (edit in case.getJSONArray("edits")) {
-            val (offset, hex) = (edit as org.json.JSONArray).toList()
+            val (offset, hex) = (edit as JSONArray).toList()
             unhex(hex as String).copyInto(bytes, offset as Int)
         }
         val kept = if (case.isNull("keep")) bytes else bytes.copyOf(case.getInt("keep"))

@@ -105,12 +105,13 @@ class BundleEngineTest {
         OnnxNames.check(manifest, "new.", OnnxNames.Graph(listOf("src_tokens"), encode.outputs), step)
         val wrong = mapOf(
             "inputs of encode" to (OnnxNames.Graph(encode.inputs + "x", encode.outputs) to step),
-            "state of origin encode" to (OnnxNames.Graph(encode.inputs, emptyList()) to step),
+            "outputs of encode" to (OnnxNames.Graph(encode.inputs, emptyList()) to step),
             "inputs of decode_step" to (encode to OnnxNames.Graph(step.inputs + "x", step.outputs)),
-            "changing state" to (encode to OnnxNames.Graph(step.inputs, step.outputs - "logits")),
+            "outputs of decode_step" to (encode to OnnxNames.Graph(step.inputs, step.outputs - "logits")),
+            "outputs of decode_step:" to (encode to OnnxNames.Graph(step.inputs, step.outputs + "more")),
         )
         for ((what, graphs) in wrong) {
-            assertProblem(Problem.RUNTIME_REFUSED, what, "expected names among") {
+            assertProblem(Problem.RUNTIME_REFUSED, what, "expected") {
                 OnnxNames.check(manifest, "new.", graphs.first, graphs.second)
             }
         }

@@ -168,8 +168,15 @@ class OnnxEngineTest {
         assertProblem(Problem.RUNTIME_REFUSED, "broken") { factory.open(bundle, 1) }
         assertEquals(0, onnx.graphs.size)
         onnx.callsLeft = Int.MAX_VALUE
+        // What shows only when the graphs are run: the first trial, and the second step of it.
+        for (calls in listOf(2, 8, 13)) {
+            onnx.callsLeft = calls
+            assertProblem(Problem.RUNTIME_REFUSED, "do not do what the manifest says", "broken") { factory.open(bundle, 1) }
+            assertEquals(listOf(0, 0), listOf(onnx.tensors.size, onnx.graphs.size), "$calls calls before the failure")
+        }
+        onnx.callsLeft = Int.MAX_VALUE
         onnx.stepOutputs = listOf("logits")
-        assertProblem(Problem.RUNTIME_REFUSED, "changing state") { factory.open(bundle, 1) }
+        assertProblem(Problem.RUNTIME_REFUSED, "outputs of decode_step: expected [new.position, new.cache, logits]") { factory.open(bundle, 1) }
         assertEquals(0, onnx.graphs.size)
     }
 }

@@ -1,0 +1,69 @@
+"""The largest values of options: far above what makes sense, and below what aborts the process or fills the memory."""
+
+from typing import Final
+
+from lite_nlp.core.errors import UsageError
+
+__all__ = [
+    "MAX_BATCH",
+    "MAX_BEAM",
+    "MAX_COUNT",
+    "MAX_FEATURES",
+    "MAX_ITEMS",
+    "MAX_LENGTH_PENALTY",
+    "MAX_REPEATS",
+    "MAX_SEED",
+    "MAX_STEPS",
+    "MAX_THREADS",
+    "MAX_TOKENS",
+    "MAX_VOCAB_SIZE",
+    "check_range",
+]
+
+#: Threads: OpenMP aborts the process if the system refuses one.
+MAX_THREADS: Final = 512
+
+#: Types of a vocabulary: the trainer allocates for all of them at once, and models and tokenizers of more are not read.
+#: The largest published one here, that of WikiText-103, has 267,744.
+MAX_VOCAB_SIZE: Final = 1 << 19
+
+#: Hypotheses of a search. Every vocabulary has a token for each of the 256 bytes, so there are always as many different
+#: extensions; quality falls long before (Koehn and Knowles, 2017, section 3.6), and memory grows with each.
+MAX_BEAM: Final = 256
+
+#: Sentences in a batch.
+MAX_BATCH: Final = 1 << 16
+
+#: Tokens of a text, which models take some thousand of; the square of it is counted.
+MAX_TOKENS: Final = 1 << 20
+
+#: Exponent of the length penalty: powers of texts of any length above stay finite.
+MAX_LENGTH_PENALTY: Final = 10.0
+
+#: Features per head, of which a random map makes a matrix.
+MAX_FEATURES: Final = 1 << 14
+
+#: Passes of a benchmark.
+MAX_REPEATS: Final = 10_000
+
+#: Optimizer steps of a finetuning.
+MAX_STEPS: Final = 10_000_000
+
+#: Sentence pairs or examples.
+MAX_ITEMS: Final = 1_000_000_000
+
+#: What generators of random numbers take.
+MAX_SEED: Final = (1 << 63) - 1
+
+#: Bytes, parameters or Mult-Adds.
+MAX_COUNT: Final = 10**18
+
+
+def check_range(name: str, value: float | None, least: float, most: float) -> None:
+    """Refuse an option out of its range, of which NaN is none; None is an option that is not given.
+
+    Raises:
+        UsageError: If it is.
+    """
+    if value is not None and not least <= value <= most:
+        raise UsageError(f"{name}: expected {least:,} to {most:,}, found {value}")

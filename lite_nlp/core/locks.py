@@ -1,0 +1,53 @@
+"""Locks between processes, which the system drops when a process ends, however it ends."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from pathlib import Path
+
+__all__ = ["Lock", "locked"]
+
+
+class Lock(Enum):
+    """What came of asking for a lock."""
+
+    #: It is held.
+    HELD = auto()
+    #: Another process holds it, or has put another file in the place of the one that was locked.
+    TAKEN = auto()
+    #: The file system has no locks, as some network file systems.
+    UNSUPPORTED = auto()
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[Lock]:
+    """Hold the lock of an existing file or directory; nothing is written to it.
+
+    Args:
+        path: The file or directory.
+        wait: Whether to wait for a process that holds it.
+
+    Raises:
+        OSError: If ``path`` cannot be opened.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield _take(descriptor, path, wait=wait)
+    finally:
+        os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path, *, wait: bool) -> Lock:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Lock.TAKEN
+    except OSError:
+        return Lock.UNSUPPORTED
+    try:
+        same = os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        same = False
+    return Lock.HELD if same else Lock.TAKEN

@@ -1,0 +1,38 @@
+"""Commands that a signal ends: one line, the exit code of a shell, and nothing half done on the disk."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.integration.stopping import started, stop, wait_for
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_file_that_is_being_written(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "out.txt").write_text("old")
+    words = ("translate", "--output", str(tmp_path / "new" / "out.txt"))
+    with started(*words) as process:
+        wait_for(lambda: list(tmp_path.glob("new/*.partial")), process)
+        assert stop(process, number).count("\n") == 1
+    assert os.listdir(tmp_path) == ["out.txt"]
+
+
+def test_a_directory_that_is_being_written(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "text.txt")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "data.json").write_text("old")
+    words = ("data", "prepare", "--text", str(tmp_path / "text.txt"), "--out", str(tmp_path / "out"), "--force")
+    with started(*words) as process:
+        wait_for(lambda: list(tmp_path.glob(".*.partial")), process)
+        stop(process, signal.SIGTERM)
+    assert sorted(os.listdir(tmp_path)) == ["out", "text.txt"]
+    assert (tmp_path / "out" / "data.json").read_text() == "old"
+
+
+def test_a_compression(tmp_path: Path) -> None:
+    with started("compress", "--out", str(tmp_path / "out")) as process:
+        wait_for(lambda: list(tmp_path.glob(".*.partial/*.lnlp")), process)
+        stop(process, signal.SIGTERM)
+    assert os.listdir(tmp_path) == []
