@@ -166,10 +166,8 @@ def main() -> None:
         print(f"{stage['stage']:20} {stage['items']:12,} {stage['seconds']:8.1f} {stage['seconds'] / seconds:6.0%}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = used.ru_utime + used.ru_stime
-    rate = arguments.pairs / seconds
-    print(
-        f"{'all':20} {arguments.pairs:12,} {seconds:8.1f}  {rate:,.0f} pairs/s, {cpu:,.0f} s of CPU, peak {peak_kb / 1000:,.0f} MB"
-    )
+    rate = f"{arguments.pairs / seconds:,.0f} pairs/s, {cpu:,.0f} s of CPU, peak {peak_kb / 1000:,.0f} MB"
+    print(f"{'all':20} {arguments.pairs:12,} {seconds:8.1f}  {rate}")
     if arguments.json:
         content = {
             "pairs": arguments.pairs,
@@ -177,7 +175,7 @@ def main() -> None:
             "cores": len(os.sched_getaffinity(0)),
             "seconds": round(seconds, 1),
             "cpu_seconds": round(cpu, 1),
-            "pairs_per_second": round(rate),
+            "pairs_per_second": round(arguments.pairs / seconds),
             "peak_mb": round(peak_kb / 1000),
             "stages": stages,
         }
