@@ -18,7 +18,7 @@ from lite_nlp.budget.reporting.report import BudgetReport
 from lite_nlp.budget.reporting.speed import Speed
 from lite_nlp.budget.reporting.tables import model_tables
 from lite_nlp.core.errors import DataError, LiteNlpError, UsageError
-from lite_nlp.core.parsing import parse_json_object, read_document
+from lite_nlp.core.parsing import parse_json, read_document
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.tasks.registry import task_of_architecture
 
@@ -183,7 +183,7 @@ def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel)
     if isinstance(bench, str | Path):
         name = str(bench)
         document = read_document(Path(bench), expected="the JSON of lite-nlp bench", error=DataError)
-        speed = Speed.read(parse_json_object(document, source=name, error=DataError), name=name)
+        speed = Speed.read(parse_json(document, source=name, error=DataError), name=name)
     else:
         name, speed = "bench", Speed.read({"schema_version": 1, **bench.as_dict()}, name="bench")
     if isinstance(source, Source) and source.kind == "bundle":

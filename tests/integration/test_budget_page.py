@@ -92,5 +92,7 @@ def test_a_page_is_written_over_budget_too(lite_nlp: LiteNlp, tmp_path: Path) ->
     assert "model.embed_dim 496 -&gt; 376" in path.read_text(encoding="utf-8")
 
 
-def test_a_page_into_a_directory_is_wrong_usage(lite_nlp: LiteNlp, tmp_path: Path) -> None:
-    assert lite_nlp("budget", PRESET, "--html", tmp_path).code == 2
+def test_a_page_into_a_directory_is_refused(lite_nlp: LiteNlp, tmp_path: Path) -> None:
+    code, out, err = lite_nlp("budget", PRESET, "--html", tmp_path)
+    assert (code, out) == (1, "")
+    assert "expected the path of a file to write, found a directory" in err

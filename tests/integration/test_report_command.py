@@ -120,7 +120,7 @@ def test_bad_input_is_named(command: LiteNlp, run_directory: Path) -> None:
     (run_directory / "metrics.json").write_text("[1]", encoding="utf-8")
     done = command("report", run_directory)
     assert (done.code, done.out) == (1, "")
-    assert "metrics.json: expected a JSON object, found list" in done.err
+    assert "metrics.json: expected a JSON object, found a list" in done.err
 
 
 def test_every_shipped_model_reports(command: LiteNlp) -> None:

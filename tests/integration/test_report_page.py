@@ -127,7 +127,7 @@ def test_a_benchmark_of_another_bundle_is_refused(lite_nlp: LiteNlp, tmp_path: P
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "expected the JSON of lite-nlp bench, found: Expecting"),
+        ("{", "expected JSON, found an error: Expecting"),
         ("[1]", "expected the JSON of lite-nlp bench, schema_version 1, found list"),
         ('{"schema_version": 2, "rows": []}', "found schema_version 2"),
         ('{"schema_version": 1}', "found an object without 'rows'"),
