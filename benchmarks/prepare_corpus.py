@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import resource
 import subprocess
 import sys
 import threading
@@ -163,15 +164,18 @@ def main() -> None:
     print(f"{'stage':20} {'items':>12} {'seconds':>8} {'share':>6}")
     for stage in stages:
         print(f"{stage['stage']:20} {stage['items']:12,} {stage['seconds']:8.1f} {stage['seconds'] / seconds:6.0%}")
-    rate = arguments.pairs / seconds
-    print(f"{'all':20} {arguments.pairs:12,} {seconds:8.1f}  {rate:,.0f} pairs/s, peak {peak_kb / 1000:,.0f} MB")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
+    rate = f"{arguments.pairs / seconds:,.0f} pairs/s, {cpu:,.0f} s of CPU, peak {peak_kb / 1000:,.0f} MB"
+    print(f"{'all':20} {arguments.pairs:12,} {seconds:8.1f}  {rate}")
     if arguments.json:
         content = {
             "pairs": arguments.pairs,
             "bytes": sum(side.stat().st_size for side in sides),
             "cores": len(os.sched_getaffinity(0)),
             "seconds": round(seconds, 1),
-            "pairs_per_second": round(rate),
+            "cpu_seconds": round(cpu, 1),
+            "pairs_per_second": round(arguments.pairs / seconds),
             "peak_mb": round(peak_kb / 1000),
             "stages": stages,
         }

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-__all__ = ["displayable", "with_letters"]
+__all__ = ["displayable", "in_utf8", "with_letters"]
 
 #: Bytes that Python could not decode, in its own notation for them (PEP 383).
 _STRAY_BYTES: Final = re.compile("[\udc80-\udcff]+")
@@ -23,6 +23,11 @@ def displayable(text: str, *, keep: str = "") -> str:
         return text
     whole = with_letters(text)
     return "".join(character if _is_shown(character, keep) else _escaped(character) for character in whole)
+
+
+def in_utf8(text: str) -> str:
+    """``text`` with letters or escapes in place of stray bytes, which a file in UTF-8 cannot hold."""
+    return text if text.isascii() else _STRAY_BYTES.sub(lambda found: _escaped(found.group()), with_letters(text))
 
 
 def with_letters(text: str) -> str:

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAdapter, ValidationError, field_validator
 
+from lite_nlp.core.display import in_utf8
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
@@ -64,6 +65,16 @@ class Facts(BaseModel):
     """A part of ``data.json``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*")
+    @classmethod
+    def _in_utf8(cls, value: Any) -> Any:
+        """Names of files may have stray bytes, which a file in UTF-8 cannot hold."""
+        if isinstance(value, str):
+            return in_utf8(value)
+        if isinstance(value, list):
+            return [in_utf8(item) if isinstance(item, str) else item for item in value]
+        return value
 
 
 class TokenizerInfo(Facts):

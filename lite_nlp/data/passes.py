@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final, Generic, TypeVar
 
-from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import SPLITS, SplitName
@@ -193,7 +192,7 @@ class SplitPass(Generic[ItemT]):
     @property
     def sources(self) -> list[str]:
         """Names of the sources."""
-        return [displayable(source.name) for source in self._sources]
+        return [source.name for source in self._sources]
 
     @property
     def files(self) -> list[str]:

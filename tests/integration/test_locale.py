@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.core.display import displayable, with_letters
+from lite_nlp.core.display import displayable, in_utf8, with_letters
 
 WORDS = [sys.executable, "-c", "from lite_nlp.cli.main import main; main()"]
 
@@ -46,7 +46,8 @@ def test_names_of_files_are_kept(tmp_path: Path) -> None:
         '{"f\u00fcr": "a b c", "gr\u00f6\u00dfe": "d e f"}\n{}\n', encoding="utf-8"
     )
     words = "data prepare --jsonl gr\u00f6\u00dfe.jsonl --columns f\u00fcr,gr\u00f6\u00dfe --src-lang en --tgt-lang de"
-    code, _, err = run(*words.split(), "--valid-pairs=0", "--test-pairs=0", "--out", "d\u00e4ta", directory=tmp_path)
+    more = ("--valid-pairs=0", "--test-file", "gr\u00f6\u00dfe.jsonl", "--out", "d\u00e4ta")
+    code, _, err = run(*words.split(), *more, directory=tmp_path)
     assert code == 0, err
     assert "gr\u00f6\u00dfe.jsonl:2" in err
     assert "gr\u00f6\u00dfe.jsonl" in (tmp_path / "d\u00e4ta" / "data.json").read_text(encoding="utf-8")
@@ -54,4 +55,5 @@ def test_names_of_files_are_kept(tmp_path: Path) -> None:
 
 def test_stray_bytes_become_letters_or_escapes() -> None:
     assert with_letters("gr\udcc3\udcb6\udcc3\udc9fe \udcff") == "gr\u00f6\u00dfe \udcff"
+    assert in_utf8("gr\udcc3\udcb6\udcc3\udc9fe \udcff\n") == "gr\u00f6\u00dfe \\udcff\n"
     assert displayable("gr\udcc3\udcb6\udcc3\udc9fe \udcff\n\ud800") == "gr\u00f6\u00dfe \\udcff\\n\\ud800"
