@@ -23,5 +23,5 @@ def test_commands_name_the_bound(lite_nlp, command, beam, bound):
 @pytest.mark.parametrize("function", ["open_translator", "evaluate_model", "bench_model"])
 def test_functions_name_the_bound(function, beam):
     options = {"source": "none", "reference": "none"} if function == "evaluate_model" else {}
-    with pytest.raises(UsageError, match=f"--beam: expected 1 to 256 hypotheses, found {beam}"):
+    with pytest.raises(UsageError, match=f"--beam: expected 1 to 256, found {beam}"):
         getattr(lite_nlp, function)(beam=beam, **options)
