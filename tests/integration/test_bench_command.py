@@ -194,7 +194,7 @@ def test_a_process_that_dies_is_an_error(
     ("words", "code", "message"),
     [
         (["nothing.zip"], 1, "nothing.zip: expected a model directory"),
-        (["BUNDLE", "--threads", "0"], 2, "--threads: expected numbers of at least 1 such as 1,2,4, found '0'"),
+        (["BUNDLE", "--threads", "0"], 2, "--threads: expected numbers from 1 to 512 such as 1,2,4, found '0'"),
         (["BUNDLE", "--threads", "1,x"], 2, "found '1,x'"),
         (["BUNDLE", "--runtime", "torch"], 2, "expected onnx or executorch, which run bundles, found torch"),
         (["BUNDLE", "--input", "nothing.txt"], 1, "nothing.txt: expected a readable text file"),
@@ -238,7 +238,7 @@ def test_a_model_that_is_no_bundle_is_exported_first(
     in_cache, for_once = exports
     assert in_cache.is_relative_to(tmp_path / "cache")
     assert not for_once.exists()
-    with pytest.raises(UsageError, match="threads: expected numbers of at least 1, found"):
+    with pytest.raises(UsageError, match="--threads: expected numbers from 1 to 512, found"):
         lite_nlp_package.bench_model(bundle, threads=[0])
 
 
