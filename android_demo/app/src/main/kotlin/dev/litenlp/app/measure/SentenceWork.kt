@@ -2,6 +2,7 @@ package dev.litenlp.app.measure
 
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.metrics.GraphWork
+import dev.litenlp.core.search.STRETCH_TOKENS
 import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
 import dev.litenlp.core.tokenizer.Tokenizer
@@ -15,7 +16,7 @@ import dev.litenlp.core.tokenizer.Tokenizer
 data class SentenceWork(val sourceTokens: Int, val macs: Long) {
     companion object {
         /**
-         * Foretells the work of a text, line by line; a line too long for the model counts as pieces of the greatest length.
+         * Foretells the work of a text, line by line; a line too long for the model counts as the pieces of a sentence that is.
          *
          * @throws dev.litenlp.core.LiteNlpException `NOT_UNICODE`
          */
@@ -27,8 +28,9 @@ data class SentenceWork(val sourceTokens: Int, val macs: Long) {
             for (line in text.split('\n')) {
                 var left = tokenizer.encode(line).size
                 tokens += left
+                val most = if (left > longest) minOf(longest, STRETCH_TOKENS) else longest
                 while (left > 0) {
-                    val piece = minOf(left, longest)
+                    val piece = minOf(left, most)
                     val capacity = options.steps(piece, manifest.bounds.capacity)
                     // A step for each token and for the end mark; each hypothesis takes steps of its own, the first one is shared.
                     macs += work.macs(piece + 1, capacity, 1 + beamSize * minOf(piece, capacity - 1))
