@@ -101,6 +101,8 @@ def _run(words: list[str], directory: str, environment: dict[str, str], files: l
     for place, file in enumerate(files):
         os.dup2(file, place)
         os.close(file)
+    # As a process of its own would have them: those of the server know whether its files could be sought in, not these.
+    sys.stdin, sys.stdout, sys.stderr = (open(place, mode, closefd=False) for place, mode in enumerate("rww"))  # noqa: SIM115
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
