@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.artifacts.models import MODEL_FILES, LoadedModel, load_model
 from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, check_range
@@ -84,7 +84,7 @@ def convert_to_t2r(
     check_range("--seed", seed, 0, MAX_SEED)
     out = Path(out)
 
-    from lite_nlp.artifacts.directory import MODEL_FILES, save_model_directory
+    from lite_nlp.artifacts.directory import save_model_directory
     from lite_nlp.models.conversion import Conversion, convert_config, convert_model
 
     check_output_directory(out, force=force, owned=MODEL_FILES)

@@ -13,7 +13,7 @@ from typing import Final
 
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
-from lite_nlp.artifacts.models import Source, load_model
+from lite_nlp.artifacts.models import MODEL_FILES, Source, load_model
 from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import sha256_file
@@ -23,9 +23,6 @@ from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = ["cache_folder", "cached_bundle"]
-
-#: Files of a model directory that a bundle is made of.
-_DIRECTORY_FILES: Final = ("config.toml", "metrics.json", "model.safetensors", "tokenizer.json")
 
 #: Incremented when the exporter changes its output within one version of the package.
 _EXPORT_VERSION: Final = 1
@@ -66,7 +63,7 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
 
 def _bundle_key(source: Source) -> str:
     """Hash of the model's files, the versions of the exporting packages, and the options."""
-    names = _DIRECTORY_FILES if source.kind == "directory" else ("",)
+    names = MODEL_FILES if source.kind == "directory" else ("",)
     try:
         files = {name: sha256_file(source.path / name) for name in names}
     except OSError as error:

@@ -11,23 +11,20 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
+from lite_nlp.artifacts.models import MODEL_FILES
 from lite_nlp.config.preset import Config, dump_config, parse_config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.files import write_bytes, write_text
 from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json_object, parsing, read_document
+from lite_nlp.data.tokenizer_document import MAX_TOKENIZER_BYTES
 from lite_nlp.models.build import Model, build_model
 
-__all__ = ["MODEL_FILES", "ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+__all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
 
-MODEL_FILES: Final = ("config.toml", "tokenizer.json", "metrics.json", "model.safetensors")
-
-_CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = "config.toml", "model.safetensors", "tokenizer.json", "metrics.json"
+_CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = MODEL_FILES
 
 #: Twice what a model of a billion parameters has.
 _MAX_WEIGHTS_BYTES: Final = 8 << 30
-
-#: Beyond what any vocabulary here needs.
-_MAX_TOKENIZER_BYTES: Final = 64 << 20
 
 #: Of the tables of positions, beside as many bytes as the weights have; the largest published ones have 6 MB.
 _MAX_TABLE_BYTES: Final = 64 << 20
@@ -80,7 +77,7 @@ def load_model_directory(path: Path) -> ModelDirectory:
     return ModelDirectory(
         config=parse_config(config_toml, name=str(path / _CONFIG)),
         state=state,
-        tokenizer_json=_read(path, _TOKENIZER, _MAX_TOKENIZER_BYTES),
+        tokenizer_json=_read(path, _TOKENIZER, MAX_TOKENIZER_BYTES),
         metrics=parse_json_object(metrics_json, source=str(path / _METRICS), error=ModelError),
     )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_MODEL",
+    "MODEL_FILES",
     "LoadedModel",
     "ShippedModel",
     "Source",
@@ -31,6 +32,9 @@ _ASSETS = Path(__file__).parent.parent / "assets"
 
 #: The shipped model that is used without a MODEL argument.
 DEFAULT_MODEL: Final = "tatoeba-en-de"
+
+#: Files of a model directory that belong to the model.
+MODEL_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
+from lite_nlp.artifacts.models import MODEL_FILES, LoadedModel, Source, list_shipped
 from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
 from lite_nlp.core.errors import ContainerError, ModelError
@@ -14,9 +14,6 @@ __all__ = ["LEDGER_FILE", "read_record"]
 
 #: What ``compress`` writes beside its files: what it prints with ``--json``.
 LEDGER_FILE: Final = "ledger.json"
-
-#: Files of a model directory that belong to the model.
-_MODEL_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json")
 
 
 def read_record(model: Source | LoadedModel) -> ModelRecord:
@@ -45,7 +42,7 @@ def _read_directory(path: Path) -> ModelRecord:
     return ModelRecord(
         kind="directory",
         path=str(path),
-        files={name: (path / name).stat().st_size for name in _MODEL_FILES if (path / name).is_file()},
+        files={name: (path / name).stat().st_size for name in MODEL_FILES if (path / name).is_file()},
         scores=read_scores(metrics),
         metrics=_training(metrics),
         history=TrainingHistory.read(path / "log.jsonl"),

@@ -9,11 +9,8 @@ from lite_nlp.artifacts.bundles import decode_container, read_bundled_model
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.compress.lnlp.encodings import encode_fp32
 from lite_nlp.core.errors import LiteNlpError
-from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.runtime.layout import Bounds
-from lite_nlp.export.runtime.manifest import Manifest, Vocabulary
-from tests.unit.export.own_model import TOKENIZER, VOCAB_SIZE
+from tests.unit.export.own_model import TOKENIZER, write_bundle_without_graphs
 
 CONTAINER = container_bytes(tensors={"t": encode_fp32(np.ones((2, 3), np.float32))}, files={}, metadata={})
 
@@ -22,17 +19,7 @@ def write(path: Path, **documents: bytes) -> Path:
     given = {"config.toml": b"name = 'x'\n", **{name.replace("_", "."): content for name, content in documents.items()}}
     files = {"tokenizer.json": TOKENIZER, **given}
     files, packed = pack_members(files, ["tokenizer.json"], Packing(CONTAINER, decode_container))
-    manifest = Manifest(
-        name="tiny",
-        versions={},
-        precision="fp32",
-        vocabulary=Vocabulary(src_size=VOCAB_SIZE, tgt_size=VOCAB_SIZE),
-        bounds=Bounds(source=8, capacity=8, executorch_batch=2),
-        state=(),
-        files=describe_files(files),
-        packed=packed,
-    )
-    write_bundle(path, manifest=manifest, files=files)
+    write_bundle_without_graphs(path, files, packed)
     return path
 
 

@@ -1,9 +1,16 @@
 """An encoder-decoder that is none of ours: embeddings, a gated recurrent cell, attention over the source."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+
+from lite_nlp.export.bundle_writer import describe_files, write_bundle
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.manifest import Manifest, Vocabulary
+from lite_nlp.export.runtime.recipes import Packed
 
 VOCAB_SIZE = 30
 TYPES = ["<pad>", "<s>", "</s>", *(f"t{number}" for number in range(VOCAB_SIZE - 3))]
@@ -42,3 +49,18 @@ def build_own_model() -> OwnModel:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
     return model.eval()
+
+
+def write_bundle_without_graphs(path: Path, files: Mapping[str, bytes], packed: Packed) -> None:
+    """A compact bundle of the vocabulary above that no runtime has graphs for."""
+    manifest = Manifest(
+        name="tiny",
+        versions={},
+        precision="fp32",
+        vocabulary=Vocabulary(src_size=VOCAB_SIZE, tgt_size=VOCAB_SIZE),
+        bounds=Bounds(source=8, capacity=8, executorch_batch=2),
+        state=(),
+        files=describe_files(files),
+        packed=packed,
+    )
+    write_bundle(path, manifest=manifest, files=files)

@@ -11,14 +11,11 @@ import pytest
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
-from lite_nlp.export.bundle_writer import describe_files, write_bundle
 from lite_nlp.export.runtime import made_members
-from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.limits import MADE_BYTES_ALWAYS
 from lite_nlp.export.runtime.made_members import MadeMembers
-from lite_nlp.export.runtime.manifest import Manifest, Vocabulary
 from lite_nlp.export.runtime.recipes import Packed, PackedMember
-from tests.unit.export.own_model import TOKENIZER, VOCAB_SIZE
+from tests.unit.export.own_model import TOKENIZER, write_bundle_without_graphs
 
 CONTENTS = {"a": b"first" * 30, "b": b"", "c": b"third" * 50}
 
@@ -51,17 +48,7 @@ def _describing(path: Path, size_bytes: int) -> None:
         "zeros.residual": zlib.compress(content, 9),
     }
     zeros = PackedMember(size_bytes=size_bytes, sha256=sha256_bytes(content), residual="zeros.residual", parts=())
-    manifest = Manifest(
-        name="tiny",
-        versions={},
-        precision="fp32",
-        vocabulary=Vocabulary(src_size=VOCAB_SIZE, tgt_size=VOCAB_SIZE),
-        bounds=Bounds(source=8, capacity=8, executorch_batch=2),
-        state=(),
-        files=describe_files(files),
-        packed=Packed(container="weights.lnlp", members={"zeros": zeros}),
-    )
-    write_bundle(path, manifest=manifest, files=files)
+    write_bundle_without_graphs(path, files, Packed(container="weights.lnlp", members={"zeros": zeros}))
 
 
 def test_the_most_that_a_small_file_may_describe_takes_little_memory(tmp_path: Path) -> None:
