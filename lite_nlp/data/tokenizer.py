@@ -58,9 +58,8 @@ class Tokenizer:
             options = check_trained(document)
         except ValueError as error:
             raise DataError(f"{where}: {error}") from error
-        # Read again from what was checked: of equal keys, two readers might take two.
         with parsing(where, "one that the library accepts", DataError):
-            self._inner = tokenizers.Tokenizer.from_str(json.dumps(document))
+            self._inner = tokenizers.Tokenizer.from_buffer(content)
         self._content = content
         self._specials = range(len(SPECIAL_TOKENS))
         self.lowercase: bool = options[0]

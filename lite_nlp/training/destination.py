@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Final
 
+from lite_nlp.artifacts.models import MODEL_FILES
 from lite_nlp.core.errors import OutputError
 from lite_nlp.core.outputs import check_shared_directory, refusals
 
 __all__ = ["RUN_DIRECTORIES", "RUN_FILES", "check_destination"]
 
 #: What a run writes.
-RUN_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json", "log.jsonl", "curves.svg")
+RUN_FILES: Final = (*MODEL_FILES, "log.jsonl", "curves.svg")
 RUN_DIRECTORIES: Final = ("checkpoints", "tensorboard")
 
 #: What shows that a directory is that of a run or a model; the other names are common elsewhere.
