@@ -8,7 +8,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -134,6 +134,19 @@ def check_replaced_directory(path: Path, *, force: bool, owned: Collection[str] 
         return
     if found != _DIRECTORY:
         raise _no_directory(path, found)
+    # Another process that replaces it too may move it away between two looks; then nothing is there to be lost.
+    with suppress(FileNotFoundError):
+        _check_content(path, place, force=force, owned=owned)
+
+
+def existing_by_now(path: Path) -> OutputError:
+    """The error of the second of two processes that write one output."""
+    return OutputError(
+        f"{path}: output exists already: another process wrote it in the meantime; nothing of this one was left behind"
+    )
+
+
+def _check_content(path: Path, place: Path, *, force: bool, owned: Collection[str] | None) -> None:
     if any(place.iterdir()):
         if not force:
             raise _existing(path)
@@ -149,13 +162,6 @@ def check_replaced_directory(path: Path, *, force: bool, owned: Collection[str] 
             f"{path}: expected a directory that can be replaced, found a mount point or the current directory; name a "
             "new directory in it"
         )
-
-
-def existing_by_now(path: Path) -> OutputError:
-    """The error of the second of two processes that write one output."""
-    return OutputError(
-        f"{path}: output exists already: another process wrote it in the meantime; nothing of this one was left behind"
-    )
 
 
 def _existing(path: Path) -> OutputError:
