@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 
 import torch
+
+# The default arguments of this module hold the process group that exists when it is first imported, which the fused
+# optimizer does. Imported before there is one, it lets `end_training` stop the group's threads; threads that still run
+# when the interpreter ends can abort the process.
+import torch.distributed.nn.functional
 from accelerate import Accelerator
 from torch import Tensor, nn
 

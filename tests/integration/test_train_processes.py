@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,8 +30,13 @@ def start(directory: Path, launcher: list[str], name: str, *settings: str) -> su
     )
 
 
+def noted(directory: Path, name: str, process: int) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((directory / f"{name}-rows-{process}.json").read_text())
+    return content
+
+
 def rows_read(directory: Path, name: str, process: int) -> list[list[int]]:
-    batches: list[list[int]] = json.loads((directory / f"{name}-rows-{process}.json").read_text())
+    batches: list[list[int]] = noted(directory, name, process)["rows"]
     return batches
 
 
@@ -59,6 +65,11 @@ def test_each_row_is_read_once_an_epoch(runs: Path) -> None:
     assert sorted(map(tuple, one)) == sorted(map(tuple, first + second))
     rows = [row for batch in first + second for row in batch]
     assert sorted(rows) == sorted(3 * list(range(100)))
+
+
+def test_the_threads_of_the_process_group_end_with_the_training(runs: Path) -> None:
+    for process in range(2):
+        assert not [name for name in noted(runs, "two", process)["threads"] if "gloo" in name]
 
 
 def test_the_losses_are_the_same(runs: Path) -> None:

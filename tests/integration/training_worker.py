@@ -1,4 +1,4 @@
-"""``lite-nlp`` in one of several processes, writing down which training rows the process read.
+"""``lite-nlp`` in one of several processes, writing down which training rows the process read and its last threads.
 
 Usage: training_worker.py ROWS_PREFIX ARGUMENTS_OF_LITE_NLP...
 """
@@ -28,4 +28,6 @@ if __name__ == "__main__":
     try:
         main()
     finally:
-        Path(f"{prefix}{os.environ.get('RANK', '0')}.json").write_text(json.dumps(rows), encoding="utf-8")
+        threads = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+        noted = {"rows": rows, "threads": threads}
+        Path(f"{prefix}{os.environ.get('RANK', '0')}.json").write_text(json.dumps(noted), encoding="utf-8")
