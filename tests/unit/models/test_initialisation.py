@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lite_nlp.config.kinds import FAMILY_INIT, INIT_SCHEMES, LinearSpec
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import parse_model
+from lite_nlp.config.preset import load_presets, parse_model
 from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.models.attention.feature_maps import LearnedFeatures
 from lite_nlp.models.build import build_model
@@ -381,6 +381,21 @@ def test_the_family_chooses_a_scheme() -> None:
     config = small_config(family="transformer")
     assert (config.init, config.init_scheme) == ("family", FAMILY_INIT["transformer"])
     assert small_config(family="transformer", init="normal").init_scheme == "normal"
+
+
+def test_the_row_of_a_paper_takes_that_papers_scheme() -> None:
+    schemes = {
+        "Lite Transformer": {"lite-transformer", "lite-transformer-iwslt"},
+        "Subformer": {"subformer"},
+        "Finetuning Pretrained Transformers into RNNs": {"t2r"},
+        "R2D2": {"r2d2"},
+    }
+    found: dict[str, set[str]] = defaultdict(set)
+    for preset in load_presets():
+        if preset.reproduces is not None:
+            paper = next(name for name in schemes if preset.reproduces.paper.startswith(name))
+            found[paper].add(preset.model.init)
+    assert found == schemes
 
 
 def test_an_unknown_scheme_is_refused() -> None:
