@@ -24,7 +24,7 @@ SHORT = {
     "training.precision": "bf16",
     "training.max_steps": STEPS,
     "training.max_epochs": 1000,
-    "training.batch_tokens": 1024,
+    "training.batch_tokens": 2048,
     "training.warmup_steps": 500,
     "training.validate_every_steps": STEPS // 2,
     "training.checkpoint_every_steps": STEPS,
