@@ -215,7 +215,7 @@ def _judge(
 
 
 def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> dict[str, Any]:
-    """The weights of ``source``, which must be the same model but for dropout, with the tokenizer of the data."""
+    """The weights of ``source``: the same model but for dropout and init, with the tokenizer of the data."""
     loaded = load_model(source)
     name = f"--init-from {loaded.name if isinstance(source, LoadedModel) else source}"
     if loaded.tokenizer.to_json() != data.tokenizer.to_json():
@@ -227,7 +227,7 @@ def _initial_weights(source: str | Path | LoadedModel, config: Config, data: Tra
     differences = [
         f"model.{key} is {found.get(key)!r}, the config has {expected.get(key)!r}"
         for key in found | expected
-        if found.get(key) != expected.get(key) and not key.endswith("dropout")
+        if found.get(key) != expected.get(key) and key != "init" and not key.endswith("dropout")
     ]
     if differences:
         raise TrainingError(f"{name}: expected a model of the config, found: {'; '.join(differences)}")

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lite_nlp.config.kinds import AttentionKind, LinearKind, Sharing
+from lite_nlp.config.kinds import FAMILY_INIT, AttentionKind, InitScheme, LinearKind, Sharing
 from lite_nlp.config.limits import MAX_LAYERS, MAX_POSITIONS, MAX_WIDTH, KernelSizes
 from lite_nlp.config.section import ConfigSection
 from lite_nlp.core.bounds import MAX_VOCAB_SIZE
@@ -57,6 +57,14 @@ class BaseModelConfig(ConfigSection):
     dropout: float = Field(default=0.1, ge=0.0, lt=1.0)
     #: Longest sequence, in tokens with the end mark, that the position table covers.
     max_positions: int = Field(default=1024, ge=2, le=MAX_POSITIONS)
+
+    #: How the initial weights are drawn; ``family``: as is best for the family.
+    init: InitScheme = "family"
+
+    @property
+    def init_scheme(self) -> str:
+        """How the initial weights are drawn, one of ``INIT_SCHEMES``."""
+        return FAMILY_INIT[self.family] if self.init == "family" else self.init
 
     @property
     def table_dim(self) -> int:

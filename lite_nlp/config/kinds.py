@@ -13,9 +13,12 @@ from pydantic import AfterValidator
 __all__ = [
     "ATTENTION_KINDS",
     "DENSE",
+    "FAMILY_INIT",
+    "INIT_SCHEMES",
     "LINEAR_KINDS",
     "AttentionFacts",
     "AttentionKind",
+    "InitScheme",
     "LinearFacts",
     "LinearKind",
     "LinearSpec",
@@ -76,6 +79,32 @@ LINEAR_KINDS: Final[dict[str, LinearFacts]] = {
     "low-rank": LinearFacts(has_rank=True),
 }
 
+#: Value of ``init`` that leaves the choice to the family.
+_BY_FAMILY: Final = "family"
+
+#: How the initial weights are drawn, by the value of ``init``; ``lite_nlp.models.initialisation`` has the formulas.
+INIT_SCHEMES: Final = (
+    "xavier",
+    "lite-transformer",
+    "lite-transformer-iwslt",
+    "subformer",
+    "t2r",
+    "r2d2",
+    "normal",
+    "depth-scaled",
+)
+
+#: The scheme of a family whose configuration names none.
+FAMILY_INIT: Final[dict[str, str]] = {
+    "transformer": "subformer",
+    "lite-transformer": "subformer",
+    "lightconv": "subformer",
+    "subformer": "subformer",
+    "t2r": "subformer",
+    "r2d2": "r2d2",
+    "lstm": "xavier",
+}
+
 
 def _check_listed(kind: str, kinds: Iterable[str]) -> str:
     if kind not in kinds:
@@ -96,6 +125,12 @@ def _check_linear(kind: str) -> str:
     return _check_listed(kind, LINEAR_KINDS)
 
 
+def _check_init(scheme: str) -> str:
+    return _check_listed(scheme, (_BY_FAMILY, *INIT_SCHEMES))
+
+
+#: One of ``INIT_SCHEMES``, or ``family``: that of ``FAMILY_INIT``.
+InitScheme = Annotated[str, AfterValidator(_check_init)]
 #: A key of ``ATTENTION_KINDS``.
 AttentionKind = Annotated[str, AfterValidator(_check_attention)]
 #: A key of ``LINEAR_KINDS``.

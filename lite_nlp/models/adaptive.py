@@ -8,7 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.config.model import LanguageModelConfig
-from lite_nlp.models.linear import xavier_linear
+from lite_nlp.models.linear import dense_linear
+from lite_nlp.models.roles import Role, mark
 
 __all__ = ["AdaptiveVocabulary"]
 
@@ -33,10 +34,14 @@ class AdaptiveVocabulary(nn.Module):
         sizes = [high - low for low, high in itertools.pairwise(self.bounds)]
         widths = [config.embed_dim // config.adaptive_factor**band for band in range(len(sizes))]
         self.tables = nn.ParameterList(
-            nn.Parameter(torch.randn(size, width) * width**-0.5) for size, width in zip(sizes, widths, strict=True)
+            mark(nn.Parameter(torch.zeros(size, width)), Role.ADAPTIVE_TABLE, inputs=size, outputs=width)
+            for size, width in zip(sizes, widths, strict=True)
         )
-        self.projections = nn.ModuleList(xavier_linear(width, config.embed_dim, bias=False) for width in widths)
-        self.clusters = xavier_linear(config.embed_dim, len(sizes) - 1, bias=False)
+        dim = config.embed_dim
+        self.projections = nn.ModuleList(
+            dense_linear(width, dim, role=Role.ADAPTIVE_PROJECTION, bias=False) for width in widths
+        )
+        self.clusters = dense_linear(dim, len(sizes) - 1, role=Role.ADAPTIVE_CLUSTERS, bias=False)
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Embeddings (..., D) of ``tokens`` (...).

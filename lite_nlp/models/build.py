@@ -1,6 +1,6 @@
 """Models from configurations: the one place where their parts are built, put together and tied.
 
-Random weights are drawn in the order of the lines, so that order is part of what a seed means.
+The order of the lines is that of the parameters, in which ``initialise`` draws them: it is part of what a seed means.
 """
 
 from typing import overload
@@ -25,11 +25,13 @@ from lite_nlp.models.embeddings import (
     build_stack_input,
     token_embedding,
 )
+from lite_nlp.models.initialisation import initialise
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
-from lite_nlp.models.linear import xavier_linear
+from lite_nlp.models.linear import dense_linear
 from lite_nlp.models.lstm import LSTM
 from lite_nlp.models.pair_classifier import PairClassifier
+from lite_nlp.models.roles import Role
 from lite_nlp.models.sequence_classifier import SequenceClassifier
 from lite_nlp.models.stacks import DecoderStack, EncoderStack
 from lite_nlp.models.transformer import EncoderDecoder
@@ -52,6 +54,12 @@ def build_model(config: PairClassifierConfig) -> PairClassifier: ...
 
 def build_model(config: ModelConfig) -> Model:
     """Build the model that ``config`` describes, with fresh random weights, in training mode."""
+    model = _assemble(config)
+    initialise(model, config.init_scheme)
+    return model
+
+
+def _assemble(config: ModelConfig) -> Model:
     match config:
         case EncoderDecoderConfig():
             return _build_encoder_decoder(config)
@@ -68,7 +76,7 @@ def _build_encoder_decoder(config: EncoderDecoderConfig) -> EncoderDecoder:
     tied, width, embed_dim = config.tie_embeddings, config.table_dim, config.embed_dim
     src_embedding = token_embedding(config.src_vocab_size, width, embed_dim=embed_dim)
     own_target = token_embedding(config.tgt_vocab_size, width, embed_dim=embed_dim) if tied != "all" else None
-    own_output = xavier_linear(width, config.tgt_vocab_size, bias=False) if tied == "none" else None
+    own_output = _output_table(width, config.tgt_vocab_size) if tied == "none" else None
     return EncoderDecoder(
         config=config,
         src_embedding=src_embedding,
@@ -101,9 +109,13 @@ def _plain_vocabulary(config: LanguageModelConfig) -> PlainVocabulary:
     width, types = config.table_dim, config.tgt_vocab_size
     return PlainVocabulary(
         table=token_embedding(types, width, embed_dim=config.embed_dim),
-        own_output=xavier_linear(width, types, bias=False) if config.tie_embeddings == "none" else None,
+        own_output=_output_table(width, types) if config.tie_embeddings == "none" else None,
         output_proj=build_output_projection(config),
     )
+
+
+def _output_table(width: int, types: int) -> nn.Linear:
+    return dense_linear(width, types, role=Role.OUTPUT_TABLE, bias=False)
 
 
 def _build_sequence_classifier(config: SequenceClassifierConfig) -> SequenceClassifier:
@@ -114,7 +126,7 @@ def _build_sequence_classifier(config: SequenceClassifierConfig) -> SequenceClas
         stack_input=build_stack_input(config),
         encoder=_build_encoder(config),
         encoder_norm=_final_norm(config),
-        output=xavier_linear(config.embed_dim, config.num_classes),
+        output=dense_linear(config.embed_dim, config.num_classes, role=Role.CLASSIFIER_OUTPUT),
     )
 
 
@@ -125,9 +137,9 @@ def _build_pair_classifier(config: PairClassifierConfig) -> PairClassifier:
         embedding=token_embedding(config.src_vocab_size, width, embed_dim=width),
         encoder=LSTM(input_dim=width, hidden_dim=hidden_dim, linear=linear_spec(config, config.lstm_linear)),
         # Maximum and mean of the states of two sentences.
-        first_proj=xavier_linear(4 * hidden_dim, mlp_dim),
-        second_proj=xavier_linear(mlp_dim, mlp_dim),
-        output=xavier_linear(mlp_dim, config.num_classes),
+        first_proj=dense_linear(4 * hidden_dim, mlp_dim, role=Role.CLASSIFIER_HIDDEN),
+        second_proj=dense_linear(mlp_dim, mlp_dim, role=Role.CLASSIFIER_HIDDEN),
+        output=dense_linear(mlp_dim, config.num_classes, role=Role.CLASSIFIER_OUTPUT),
     )
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.models.attention.heads import merge_heads, split_heads
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import build_linear, xavier_linear
+from lite_nlp.models.linear import build_linear, dense_linear
+from lite_nlp.models.roles import Role, mark
 
 __all__ = ["Convolution", "band_matrix"]
 
@@ -68,12 +69,15 @@ class Convolution(nn.Module):
         self.glu = glu
         self.left = kernel_size - 1 if causal else kernel_size // 2
         self.dropout = dropout
-        self.in_proj = build_linear(channels, 2 * channels if glu else channels, linear)
-        self.kernel_proj = xavier_linear(channels, num_heads * kernel_size, bias=False) if dynamic else None
-        self.kernel = None if dynamic else nn.Parameter(torch.empty(num_heads, kernel_size))
-        if self.kernel is not None:
-            nn.init.xavier_uniform_(self.kernel)
-        self.out_proj = build_linear(channels, channels, linear)
+        self.in_proj = build_linear(channels, 2 * channels if glu else channels, linear, role=Role.CONV_IN)
+        self.kernel_proj = self.kernel = None
+        if dynamic:
+            taps = num_heads * kernel_size
+            self.kernel_proj = dense_linear(channels, taps, role=Role.KERNEL_GENERATOR, bias=False)
+        else:
+            kernel = nn.Parameter(torch.zeros(num_heads, kernel_size))
+            self.kernel = mark(kernel, Role.STATIC_KERNEL, inputs=kernel_size, outputs=num_heads)
+        self.out_proj = build_linear(channels, channels, linear, role=Role.CONV_OUT)
 
     def _gate(self, x: Tensor) -> Tensor:
         projected: Tensor = self.in_proj(x)

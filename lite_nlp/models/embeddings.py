@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import xavier_linear
+from lite_nlp.models.linear import dense_linear
+from lite_nlp.models.roles import Role, mark
 from lite_nlp.models.subformer import SafeInput
 
 __all__ = [
@@ -27,10 +28,8 @@ __all__ = [
 
 
 def token_embedding(vocab_size: int, table_dim: int, *, embed_dim: int) -> nn.Embedding:
-    """An embedding table (V, table_dim), drawn from N(0, 1 / embed_dim) so that it suits an output projection too."""
-    table = nn.Embedding(vocab_size, table_dim)
-    nn.init.normal_(table.weight, std=embed_dim**-0.5)
-    return table
+    """An embedding table (V, table_dim) whose rows are scaled by the root of ``embed_dim`` where they are used."""
+    return mark(nn.Embedding(vocab_size, table_dim), Role.EMBEDDING, inputs=vocab_size, outputs=embed_dim)
 
 
 class PlainInput(nn.Module):
@@ -97,14 +96,17 @@ def build_output_projection(config: LayeredConfig) -> nn.Module | None:
     if config.table_dim == config.embed_dim:
         return None
     if config.embedding == "safe":
-        return xavier_linear(config.embed_dim, config.table_dim)
+        return dense_linear(config.embed_dim, config.table_dim, role=Role.WIDTH_PROJECTION)
     inner = (config.embed_dim,) if config.embedding == "two-layer-linear" else ()
     return _linears((config.embed_dim, *inner, config.table_dim))
 
 
 def _linears(widths: tuple[int, ...]) -> nn.Module | None:
     """Linears without biases from each width to the next; None for fewer than two widths."""
-    linears = [xavier_linear(width, after, bias=False) for width, after in itertools.pairwise(widths)]
+    linears = [
+        dense_linear(width, after, role=Role.WIDTH_PROJECTION, bias=False)
+        for width, after in itertools.pairwise(widths)
+    ]
     return nn.Sequential(*linears) if linears else None
 
 

@@ -10,7 +10,8 @@ from lite_nlp.config.kinds import ATTENTION_KINDS, LinearSpec
 from lite_nlp.config.layers import LayerSpec
 from lite_nlp.models.attention.registry import CrossAttentionModule
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import build_linear, xavier_linear
+from lite_nlp.models.linear import build_linear, dense_linear
+from lite_nlp.models.roles import Role
 from lite_nlp.models.subformer import PROJECTION_DROPOUT, WidthProjection
 from lite_nlp.models.token_mixer import TokenMixer, build_cross_attention
 
@@ -41,8 +42,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, *, embed_dim: int, ffn_dim: int, dropout: float, linear: LinearSpec) -> None:
         super().__init__()
-        self.up_proj = build_linear(embed_dim, ffn_dim, linear)
-        self.down_proj = build_linear(ffn_dim, embed_dim, linear)
+        self.up_proj = build_linear(embed_dim, ffn_dim, linear, role=Role.FFN_UP)
+        self.down_proj = build_linear(ffn_dim, embed_dim, linear, role=Role.FFN_DOWN)
         self.dropout = dropout
 
     def forward(self, x: Tensor) -> Tensor:
@@ -82,13 +83,15 @@ class _Layer(nn.Module):
         # Linear attention computes nothing of size (T, T), so long texts must not cost a mask of that size either.
         is_linear = ATTENTION_KINDS[spec.self_attention].is_linear
         self.needs_causal_mask = self.causal and spec.attention_dim > 0 and not is_linear
-        # The order of these lines is that of the parameters and of the random numbers that initialise them.
+        # The order of these lines is that of the parameters, and so of the random numbers that initialise them.
         self.entry = (
             WidthProjection(input_dim=spec.input_dim, embed_dim=spec.embed_dim, dropout=PROJECTION_DROPOUT)
             if spec.input_dim != spec.embed_dim
             else None
         )
-        self.extra_proj = xavier_linear(spec.embed_dim, spec.embed_dim) if spec.extra_linear else None
+        self.extra_proj = (
+            dense_linear(spec.embed_dim, spec.embed_dim, role=Role.FFN_EXTRA) if spec.extra_linear else None
+        )
         if spec.is_owner:
             self.mixer = TokenMixer(config=config, spec=spec, causal=self.causal)
         self.mixer_norm = nn.LayerNorm(spec.embed_dim)

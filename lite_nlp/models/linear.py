@@ -8,7 +8,6 @@ built anew in each call, or (R2D2) replaced by its factors where those take fewe
 gradients the built weight is kept, so that a call costs as much as a dense layer's; see ``BuiltLinear``.
 """
 
-import math
 from typing import Final, Protocol
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.built_linear import BuiltLinear, is_traced
+from lite_nlp.models.roles import Role, mark
 
 __all__ = [
     "LINEAR_BUILDERS",
@@ -28,7 +28,7 @@ __all__ = [
     "R2D2Linear",
     "build_fused_linear",
     "build_linear",
-    "xavier_linear",
+    "dense_linear",
 ]
 
 
@@ -56,18 +56,14 @@ class FactorizedLinear(Protocol):
 class LinearBuilder(Protocol):
     """Constructor of one kind."""
 
-    def __call__(self, in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
-        """A layer with zero bias whose weight has ``gain`` times the standard deviation of a Xavier-uniform one."""
+    def __call__(self, in_features: int, out_features: int, *, spec: LinearSpec, bias: bool) -> nn.Module:
+        """A layer whose parameters are allocated; ``initialisation`` draws them."""
         ...
 
 
-def xavier_linear(in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> nn.Linear:
-    """A Linear with Xavier-uniform weights and zero bias."""
-    linear = nn.Linear(in_features, out_features, bias=bias)
-    nn.init.xavier_uniform_(linear.weight, gain=gain)
-    if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
+def dense_linear(in_features: int, out_features: int, *, role: Role, bias: bool = True) -> nn.Linear:
+    """A dense Linear with a role."""
+    return mark(nn.Linear(in_features, out_features, bias=bias), role, inputs=in_features, outputs=out_features)
 
 
 class R2D2Linear(BuiltLinear):
@@ -78,29 +74,22 @@ class R2D2Linear(BuiltLinear):
 
         H[p * k/n + q, i * d/n + j] = sum over m of diffusion[i, p, m] * components[m, q, j].
 
-    Each A_i begins as a random orthogonal matrix, as those of the Hamilton product are, so that H has the variance of
-    the components.
-
     Args:
         in_features: Inputs d.
         out_features: Outputs k.
         n: Kronecker factors, a divisor of both; with 1, H is a scalar times a dense weight.
         bias: Whether a bias is added.
-        gain: Factor on the standard deviation of the initial weight.
     """
 
-    def __init__(self, in_features: int, out_features: int, *, n: int, bias: bool = True, gain: float = 1.0) -> None:
+    def __init__(self, in_features: int, out_features: int, *, n: int, bias: bool = True) -> None:
         super().__init__(in_features, out_features, bias=bias)
         if n < 1 or in_features % n or out_features % n:
             raise ValueError(
                 f"R2D2 layer of {in_features} -> {out_features} features: expected n to divide both, found {n}"
             )
         self.n = n
-        self.diffusion = nn.Parameter(torch.empty(n, n, n))
-        self.components = nn.Parameter(torch.empty(n, out_features // n, in_features // n))
-        for block in self.diffusion.data:
-            nn.init.orthogonal_(block)
-        nn.init.uniform_(self.components, *_xavier_range(in_features, out_features, gain))
+        self.diffusion = nn.Parameter(torch.zeros(n, n, n))
+        self.components = nn.Parameter(torch.zeros(n, out_features // n, in_features // n))
 
     def factors(self) -> tuple[nn.Parameter, ...]:
         """A and S."""
@@ -153,17 +142,15 @@ class QuaternionLinear(BuiltLinear):
         in_features: Inputs d, a multiple of 4.
         out_features: Outputs k, a multiple of 4.
         bias: Whether a bias is added.
-        gain: Factor on the standard deviation of the initial weight.
     """
 
-    def __init__(self, in_features: int, out_features: int, *, bias: bool = True, gain: float = 1.0) -> None:
+    def __init__(self, in_features: int, out_features: int, *, bias: bool = True) -> None:
         super().__init__(in_features, out_features, bias=bias)
         if in_features % 4 or out_features % 4:
             raise ValueError(
                 f"quaternion layer: expected multiples of 4, found {in_features} -> {out_features} features"
             )
-        self.components = nn.Parameter(torch.empty(4, out_features // 4, in_features // 4))
-        nn.init.uniform_(self.components, *_xavier_range(in_features, out_features, gain))
+        self.components = nn.Parameter(torch.zeros(4, out_features // 4, in_features // 4))
 
     def factors(self) -> tuple[nn.Parameter, ...]:
         """The four parts, as one parameter."""
@@ -184,10 +171,9 @@ class LowRankLinear(nn.Module):
         out_features: Outputs k.
         rank: r, within 1..min(d, k).
         bias: Whether a bias is added to the output.
-        gain: Factor on the standard deviation of the initial weight, the product of the two.
     """
 
-    def __init__(self, in_features: int, out_features: int, *, rank: int, bias: bool = True, gain: float = 1.0) -> None:
+    def __init__(self, in_features: int, out_features: int, *, rank: int, bias: bool = True) -> None:
         super().__init__()
         if not 1 <= rank <= min(in_features, out_features):
             raise ValueError(
@@ -198,12 +184,6 @@ class LowRankLinear(nn.Module):
         self.out_features = out_features
         self.down_proj = nn.Linear(in_features, rank, bias=False)
         self.up_proj = nn.Linear(rank, out_features, bias=bias)
-        # The inner channels keep the variance of the inputs; an entry of the product sums r terms.
-        nn.init.uniform_(self.down_proj.weight, *_uniform_range(1.0 / in_features))
-        variance = 2.0 * gain**2 / (in_features + out_features)
-        nn.init.uniform_(self.up_proj.weight, *_uniform_range(variance * in_features / rank))
-        if bias:
-            nn.init.zeros_(self.up_proj.bias)
 
     @property
     def bias(self) -> Tensor | None:
@@ -225,29 +205,20 @@ class LowRankLinear(nn.Module):
         return projected
 
 
-def _xavier_range(in_features: int, out_features: int, gain: float) -> tuple[float, float]:
-    return _uniform_range(2.0 * gain**2 / (in_features + out_features))
+def _dense(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool) -> nn.Module:
+    return nn.Linear(in_features, out_features, bias=bias)
 
 
-def _uniform_range(variance: float) -> tuple[float, float]:
-    bound = math.sqrt(3.0 * variance)
-    return -bound, bound
+def _r2d2(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool) -> nn.Module:
+    return R2D2Linear(in_features, out_features, n=spec.n, bias=bias)
 
 
-def _dense(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
-    return xavier_linear(in_features, out_features, bias=bias, gain=gain)
+def _quaternion(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool) -> nn.Module:
+    return QuaternionLinear(in_features, out_features, bias=bias)
 
 
-def _r2d2(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
-    return R2D2Linear(in_features, out_features, n=spec.n, bias=bias, gain=gain)
-
-
-def _quaternion(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
-    return QuaternionLinear(in_features, out_features, bias=bias, gain=gain)
-
-
-def _low_rank(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool, gain: float) -> nn.Module:
-    return LowRankLinear(in_features, out_features, rank=spec.rank, bias=bias, gain=gain)
+def _low_rank(in_features: int, out_features: int, *, spec: LinearSpec, bias: bool) -> nn.Module:
+    return LowRankLinear(in_features, out_features, rank=spec.rank, bias=bias)
 
 
 #: Constructors by kind, with the keys of ``lite_nlp.config.kinds.LINEAR_KINDS``.
@@ -260,16 +231,17 @@ LINEAR_BUILDERS: Final[dict[str, LinearBuilder]] = {
 
 
 def build_linear(
-    in_features: int, out_features: int, spec: LinearSpec = DENSE, *, bias: bool = True, gain: float = 1.0
+    in_features: int, out_features: int, spec: LinearSpec = DENSE, *, role: Role, bias: bool = True, parts: int = 1
 ) -> nn.Module:
-    """A Linear of any kind whose weight has, entry by entry, the variance of a Xavier-uniform one; zero bias.
+    """A Linear of any kind, with a role.
 
     Args:
         in_features: Inputs d.
         out_features: Outputs k.
         spec: Kind and size.
+        role: What it does, which decides how its parameters are drawn.
         bias: Whether a bias is added.
-        gain: Factor on the standard deviation of the weight.
+        parts: Number of projections that it computes side by side, each drawn as one of its own.
 
     Raises:
         ModelError: If no constructor is listed for the kind.
@@ -278,24 +250,20 @@ def build_linear(
     """
     if spec.kind not in LINEAR_BUILDERS:
         raise ModelError(f"linear kind {spec.kind!r}: expected one of {', '.join(LINEAR_BUILDERS)}")
-    return LINEAR_BUILDERS[spec.kind](in_features, out_features, spec=spec, bias=bias, gain=gain)
+    linear = LINEAR_BUILDERS[spec.kind](in_features, out_features, spec=spec, bias=bias)
+    return mark(linear, role, inputs=in_features, outputs=out_features // parts)
 
 
-def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec, *, expansion: int = 1) -> nn.Module:
+def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec, *, role: Role, expansion: int = 1) -> nn.Module:
     """One Linear for ``parts`` projections of the same input, side by side.
 
-    Each part begins with the variance of a Xavier-uniform Linear of its own with gain 2^-0.5, as in the published
-    models' code; fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
+    Fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
 
     Args:
         embed_dim: Inputs.
         parts: Number of projections.
         linear: Kind and size.
+        role: Role of each part.
         expansion: Outputs of each part, as a multiple of the inputs.
     """
-    gain = ((1 + parts * expansion) / (2 * (1 + expansion))) ** 0.5  # Half the Xavier variance of a part alone.
-    fused = build_linear(embed_dim, parts * expansion * embed_dim, linear, gain=gain)
-    if isinstance(fused, nn.Linear):
-        for part in fused.weight.data.chunk(parts):
-            nn.init.xavier_uniform_(part, gain=2**-0.5)
-    return fused
+    return build_linear(embed_dim, parts * expansion * embed_dim, linear, role=role, parts=parts)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.models.built_linear import BuiltLinear
 from lite_nlp.models.linear import build_linear
+from lite_nlp.models.roles import Role, mark
 
 __all__ = ["LSTM"]
 
@@ -36,12 +37,13 @@ class LSTM(nn.Module):
         super().__init__()
         self.hidden_dim = hidden_dim
         self.input_gates = nn.ModuleList(
-            build_linear(input_dim, hidden_dim, linear, bias=False) for _ in range(_NUM_GATES)
+            build_linear(input_dim, hidden_dim, linear, role=Role.LSTM_INPUT, bias=False) for _ in range(_NUM_GATES)
         )
         self.hidden_gates = nn.ModuleList(
-            build_linear(hidden_dim, hidden_dim, linear, bias=False) for _ in range(_NUM_GATES)
+            build_linear(hidden_dim, hidden_dim, linear, role=Role.LSTM_HIDDEN, bias=False) for _ in range(_NUM_GATES)
         )
-        self.bias = nn.Parameter(torch.zeros(_NUM_GATES * hidden_dim))
+        bias = nn.Parameter(torch.zeros(_NUM_GATES * hidden_dim))
+        self.bias = mark(bias, Role.LSTM_BIAS, inputs=hidden_dim, outputs=hidden_dim)
 
     def forward(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Run over ``x`` (B, T, D), T >= 1, whose real tokens are True in ``mask`` (B, T).

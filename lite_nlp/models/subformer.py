@@ -12,7 +12,8 @@ from lite_nlp.config.layers import derived_heads
 from lite_nlp.models.attention.registry import AttentionSpec
 from lite_nlp.models.attention.softmax import SelfAttention
 from lite_nlp.models.dropout import apply_dropout
-from lite_nlp.models.linear import xavier_linear
+from lite_nlp.models.linear import dense_linear
+from lite_nlp.models.roles import Role
 
 __all__ = ["PROJECTION_DROPOUT", "SafeInput", "WidthProjection"]
 
@@ -34,7 +35,7 @@ class WidthProjection(nn.Module):
     def __init__(self, *, input_dim: int, embed_dim: int, dropout: float) -> None:
         super().__init__()
         self.dropout = dropout
-        self.proj = xavier_linear(input_dim, embed_dim)
+        self.proj = dense_linear(input_dim, embed_dim, role=Role.WIDTH_PROJECTION)
         self.norm = nn.LayerNorm(embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,8 +74,8 @@ class SafeInput(nn.Module):
             AttentionSpec(embed_dim=table_dim, num_heads=derived_heads(table_dim), dropout=attention_dropout)
         )
         self.attention_norm = nn.LayerNorm(table_dim)
-        self.up_proj = xavier_linear(table_dim, table_dim)
-        self.down_proj = xavier_linear(table_dim, embed_dim)
+        self.up_proj = dense_linear(table_dim, table_dim, role=Role.FFN_UP)
+        self.down_proj = dense_linear(table_dim, embed_dim, role=Role.FFN_DOWN)
         self.ffn_norm = nn.LayerNorm(embed_dim)
 
     def forward(self, embedded: Tensor, positions: Tensor, mask: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.config.blocks import LayeredConfig
+from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.config.layers import LayerSpec
 from lite_nlp.models.attention.registry import (
     AttentionSpec,
@@ -72,17 +73,19 @@ class TokenMixer(nn.Module):
 
 def build_cross_attention(config: LayeredConfig, spec: LayerSpec) -> CrossAttentionModule:
     """The cross-attention of a decoder layer, at the encoder's width."""
-    sizes = _attention_spec(config, spec, spec.memory_dim, spec.cross_num_heads, spec.cross_feature_size)
-    return attention_modules(spec.cross_attention).cross_attention(sizes)
+    kind = spec.cross_attention
+    sizes = _attention_spec(config, spec, kind, spec.memory_dim, spec.cross_num_heads, spec.cross_feature_size)
+    return attention_modules(kind).cross_attention(sizes)
 
 
 def _build_self_attention(config: LayeredConfig, spec: LayerSpec) -> SelfAttentionModule:
-    sizes = _attention_spec(config, spec, spec.attention_dim, spec.num_heads, spec.self_feature_size)
-    return attention_modules(spec.self_attention).self_attention(sizes)
+    kind = spec.self_attention
+    sizes = _attention_spec(config, spec, kind, spec.attention_dim, spec.num_heads, spec.self_feature_size)
+    return attention_modules(kind).self_attention(sizes)
 
 
 def _attention_spec(
-    config: LayeredConfig, spec: LayerSpec, embed_dim: int, num_heads: int, feature_size: int
+    config: LayeredConfig, spec: LayerSpec, kind: AttentionKind, embed_dim: int, num_heads: int, feature_size: int
 ) -> AttentionSpec:
     return AttentionSpec(
         embed_dim=embed_dim,
@@ -91,6 +94,7 @@ def _attention_spec(
         feature_size=feature_size,
         linear=spec.attention_linear,
         expansion=spec.attention_expansion,
+        is_linear=ATTENTION_KINDS[kind].is_linear,
     )
 
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.models.attention.registry import AttentionSpec
+from lite_nlp.models.roles import Role, mark
 
 __all__ = ["FEATURE_MAPS", "EluFeatures", "FeatureMap", "FeatureMapBuilder", "LearnedFeatures", "RandomFeatures"]
 
@@ -22,8 +23,6 @@ _LEAST_SQUARES: Final = 1e-6
 class LearnedFeatures(nn.Module):
     """relu(W x + b), with one W and b per head, shared by queries and keys (T2R, equation 3b).
 
-    Initialised like a ``torch.nn.Linear`` of ``head_dim`` inputs, as in the authors' code.
-
     Args:
         num_heads: Heads H.
         head_dim: Channels d of a head.
@@ -33,9 +32,9 @@ class LearnedFeatures(nn.Module):
     def __init__(self, *, num_heads: int, head_dim: int, feature_size: int) -> None:
         super().__init__()
         self.feature_size = feature_size
-        bound = head_dim**-0.5
-        self.weight = nn.Parameter(torch.empty(num_heads, feature_size, head_dim).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(num_heads, feature_size).uniform_(-bound, bound))
+        self.weight = nn.Parameter(torch.zeros(num_heads, feature_size, head_dim))
+        self.bias = nn.Parameter(torch.zeros(num_heads, feature_size))
+        mark(self, Role.FEATURE_MAP, inputs=head_dim, outputs=feature_size)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, H, T, d) -> (B, H, T, k), none negative."""
@@ -77,7 +76,8 @@ class RandomFeatures(nn.Module):
         super().__init__()
         self.feature_size = feature_size
         self.scale = math.sqrt(2 / feature_size)
-        self.temperature = nn.Parameter(torch.ones(num_heads, head_dim))
+        temperature = nn.Parameter(torch.ones(num_heads, head_dim))
+        self.temperature = mark(temperature, Role.FEATURE_SCALE, inputs=1, outputs=1)
         self.register_buffer("projections", torch.randn(num_heads, feature_size // 2, head_dim))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.linear import build_fused_linear, build_linear
+from lite_nlp.models.roles import Role
 
 __all__ = [
     "ATTENTION_MODULES",
@@ -35,6 +36,7 @@ class AttentionSpec:
         feature_size: Features per head, in kinds whose configuration chooses their number; else 0.
         linear: Kind of the projections.
         expansion: Inner width, H d, as a multiple of D.
+        is_linear: Whether it is linear attention, whose projections have roles of their own.
     """
 
     embed_dim: int
@@ -43,6 +45,7 @@ class AttentionSpec:
     feature_size: int = 0
     linear: LinearSpec = DENSE
     expansion: int = 1
+    is_linear: bool = False
 
     @property
     def inner_dim(self) -> int:
@@ -56,15 +59,20 @@ class AttentionSpec:
 
     def fused_projection(self, parts: int) -> nn.Module:
         """A Linear from D channels to ``parts`` times H d, such as query, key and value side by side."""
-        return build_fused_linear(self.embed_dim, parts, self.linear, expansion=self.expansion)
+        return build_fused_linear(self.embed_dim, parts, self.linear, role=self._input_role, expansion=self.expansion)
 
     def query_projection(self) -> nn.Module:
         """A Linear from D channels to the queries' H d alone."""
-        return build_linear(self.embed_dim, self.inner_dim, self.linear, gain=2**-0.5)
+        return build_linear(self.embed_dim, self.inner_dim, self.linear, role=self._input_role)
 
     def output_projection(self) -> nn.Module:
         """A Linear from H d channels back to D."""
-        return build_linear(self.inner_dim, self.embed_dim, self.linear)
+        role = Role.LINEAR_ATTENTION_OUTPUT if self.is_linear else Role.ATTENTION_OUTPUT
+        return build_linear(self.inner_dim, self.embed_dim, self.linear, role=role)
+
+    @property
+    def _input_role(self) -> Role:
+        return Role.LINEAR_QUERY_KEY_VALUE if self.is_linear else Role.QUERY_KEY_VALUE
 
 
 class SelfAttentionModule(Protocol):

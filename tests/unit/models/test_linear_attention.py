@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lite_nlp.config.kinds import DENSE, LinearSpec
-from lite_nlp.models.attention.feature_maps import FEATURE_MAPS, FeatureMap, LearnedFeatures, RandomFeatures
+from lite_nlp.models.attention.feature_maps import FEATURE_MAPS, FeatureMap, RandomFeatures
 from lite_nlp.models.attention.linear_attention import (
     CHUNK,
     LinearCrossAttention,
@@ -253,15 +253,6 @@ def test_merged_equals_unmerged(kind: str, linear: str) -> None:
     own.train()
     cross.train()
     torch.testing.assert_close(outputs(), changed, rtol=1e-12, atol=1e-12)
-
-
-def test_learned_features_begin_like_a_linear() -> None:
-    """Uniform within 1 / sqrt(d), weights and biases: variance 1 / 3d."""
-    torch.manual_seed(0)
-    features = LearnedFeatures(num_heads=64, head_dim=16, feature_size=32)
-    for values in (features.weight, features.bias):
-        assert values.abs().max().item() <= 0.25
-        assert values.var().item() == pytest.approx(1 / 48, rel=0.1)
 
 
 def test_random_features_are_those_of_the_gaussian_kernel() -> None:
