@@ -3,14 +3,16 @@
 import gzip
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import corpora
+from initialisation import initialisation
+from rows import Place, Row, train_stage
 from sacrebleu.metrics import BLEU
-from stages import Convert, Measure, Prepare, Stage, Train, read_json
+from stages import Convert, Measure, Prepare, Stage, read_json
 
-__all__ = ["EXPERIMENTS", "Place", "Row", "figures"]
+__all__ = ["EXPERIMENTS", "figures"]
 
 #: The recipe of the Multi30k runs where it is not the presets' own.
 MULTI30K = {"training.precision": "bf16", "training.max_epochs": 40, "training.warmup_steps": 1000}
@@ -50,50 +52,6 @@ LM_FINETUNING = {**LM, "training.max_steps": 500, "training.learning_rate": 1e-3
 MAPS = ("t2r", "elu", "random-features")
 
 
-@dataclass(frozen=True)
-class Place:
-    """Input and output directories of an experiment.
-
-    Attributes:
-        corpora: Copies of the corpora, a folder each.
-        runs: Data directories and models.
-        max_steps: Bound on the steps of every training, to try the stages; 0 for none.
-    """
-
-    corpora: Path
-    runs: Path
-    max_steps: int = 0
-
-    def figures(self, name: str) -> Path:
-        """The file of the measurement ``name``."""
-        return self.runs / "results" / f"{name}.json"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of an experiment's table.
-
-    Attributes:
-        name: Its name in the table.
-        stages: The stages that produce its figures.
-        run: The model's directory.
-        measured: Stem of the files with its figures.
-        tokenized_references: The test set's references, if they are tokenized text.
-    """
-
-    name: str
-    stages: Sequence[Stage]
-    run: Path
-    measured: str
-    tokenized_references: Path | None = None
-
-
-def _train(place: Place, name: str, config: str, data: Path, settings: dict[str, Any], *more: str) -> Train:
-    bound = {"training.max_steps": place.max_steps} if place.max_steps else {}
-    sets = [word for key, value in {**settings, **bound}.items() for word in ("--set", f"{key}={value}")]
-    return Train(out=place.runs / name, arguments=["train", config, "--data", str(data), *sets, *more])
-
-
 def _measures(place: Place, name: str, evaluation: Sequence[str]) -> list[Stage]:
     """Scores on the test split, and parameters and Mult-Adds, of the model in the directory ``name``."""
     model = str(place.runs / name)
@@ -112,20 +70,12 @@ def _translation(place: Place, name: str, data: Path) -> list[Stage]:
 
 def multi30k(place: Place) -> list[Row]:
     """Five families at about the same Mult-Adds, one recipe."""
-    data = place.runs / "data-multi30k-lc"
-    stems = {"train": "train", "valid": "val", "test": "test2016"}
-    files = {
-        split: [str(place.corpora / "multi30k" / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")]
-        for split, stem in stems.items()
-    }
-    references = Path(files["test"][1])
-    sources = [word for split, paths in files.items() for word in (f"--{split}", *paths)]
-    prepare = Prepare(out=data, arguments=["data", "prepare", *sources, "--vocab-size", "10000"])
-
+    data, prepare = corpora.multi30k(place)
+    references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
     rows = []
     for family in ("transformer", "lite-transformer", "subformer", "r2d2", "t2r"):
         preset, name = f"multi30k-{family}", f"m30k-{family}"
-        stages = [prepare, _train(place, name, preset, data, MULTI30K), *_translation(place, name, data)]
+        stages = [*prepare, train_stage(place, name, preset, data, MULTI30K), *_translation(place, name, data)]
         rows.append(Row(preset, stages, place.runs / name, name, references))
     return rows
 
@@ -138,7 +88,7 @@ def r2d2(place: Place) -> list[Row]:
     rows = []
     for n in (1, 2, 4, 8, 16):
         name, kind = f"shakespeare-r2d2-{n}", DENSE if n == 1 else {"model.linear_n": n}
-        train = _train(place, name, "r2d2-nmt-4", data, {**SHAKESPEARE, **kind})
+        train = train_stage(place, name, "r2d2-nmt-4", data, {**SHAKESPEARE, **kind})
         stages = [prepare, train, *_translation(place, name, data)]
         rows.append(Row("n = 1: dense" if n == 1 else f"n = {n}", stages, place.runs / name, name))
     return rows
@@ -146,14 +96,14 @@ def r2d2(place: Place) -> list[Row]:
 
 def t2r(place: Place) -> list[Row]:
     """Perplexity before and after the conversion and after finetuning, against linear attention from scratch."""
-    data = place.runs / "data-tinyshakespeare"
-    text = str(place.corpora / "tinyshakespeare" / "input.txt.gz")
-    prepare = Prepare(out=data, arguments=["data", "prepare", "--text", text, "--vocab-size", "1000"])
-    softmax = _train(place, "lm-softmax", "tinyshakespeare-transformer", data, {**LM, "training.max_steps": LM_STEPS})
+    data, prepare = corpora.tinyshakespeare(place)
+    softmax = train_stage(
+        place, "lm-softmax", "tinyshakespeare-transformer", data, {**LM, "training.max_steps": LM_STEPS}
+    )
     evaluation = ["--data", str(data), "--split", "test"]
 
     def row(label: str, name: str, *stages: Stage) -> Row:
-        return Row(label, [prepare, *stages, *_measures(place, name, evaluation)], place.runs / name, name)
+        return Row(label, [*prepare, *stages, *_measures(place, name, evaluation)], place.runs / name, name)
 
     rows = [row("softmax, before the swap", "lm-softmax", softmax)]
     for kind in MAPS:
@@ -163,13 +113,13 @@ def t2r(place: Place) -> list[Row]:
         convert = Convert(out=swapped, arguments=["convert", "t2r", str(softmax.out), *options])
         rows.append(row(f"{kind}, after the swap", swapped.name, softmax, convert))
         name, more = f"lm-{kind}-finetuned", ("--init-from", str(swapped))
-        finetune = _train(place, name, str(swapped), data, LM_FINETUNING, *more)
+        finetune = train_stage(place, name, str(swapped), data, LM_FINETUNING, *more)
         steps = LM_FINETUNING["training.max_steps"]
         rows.append(row(f"{kind}, finetuned for {steps} steps", name, softmax, convert, finetune))
         # As many steps as finetuning has, and for T2R also as many as both trainings have.
         for length in (steps, LM_STEPS + steps) if kind == "t2r" else (steps,):
             name = f"lm-{kind}-scratch-{length}"
-            scratch = _train(place, name, str(swapped), data, {**LM, "training.max_steps": length})
+            scratch = train_stage(place, name, str(swapped), data, {**LM, "training.max_steps": length})
             rows.append(row(f"{kind}, from scratch for {length} steps", name, softmax, convert, scratch))
     return rows
 
@@ -190,13 +140,20 @@ def t2r_scaling(place: Place) -> list[Row]:
 
 
 #: By name, in the order in which they are run and shown.
-EXPERIMENTS = {"multi30k": multi30k, "r2d2": r2d2, "t2r": t2r, "t2r-scaling": t2r_scaling}
+EXPERIMENTS = {
+    "initialisation": initialisation,
+    "multi30k": multi30k,
+    "r2d2": r2d2,
+    "t2r": t2r,
+    "t2r-scaling": t2r_scaling,
+}
 
 
 def figures(place: Place, row: Row) -> dict[str, Any]:
     """The figures of a row; None for stages that are not done."""
     found = {
         "name": row.name,
+        "group": row.group,
         "run": row.run.name,
         "training": read_json(row.run / "metrics.json"),
         "evaluation": read_json(place.figures(row.measured)),

@@ -15,7 +15,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from experiments import EXPERIMENTS, Place, figures
+from experiments import EXPERIMENTS, figures
+from initialisation import initialisation_table
+from rows import Place
 from stages import Failed, Measure, Train, UnderWay, run_stage
 
 from lite_nlp.core.files import write_text
@@ -132,6 +134,7 @@ def _line(cells: list[str]) -> str:
 
 
 TABLES = {
+    "initialisation": lambda rows: initialisation_table(rows, _head, MISSING),
     "multi30k": lambda rows: translation_table(rows, "preset"),
     "r2d2": lambda rows: translation_table(rows, "R2D2"),
     "t2r": perplexity_table,

@@ -97,12 +97,18 @@ class LayeredConfig(BaseModelConfig):
     #: in a row, or a small Transformer layer (SAFE). Adaptive, in language models: tables that are the narrower the
     #: rarer their types, and an adaptive softmax tied to them (Baevski and Auli, 2019).
     embedding: Literal["table", "linear", "two-layer-linear", "safe", "adaptive"] = "table"
+    #: Whether dropout is applied to SAFE's output also where no residual connection goes around it, as in the
+    #: Subformer's released code.
+    safe_dropout: bool = False
     #: Which layers of a stack share their blocks (Subformer, section 3.3); LayerNorms are never shared.
     sharing: Sharing = "none"
     #: Width of the layers inside the sandwich; 0: embed_dim.
     sandwich_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Feed-forward width of the layers inside the sandwich; 0: ffn_dim.
     sandwich_ffn_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
+    #: Heads of self-attention inside the sandwich. ``configured``: num_heads where those layers are as wide as the
+    #: model, else a number derived from their width; ``width``: always derived, as in the Subformer's released code.
+    sandwich_heads: Literal["configured", "width"] = "configured"
     #: Heads of self-attention (of its half of the channels in a lite-transformer).
     num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
     #: Inner width of self- and cross-attention, that of all heads' queries, keys or values together, as a multiple of

@@ -95,6 +95,8 @@ def _check_embedding_dim(model: LayeredConfig) -> None:
             f"embedding_dim: expected embed_dim ({model.embed_dim}) or 0 with embedding = {model.embedding!r}, "
             f"found {model.embedding_dim}"
         )
+    if model.safe_dropout and model.embedding != "safe":
+        raise ValueError(f"safe_dropout: expected false with embedding = {model.embedding!r}, found true")
 
 
 def _check_family(model: LayeredConfig) -> None:
@@ -139,6 +141,10 @@ def _check_sharing(model: LayeredConfig) -> None:
     for key, width in (("sandwich_dim", model.sandwich_dim), ("sandwich_ffn_dim", model.sandwich_ffn_dim)):
         if model.sharing != "sandwich" and width:
             raise ValueError(f"{key}: expected 0 without sharing = 'sandwich', found {width}")
+    if model.sharing != "sandwich" and model.sandwich_heads != "configured":
+        raise ValueError(
+            f"sandwich_heads: expected 'configured' without sharing = 'sandwich', found {model.sandwich_heads!r}"
+        )
     needed = {"sandwich": 3, "all-but-last": 2}.get(model.sharing, 1)
     stacks = {}
     if isinstance(model, EncoderConfig):

@@ -89,7 +89,7 @@ def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
 
 
 def derived_heads(width: int) -> int:
-    """Number of heads of an attention whose width is not the model's (Subformer, released code).
+    """Number of heads of SAFE's attention and of those inside a sandwich (Subformer, released code).
 
     64 channels each, 128 beyond 1024 channels; where 64 does not divide the width, and at 640, as many heads up to ten
     as divide it (at 640: eight of 80).
@@ -142,7 +142,7 @@ def _layer(
         attention_dim=attention_dim,
         conv_dim=width - attention_dim,
         ffn_dim=(config.sandwich_ffn_dim or config.ffn_dim) if inside else config.ffn_dim,
-        num_heads=_heads(config, width, attention_dim),
+        num_heads=_heads(config, width, attention_dim, inside=inside),
         kernel_size=kernel_sizes[position] if kernel_sizes else 0,
         memory_dim=0,
         cross_num_heads=0,
@@ -185,7 +185,8 @@ def _width(config: LayeredConfig, position: int, num_layers: int) -> int:
     return (config.sandwich_dim or config.embed_dim) if _is_inside(config, position, num_layers) else config.embed_dim
 
 
-def _heads(config: LayeredConfig, width: int, attention_dim: int) -> int:
+def _heads(config: LayeredConfig, width: int, attention_dim: int, *, inside: bool) -> int:
     if not attention_dim:
         return 0
-    return config.num_heads if width == config.embed_dim else derived_heads(attention_dim)
+    derived = width != config.embed_dim or (inside and config.sandwich_heads == "width")
+    return derived_heads(attention_dim) if derived else config.num_heads

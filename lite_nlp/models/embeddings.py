@@ -77,6 +77,7 @@ def build_stack_input(config: LayeredConfig) -> StackInput:
             dropout=config.dropout,
             attention_dropout=config.attention_dropout,
             ffn_dropout=config.ffn_dropout,
+            drops_output=config.safe_dropout,
         )
     widths = {
         "table": (),

@@ -48,9 +48,9 @@ class SafeInput(nn.Module):
     """Self-attentive factorized embeddings (section 3.2): a post-norm Transformer layer from the tables' width up.
 
     Self-attention works at the tables' width, on embeddings with their positions; the feed-forward block projects to
-    the model's width. A residual connection goes around the feed-forward block only where both widths are equal, and
-    only there dropout is applied to its output: at a rate of 0.3, dropout twice in a row keeps a small model from
-    learning.
+    the model's width. A residual connection goes around the feed-forward block only where both widths are equal; there,
+    dropout is applied to what is added, as in every block. Without it nothing else carries the tokens, and
+    ``drops_output`` chooses.
 
     Args:
         table_dim: Channels E of the embeddings.
@@ -58,18 +58,28 @@ class SafeInput(nn.Module):
         dropout: Drop rate of the embeddings and of what is added to a residual connection while training.
         attention_dropout: Drop rate of the attention weights while training.
         ffn_dropout: Drop rate after the ReLU while training.
+        drops_output: Whether dropout is applied to the feed-forward block's output also where no residual connection
+            goes around it (released code).
     """
 
     #: Whether ``forward`` needs a mask.
     needs_mask: ClassVar[bool] = True
 
     def __init__(
-        self, *, table_dim: int, embed_dim: int, dropout: float, attention_dropout: float, ffn_dropout: float
+        self,
+        *,
+        table_dim: int,
+        embed_dim: int,
+        dropout: float,
+        attention_dropout: float,
+        ffn_dropout: float,
+        drops_output: bool = False,
     ) -> None:
         super().__init__()
         self.dropout = dropout
         self.ffn_dropout = ffn_dropout
         self.has_residual = table_dim == embed_dim
+        self.output_dropout = dropout if self.has_residual or drops_output else 0.0
         self.attention = SelfAttention(
             AttentionSpec(embed_dim=table_dim, num_heads=derived_heads(table_dim), dropout=attention_dropout)
         )
@@ -96,9 +106,8 @@ class SafeInput(nn.Module):
         """The blocks after the attention, the same for all tokens at once and for one."""
         x = self.attention_norm(x + self._drop(attended))
         hidden = apply_dropout(F.relu(self.up_proj(x)), self.ffn_dropout, self.training)
-        projected = self.down_proj(hidden)
-        # Without a residual connection nothing else carries the tokens, and dropout has been applied to them already.
-        normed: Tensor = self.ffn_norm(x + self._drop(projected) if self.has_residual else projected)
+        projected = apply_dropout(self.down_proj(hidden), self.output_dropout, self.training)
+        normed: Tensor = self.ffn_norm(x + projected if self.has_residual else projected)
         return normed
 
     def init_state(self, like: Tensor, capacity: int) -> dict[str, Tensor]:

@@ -3,7 +3,6 @@
 Shape letters as in ``heads``, and k features per head.
 """
 
-import math
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -14,10 +13,22 @@ from torch import Tensor, nn
 from lite_nlp.models.attention.registry import AttentionSpec
 from lite_nlp.models.roles import Role, mark
 
-__all__ = ["FEATURE_MAPS", "EluFeatures", "FeatureMap", "FeatureMapBuilder", "LearnedFeatures", "RandomFeatures"]
+__all__ = [
+    "FEATURE_MAPS",
+    "RANDOM_SCALE",
+    "EluFeatures",
+    "FeatureMap",
+    "FeatureMapBuilder",
+    "LearnedFeatures",
+    "RandomFeatures",
+]
 
 #: Smallest squared length by which a vector is normalized, so that a zero vector and its gradient stay finite.
 _LEAST_SQUARES: Final = 1e-6
+
+#: Factor of random features (T2R's released code) where sqrt(2 / k) would give an unbiased estimate of the kernel. It
+#: cancels but for the floor under the normalizer, which with it is worth 200 / k pairs of equal vectors.
+RANDOM_SCALE: Final = 0.01
 
 
 class LearnedFeatures(nn.Module):
@@ -64,6 +75,9 @@ class RandomFeatures(nn.Module):
     is then the Gaussian kernel times a constant, which the normalizer cancels. A temperature per head and channel
     is learned, as in their reparametrisation; the projections stay as drawn and are saved with the model.
 
+    A sum of few estimates may be near zero or negative, and dividing by it gives gradients in the thousands: models
+    learn with the features as small as in T2R's released code, where such sums are replaced by the floor.
+
     Args:
         num_heads: Heads H.
         head_dim: Channels d of a head.
@@ -75,18 +89,17 @@ class RandomFeatures(nn.Module):
     def __init__(self, *, num_heads: int, head_dim: int, feature_size: int) -> None:
         super().__init__()
         self.feature_size = feature_size
-        self.scale = math.sqrt(2 / feature_size)
         temperature = nn.Parameter(torch.ones(num_heads, head_dim))
         self.temperature = mark(temperature, Role.FEATURE_SCALE, inputs=1, outputs=1)
         self.register_buffer("projections", torch.randn(num_heads, feature_size // 2, head_dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, H, T, d) -> (B, H, T, k) between -1 and 1; the features of one vector have length 1."""
+        """(B, H, T, d) -> (B, H, T, k) between -0.01 and 0.01; a vector's features have length 0.01 sqrt(k / 2)."""
         # Written out, since ONNX counts a norm as products and torch does not: the Mult-Adds of all graphs must agree.
         unit = x / (x * x).sum(dim=-1, keepdim=True).clamp(min=_LEAST_SQUARES).sqrt()
         rows: Tensor = self.projections * self.temperature[:, None]
         angles = torch.matmul(unit, rows.transpose(-2, -1))
-        return torch.cat([angles.sin(), angles.cos()], dim=-1) * self.scale
+        return torch.cat([angles.sin(), angles.cos()], dim=-1) * RANDOM_SCALE
 
 
 class FeatureMap(Protocol):

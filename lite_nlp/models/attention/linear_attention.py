@@ -3,8 +3,9 @@
 A feature map phi replaces the exponential: the similarity of a query and a key is phi(q / sqrt(d)) . phi(k). Keys and
 values are then accumulated in a state S (k, d) and a normalizer z (k) per head, whose size does not depend on the
 length. Queries are divided by sqrt(d) and normalizers are at least 0.01, as in the authors' code; the paper states
-neither. Attention weights are never computed, so there is no dropout of them (nor is there in the authors' fast path).
-In evaluation mode a learned map is merged into the projections.
+neither. Only random features can make a normalizer negative: the code then takes the floor in self-attention, and the
+absolute value first in cross-attention. Attention weights are never computed, so there is no dropout of them (nor is
+there in the authors' fast path). In evaluation mode a learned map is merged into the projections.
 
 Shape letters as in ``heads``, and k features per head, N chunks of c tokens.
 """
@@ -21,7 +22,15 @@ from lite_nlp.models.attention.heads import merge_heads, split_heads, split_part
 from lite_nlp.models.attention.merging import merge_projection
 from lite_nlp.models.attention.registry import AttentionModules, AttentionSpec, register_attention
 
-__all__ = ["LinearCrossAttention", "LinearSelfAttention", "causal_linear_attention"]
+__all__ = [
+    "CHUNK",
+    "LinearCrossAttention",
+    "LinearSelfAttention",
+    "accumulate",
+    "causal_linear_attention",
+    "causal_sums",
+    "read_sums",
+]
 
 #: Tokens whose similarities are computed directly; earlier tokens are in the state.
 CHUNK: Final = 64
@@ -31,11 +40,8 @@ _FLOOR: Final = 0.01
 
 
 def _normalize(weighted: Tensor, similarity: Tensor) -> Tensor:
-    """Divide sums of values (..., d) by the sums (..., 1) of their similarities.
-
-    Random features can make a sum negative; its absolute value is used, as in the authors' cross-attention.
-    """
-    return weighted / similarity.abs().clamp(min=_FLOOR)
+    """Divide sums of values (..., d) by the sums (..., 1) of their similarities, or by the floor if those are below."""
+    return weighted / similarity.clamp(min=_FLOOR)
 
 
 def _exact(*tensors: Tensor) -> list[Tensor]:
@@ -50,18 +56,39 @@ def _no_autocast(device: torch.device) -> AbstractContextManager[object]:
     return nullcontext()
 
 
-def _accumulate(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+def accumulate(key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
     """State (..., k, d) and normalizer (..., k) of features ``key`` (..., S, k) and ``value`` (..., S, d)."""
     return torch.matmul(key.transpose(-2, -1), value), key.sum(dim=-2)
 
 
-def _read(query: Tensor, state: Tensor, normalizer: Tensor) -> Tensor:
-    """Normalized values (B, H, T, d) for features ``query`` (B, H, T, k) from ``state`` (B, H, k, d)."""
-    return _normalize(torch.matmul(query, state), torch.matmul(query, normalizer[..., None]))
+def read_sums(query: Tensor, state: Tensor, normalizer: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums over all keys of a state (equations 6 and 7): of values times similarity, and of similarity.
+
+    Args:
+        query: Features (..., T, k).
+        state: (..., k, d).
+        normalizer: (..., k).
+
+    Returns:
+        (..., T, d) and (..., T, 1).
+    """
+    return torch.matmul(query, state), torch.matmul(query, normalizer[..., None])
 
 
 def causal_linear_attention(query: Tensor, key: Tensor, value: Tensor, *, chunk: int = CHUNK) -> Tensor:
     """Attention of every token to itself and to earlier tokens (equations 4 and 5), without a (T, T) matrix.
+
+    Arguments as in ``causal_sums``.
+
+    Returns:
+        (B, H, T, d), in the type of ``value``.
+    """
+    with _no_autocast(value.device):
+        return _normalize(*causal_sums(query, key, value, chunk=chunk)).to(value.dtype)
+
+
+def causal_sums(query: Tensor, key: Tensor, value: Tensor, *, chunk: int = CHUNK) -> tuple[Tensor, Tensor]:
+    """Sums over every token and those before it: of values times similarity, and of similarity.
 
     Within a chunk similarities are computed directly; the state before each chunk comes from a running sum over
     chunks. Time and memory grow linearly with T; all sums are in fp32.
@@ -73,27 +100,26 @@ def causal_linear_attention(query: Tensor, key: Tensor, value: Tensor, *, chunk:
         chunk: Tokens c of a chunk; the result does not depend on it.
 
     Returns:
-        (B, H, T, d), in the type of ``value``.
+        (B, H, T, d) and (B, H, T, 1).
     """
-    with _no_autocast(value.device):
-        length = value.shape[2]
-        size = min(chunk, length)
-        padding = -length % size
-        # Padding has no features: it adds nothing to any state.
-        queries, keys, values = (
-            F.pad(x, (0, 0, 0, padding)).reshape(*x.shape[:2], -1, size, x.shape[3]) for x in _exact(query, key, value)
-        )  # (B, H, N, c, ...)
-        local = torch.matmul(queries, keys.transpose(-2, -1)).tril()
-        weighted = torch.matmul(local, values)
-        similarity = local.sum(dim=-1, keepdim=True)
-        if length > size:
-            state, normalizer = _accumulate(keys[:, :, :-1], values[:, :, :-1])
-            # The first chunk has nothing before it.
-            before = F.pad(state.cumsum(dim=2), (0, 0, 0, 0, 1, 0))
-            normalizer_before = F.pad(normalizer.cumsum(dim=2), (0, 0, 1, 0))
-            weighted = weighted + torch.matmul(queries, before)
-            similarity = similarity + torch.matmul(queries, normalizer_before[..., None])
-        return _normalize(weighted, similarity).flatten(2, 3)[:, :, :length].to(value.dtype)
+    length = value.shape[2]
+    size = min(chunk, length)
+    padding = -length % size
+    # Padding has no features: it adds nothing to any state.
+    queries, keys, values = (
+        F.pad(x, (0, 0, 0, padding)).reshape(*x.shape[:2], -1, size, x.shape[3]) for x in _exact(query, key, value)
+    )  # (B, H, N, c, ...)
+    local = torch.matmul(queries, keys.transpose(-2, -1)).tril()
+    weighted = torch.matmul(local, values)
+    similarity = local.sum(dim=-1, keepdim=True)
+    if length > size:
+        state, normalizer = accumulate(keys[:, :, :-1], values[:, :, :-1])
+        # The first chunk has nothing before it.
+        before = F.pad(state.cumsum(dim=2), (0, 0, 0, 0, 1, 0))
+        normalizer_before = F.pad(normalizer.cumsum(dim=2), (0, 0, 1, 0))
+        weighted_before, similarity_before = read_sums(queries, before, normalizer_before)
+        weighted, similarity = weighted + weighted_before, similarity + similarity_before
+    return weighted.flatten(2, 3)[:, :, :length], similarity.flatten(2, 3)[:, :, :length]
 
 
 class LinearSelfAttention(nn.Module):
@@ -141,7 +167,7 @@ class LinearSelfAttention(nn.Module):
         with _no_autocast(x.device):
             new_state = state["self_state"] + key.transpose(-2, -1) * value
             normalizer = state["self_normalizer"] + key[:, :, 0]
-            out = _read(query, new_state, normalizer).to(x.dtype)
+            out = _normalize(*read_sums(query, new_state, normalizer)).to(x.dtype)
         return self.out_proj(merge_heads(out)), {"self_state": new_state, "self_normalizer": normalizer}
 
 
@@ -179,7 +205,7 @@ class LinearCrossAttention(nn.Module):
             key = self.feature_map(key)
         with _no_autocast(memory.device):
             key, value = _exact(key.masked_fill(~src_mask[:, None, :, None], 0.0), value)
-            state, normalizer = _accumulate(key, value)
+            state, normalizer = accumulate(key, value)
         return {"cross_state": state, "cross_normalizer": normalizer}
 
     def _query(self, x: Tensor) -> Tensor:
@@ -194,7 +220,8 @@ class LinearCrossAttention(nn.Module):
         query = self._query(x)
         with _no_autocast(x.device):
             (query,) = _exact(query)
-            out = _read(query, state["cross_state"], state["cross_normalizer"]).to(x.dtype)
+            weighted, similarity = read_sums(query, state["cross_state"], state["cross_normalizer"])
+            out = _normalize(weighted, similarity.abs()).to(x.dtype)
         projected: Tensor = self.out_proj(merge_heads(out))
         return projected
 

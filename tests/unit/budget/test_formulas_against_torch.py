@@ -46,6 +46,14 @@ OPTIONS: dict[str, dict[str, object]] = {
     "every-two": {"family": "subformer", "sharing": "every-two"},
     "sandwich": {"family": "subformer", **SANDWICH, "pre_norm": True, "final_norm": True},
     "narrow sandwich": {"family": "subformer", **SANDWICH, "sandwich_dim": 8, "sandwich_ffn_dim": 0},
+    # Heads matter to the cost of linear attention.
+    "sandwich of derived heads": {
+        "family": "subformer",
+        **SANDWICH,
+        **T2R,
+        "sandwich_dim": 0,
+        "sandwich_heads": "width",
+    },
     "linear": {"family": "subformer", "embedding": "linear", "embedding_dim": 12, "tie_embeddings": "decoder"},
     "square linear": {"family": "subformer", "embedding": "linear"},
     "two-layer linear": {"family": "subformer", "embedding": "two-layer-linear", "embedding_dim": 20},

@@ -79,6 +79,14 @@ def test_a_transformer_has_no_kernels() -> None:
         ({"sandwich_dim": 32}, "sandwich_dim: expected 0 without sharing = 'sandwich', found 32"),
         ({"sandwich_ffn_dim": 32}, "sandwich_ffn_dim: expected 0 without sharing = 'sandwich', found 32"),
         (
+            {"sharing": "all", "sandwich_heads": "width"},
+            "sandwich_heads: expected 'configured' without sharing = 'sandwich', found 'width'",
+        ),
+        (
+            {"embedding": "linear", "embedding_dim": 8, "safe_dropout": True},
+            "safe_dropout: expected false with embedding = 'linear', found true",
+        ),
+        (
             {"sharing": "sandwich"},
             "num_encoder_layers: expected at least 3 layers with sharing = 'sandwich', found 2",
         ),

@@ -68,6 +68,33 @@ def test_a_sandwich_has_its_own_widths_inside() -> None:
     assert {spec.memory_dim for spec in decoder_specs(config)} == {16}
 
 
+@pytest.mark.parametrize(
+    ("heads", "sandwich_dim", "expected"),
+    [
+        ("configured", 0, [2, 2, 2, 2]),
+        ("width", 0, [2, 4, 4, 2]),
+        # 20 channels do not divide by 64: as many heads up to ten as divide them.
+        ("configured", 20, [2, 10, 10, 2]),
+        ("width", 20, [2, 10, 10, 2]),
+    ],
+)
+def test_heads_inside_a_sandwich(heads: str, sandwich_dim: int, expected: list[int]) -> None:
+    """Section 3.3; the released code has 64 channels a head in the shared layers, whatever is configured."""
+    config = small_config(
+        family="subformer",
+        embed_dim=256,
+        sharing="sandwich",
+        sandwich_dim=sandwich_dim,
+        sandwich_heads=heads,
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+    )
+    assert [spec.num_heads for spec in encoder_specs(config)] == expected
+    assert [spec.num_heads for spec in decoder_specs(config)] == expected
+    # Cross-attention, the same module for all shared layers, is at the model's width and has the configured heads.
+    assert {spec.cross_num_heads for spec in decoder_specs(config)} == {4}
+
+
 def test_softmax_is_kept_from_the_top_in_the_decoder() -> None:
     config = small_config(
         family="t2r",

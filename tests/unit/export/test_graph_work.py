@@ -60,7 +60,8 @@ def test_executorch_does_the_model_s_work(small, small_executorch) -> None:
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "sandwich": {"family": "subformer", "sharing": "sandwich", "sandwich_dim": 24, "sandwich_ffn_dim": 40},
-    "safe": {"family": "subformer", "embedding": "safe", "embedding_dim": 8},
+    "derived heads": {"family": "subformer", "sharing": "sandwich", "sandwich_heads": "width"},
+    "safe": {"family": "subformer", "embedding": "safe", "embedding_dim": 8, "safe_dropout": True},
     "r2d2": {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
     "t2r": {"family": "t2r", "self_attention": "t2r", "cross_attention": "t2r"},
     "expanded": {"family": "t2r", "cross_attention": "elu", "attention_expansion": 2},

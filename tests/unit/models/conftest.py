@@ -41,6 +41,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "independent-ffn": {"family": "subformer", **THREE, "sharing": "independent-ffn"},
     "every-two": {"family": "subformer", **THREE, "sharing": "every-two"},
     "sandwich": {"family": "subformer", **FOUR, "sharing": "sandwich"},
+    "sandwich-heads": {"family": "subformer", **FOUR, "sharing": "sandwich", "sandwich_heads": "width"},
     "sandwich-wide": {"family": "subformer", **FOUR, **WIDE},
     "sandwich-wide-pre-norm": {"family": "subformer", **FOUR, **WIDE, "pre_norm": True, "final_norm": True},
     "embedding-linear": {"family": "subformer", "embedding": "linear", "embedding_dim": 6},

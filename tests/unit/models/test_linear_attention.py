@@ -1,6 +1,5 @@
 """Linear attention against a slow oracle, in parallel, step by step, and merged."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lite_nlp.config.kinds import DENSE, LinearSpec
-from lite_nlp.models.attention.feature_maps import FEATURE_MAPS, FeatureMap, RandomFeatures
+from lite_nlp.models.attention.feature_maps import (
+    FEATURE_MAPS,
+    RANDOM_SCALE,
+    FeatureMap,
+    RandomFeatures,
+)
 from lite_nlp.models.attention.linear_attention import (
     CHUNK,
     LinearCrossAttention,
@@ -20,6 +24,13 @@ from lite_nlp.models.attention.linear_attention import (
     causal_linear_attention,
 )
 from lite_nlp.models.attention.registry import AttentionSpec
+from tests.reference.slow_linear_attention import (
+    attend,
+    elu_features,
+    learned_features,
+    pair_sums,
+    random_features,
+)
 
 Array = NDArray[np.float64]
 
@@ -68,31 +79,19 @@ def _phi(kind: str, features: torch.nn.Module, head: int) -> Callable[[Array], A
     """The feature map of one vector of one head, written out."""
     weights = {name: value.detach().numpy() for name, value in features.state_dict().items()}
     if kind == "t2r":
-        weight, bias = weights["weight"][head], weights["bias"][head]
-        return lambda x: np.array([max(0.0, float(row @ x) + shift) for row, shift in zip(weight, bias, strict=True)])
+        return lambda x: learned_features(x, weights["weight"][head], weights["bias"][head])
     if kind == "elu":
-        return lambda x: np.array([value + 1 if value > 0 else math.exp(value) for value in x])
-    rows = [row * weights["temperature"][head] for row in weights["projections"][head]]
-
-    def random_features(x: Array) -> Array:
-        unit = x / math.sqrt(float(x @ x))
-        waves = [math.sin(float(row @ unit)) for row in rows] + [math.cos(float(row @ unit)) for row in rows]
-        return np.array(waves) / math.sqrt(len(rows))
-
-    return random_features
-
-
-def _attend(phi: Callable[[Array], Array], query: Array, keys: Array, values: Array) -> Array:
-    """Equation 4 for one query: the weighted mean of the values, with the authors' scale and floor."""
-    similarities = [float(phi(query / math.sqrt(len(query))) @ phi(key)) for key in keys]
-    weighted = sum(similarity * value for similarity, value in zip(similarities, values, strict=True))
-    return np.asarray(weighted / max(abs(sum(similarities)), 0.01))
+        return elu_features
+    return lambda x: random_features(x, weights["projections"][head], weights["temperature"][head])
 
 
 def _oracle(
-    kind: str, features: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, visible: Callable[[int], Array]
+    kind: str, features: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, *, sources: int | None
 ) -> Tensor:
-    """Attention of one row, head by head and token by token; ``visible`` has the source positions each one sees."""
+    """Attention of one row, head by head and token by token.
+
+    Each token attends to the first ``sources`` positions of another sequence, or to itself and those before it.
+    """
     width = query.shape[-1] // HEADS
     out = np.zeros(query.shape)
     for head in range(HEADS):
@@ -100,8 +99,9 @@ def _oracle(
         phi = _phi(kind, features, head)
         queries, keys, values = (x.detach().numpy()[:, part] for x in (query, key, value))
         for token in range(len(queries)):
-            seen = visible(token)
-            out[token, part] = _attend(phi, queries[token], keys[seen], values[seen])
+            seen = slice(token + 1 if sources is None else sources)
+            sums = pair_sums(phi, queries[token], list(keys[seen]), list(values[seen]))
+            out[token, part] = attend(*sums, crosses=sources is not None)
     return torch.from_numpy(out)
 
 
@@ -113,7 +113,7 @@ def test_parallel_form_equals_the_definition(kind: str, length: int) -> None:
     out = attention(x)
     for row in range(2):
         query, key, value = attention.in_proj(x[row]).chunk(3, dim=-1)
-        expected = _oracle(kind, attention.feature_map, query, key, value, lambda token: np.arange(token + 1))
+        expected = _oracle(kind, attention.feature_map, query, key, value, sources=None)
         torch.testing.assert_close(out[row], attention.out_proj(expected), rtol=1e-9, atol=1e-9)
 
 
@@ -142,8 +142,7 @@ def test_cross_attention_equals_the_definition_without_the_padding(kind: str) ->
     for row, length in enumerate(lengths):
         key, value = attention.memory_proj(memory[row]).chunk(2, dim=-1)
         query = attention.query_proj(x[row])
-        seen = np.arange(length)
-        expected = _oracle(kind, attention.feature_map, query, key, value, lambda token, seen=seen: seen)
+        expected = _oracle(kind, attention.feature_map, query, key, value, sources=length)
         torch.testing.assert_close(out[row], attention.out_proj(expected), rtol=1e-9, atol=1e-9)
 
 
@@ -259,7 +258,8 @@ def test_random_features_are_those_of_the_gaussian_kernel() -> None:
     torch.manual_seed(0)
     features = RandomFeatures(num_heads=1, head_dim=4, feature_size=200_000)
     x = torch.tensor([[3.0, 0.0, 0.0, 0.0], [0.0, 5.0, 0.0, 0.0], [-0.1, 0.0, 0.0, 0.0], [1.0, 1.0, 0.0, 0.0]])
-    phi = features(x[None, None])[0, 0]
+    # The released code's factor cancels in the quotient of sums.
+    phi = features(x[None, None])[0, 0] / (RANDOM_SCALE * 100_000**0.5)
     # exp(-|a - b|^2 / 2) of the unit vectors, whose squared distances are 2 - 2 cos.
     cosines = torch.tensor([1.0, 0.0, -1.0, 0.5**0.5])
     torch.testing.assert_close(phi @ phi[0], (cosines - 1).exp(), rtol=0.0, atol=0.01)

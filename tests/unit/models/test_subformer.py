@@ -74,10 +74,15 @@ def test_parameters_of_the_papers_rows(changes: dict[str, Any], total: int) -> N
     assert sum(tensor.numel() for tensor in model.state_dict().values()) == total
 
 
-def _safe(table_dim: int, embed_dim: int) -> SafeInput:
+def _safe(table_dim: int, embed_dim: int, *, drops_output: bool = False) -> SafeInput:
     torch.manual_seed(5)
     layer = SafeInput(
-        table_dim=table_dim, embed_dim=embed_dim, dropout=0.1, attention_dropout=0.1, ffn_dropout=0.1
+        table_dim=table_dim,
+        embed_dim=embed_dim,
+        dropout=0.1,
+        attention_dropout=0.1,
+        ffn_dropout=0.1,
+        drops_output=drops_output,
     ).eval()
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter, std=0.4)
@@ -123,9 +128,13 @@ def test_safe_has_no_residual_around_a_feed_forward_that_widens() -> None:
     torch.testing.assert_close(out, layer.ffn_norm(layer.down_proj.bias).expand(2, 7, 96))
 
 
-@pytest.mark.parametrize(("embed_dim", "drops"), [(96, False), (64, True)])
-def test_safe_drops_from_its_output_only_beside_a_residual(embed_dim: int, drops: bool) -> None:
-    layer = _safe(64, embed_dim).train()
+@pytest.mark.parametrize(
+    ("embed_dim", "drops_output", "drops"), [(96, False, False), (96, True, True), (64, False, True), (64, True, True)]
+)
+def test_safe_drops_from_its_output_beside_a_residual_or_as_asked(
+    embed_dim: int, drops_output: bool, drops: bool
+) -> None:
+    layer = _safe(64, embed_dim, drops_output=drops_output).train()
     with torch.no_grad():
         layer.down_proj.weight.zero_()
         # With a residual connection, this is what is left to see.

@@ -1,0 +1,64 @@
+"""The data directories that several experiments share, and the stages that prepare them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rows import Place
+from stages import Prepare, Stage
+
+__all__ = ["CORPORA", "mnli", "multi30k", "tinyshakespeare"]
+
+
+class _Written(Stage):
+    """A file that a shell command writes."""
+
+    def is_done(self) -> bool:
+        """Whether the file is there."""
+        return self.out.exists()
+
+
+def multi30k(place: Place) -> tuple[Path, list[Stage]]:
+    """Lowercased and tokenized, as published."""
+    data = place.runs / "data-multi30k-lc"
+    folder = place.corpora / "multi30k"
+    files = [
+        word
+        for split, stem in (("train", "train"), ("valid", "val"), ("test", "test2016"))
+        for word in (f"--{split}", *(str(folder / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")))
+    ]
+    return data, [Prepare(out=data, arguments=["data", "prepare", *files, "--vocab-size", "10000"])]
+
+
+def tinyshakespeare(place: Place) -> tuple[Path, list[Stage]]:
+    """Running text, whose last parts are held out."""
+    data = place.runs / "data-tinyshakespeare"
+    text = str(place.corpora / "tinyshakespeare" / "input.txt.gz")
+    return data, [Prepare(out=data, arguments=["data", "prepare", "--text", text, "--vocab-size", "1000"])]
+
+
+def mnli(place: Place) -> tuple[Path, list[Stage]]:
+    """The files have the label in their third column and a first line of names."""
+    data = place.runs / "data-mnli"
+    tables = {name: data.with_name(f"mnli-{name}.tsv") for name in ("train", "val")}
+    stages: list[Stage] = [
+        _Written(
+            out=path,
+            program=("sh", "-c"),
+            arguments=[
+                f"zcat {place.corpora}/mnli-20k/mnli_{name}.tsv.gz"
+                f" | awk -F'\\t' -v OFS='\\t' 'NR > 1 {{print $3, $1, $2}}'"
+                f" > {path}.partial && mv {path}.partial {path}"
+            ],
+        )
+        for name, path in tables.items()
+    ]
+    files = ["--labelled", str(tables["train"]), "--valid-labelled", str(tables["val"])]
+    return data, [*stages, Prepare(out=data, arguments=["data", "prepare", *files, "--vocab-size", "8000"])]
+
+
+#: By name.
+CORPORA: dict[str, Callable[[Place], tuple[Path, list[Stage]]]] = {
+    "multi30k": multi30k,
+    "tinyshakespeare": tinyshakespeare,
+    "mnli": mnli,
+}

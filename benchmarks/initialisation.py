@@ -1,0 +1,173 @@
+"""The experiment on initialisation of ``docs/results.md``: schemes by family, and with other training settings.
+
+Each row of its tables is the mean over ``SEEDS`` of short trainings of one length, which read the same batches in the
+same order for the same seed.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpora import CORPORA
+from rows import Place, Row, train_stage
+from stages import Measure
+
+__all__ = ["initialisation", "initialisation_table"]
+
+SEEDS = (1, 2, 3)
+
+STEPS = 2000
+
+#: The recipe where it is not the presets' own: short, with the steps' noise averaged by the seeds alone.
+SHORT = {
+    "training.precision": "bf16",
+    "training.max_steps": STEPS,
+    "training.max_epochs": 1000,
+    "training.batch_tokens": 2048,
+    "training.warmup_steps": 500,
+    "training.validate_every_steps": STEPS // 2,
+    "training.checkpoint_every_steps": STEPS,
+    "training.average_checkpoints": 1,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A model and a training recipe whose initialisation is compared.
+
+    Attributes:
+        name: Its name in the table.
+        task: Name of its data in ``CORPORA``.
+        preset: The preset.
+        schemes: Values of ``model.init``.
+        settings: Other keys that differ from the preset and ``SHORT``.
+        seeds: The seeds.
+    """
+
+    name: str
+    task: str
+    preset: str
+    schemes: Sequence[str]
+    settings: dict[str, Any] = field(default_factory=dict)
+    seeds: Sequence[int] = SEEDS
+
+
+COMMON = ("xavier", "subformer", "normal", "depth-scaled")
+
+CASES = (
+    Case(name="Transformer", task="multi30k", preset="multi30k-transformer", schemes=(*COMMON, "lite-transformer")),
+    Case(
+        name="Lite Transformer",
+        task="multi30k",
+        preset="multi30k-lite-transformer",
+        schemes=(*COMMON, "lite-transformer"),
+    ),
+    Case(
+        name="Lite Transformer, dynamic kernels",
+        task="multi30k",
+        preset="multi30k-lite-transformer",
+        schemes=("xavier", "subformer", "lite-transformer"),
+        settings={"model.conv_type": "dynamic", "model.conv_glu": "true"},
+    ),
+    Case(name="Subformer", task="multi30k", preset="multi30k-subformer", schemes=COMMON),
+    Case(name="T2R", task="multi30k", preset="multi30k-t2r", schemes=(*COMMON, "t2r")),
+    Case(name="R2D2, n = 2", task="multi30k", preset="multi30k-r2d2", schemes=(*COMMON, "r2d2")),
+    Case(
+        name="R2D2, n = 4",
+        task="multi30k",
+        preset="multi30k-r2d2",
+        schemes=(*COMMON, "r2d2"),
+        settings={"model.linear_n": 4},
+    ),
+    Case(name="language model", task="tinyshakespeare", preset="tinyshakespeare-transformer", schemes=COMMON),
+    Case(
+        name="LSTM pair classifier",
+        task="mnli",
+        preset="r2d2-lstm-nli-dense",
+        schemes=("xavier", "subformer", "normal"),
+        settings={
+            "model.embed_dim": 128,
+            "model.ffn_dim": 128,
+            "training.warmup_steps": 0,
+            "training.precision": "fp32",
+        },
+    ),
+)
+
+#: The interaction with the other settings, with two schemes that differ.
+VARIED = tuple(
+    Case(
+        name=f"Transformer, {name}",
+        task="multi30k",
+        preset="multi30k-transformer",
+        schemes=("xavier", "subformer"),
+        settings=settings,
+        seeds=(1,),
+    )
+    for name, settings in (
+        ("warm-up 100", {"training.warmup_steps": 100}),
+        ("warm-up 1,000", {"training.warmup_steps": 1000}),
+        ("learning rate 0.002", {"training.learning_rate": 2e-3}),
+        ("learning rate 0.01", {"training.learning_rate": 1e-2}),
+        ("pre-norm", {"model.pre_norm": "true", "model.final_norm": "true"}),
+    )
+)
+
+
+def initialisation(place: Place) -> list[Row]:
+    """All trainings; the first seed of every case and scheme comes before the second of any."""
+    return [
+        _row(case, scheme, seed, place)
+        for seed in SEEDS
+        for case in (*CASES, *VARIED)
+        if seed in case.seeds
+        for scheme in case.schemes
+    ]
+
+
+def _row(case: Case, scheme: str, seed: int, place: Place) -> Row:
+    words = f"init {case.name} {scheme} {seed}".lower().replace(",", "").replace("=", "").replace(".", "-")
+    stem = "-".join(words.split())
+    data, prepare = CORPORA[case.task](place)
+    settings = {**SHORT, **case.settings, "model.init": scheme, "training.seed": seed}
+    evaluate = ["evaluate", str(place.runs / stem), "--data", str(data), "--split", "valid", "--json"]
+    return Row(
+        f"{case.name}, {scheme}, seed {seed}",
+        [
+            *prepare,
+            train_stage(place, stem, case.preset, data, settings),
+            Measure(out=place.figures(stem), arguments=evaluate),
+        ],
+        place.runs / stem,
+        stem,
+        group=f"{case.name}, {scheme}",
+    )
+
+
+def initialisation_table(rows: Sequence[dict[str, Any]], head: Callable[[list[str]], list[str]], missing: str) -> str:
+    """Mean, lowest and highest of the seeds, on the validation split.
+
+    Args:
+        rows: Figures of every row, with its ``group``.
+        head: Makes the two lines above a table from the names of its columns.
+        missing: Stands where nothing is measured.
+    """
+    lines = head(["model, scheme", "seeds", "validation perplexity", "BLEU, greedy, or accuracy"])
+    for group in dict.fromkeys(row["group"] for row in rows):
+        measured = [row for row in rows if row["group"] == group and row["training"] and row["evaluation"]]
+        cells = [group, str(len(measured)), missing, missing]
+        if measured:
+            perplexities = [row["training"]["valid"]["perplexity"] for row in measured]
+            scores = [row["evaluation"]["scores"] for row in measured]
+            name = next((name for name in ("bleu", "accuracy") if name in scores[0]), None)
+            cells[2] = _spread(perplexities)
+            cells[3] = "" if name is None else _spread(score[name] for score in scores)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _spread(values: Iterable[float]) -> str:
+    found = list(values)
+    mean = f"{statistics.fmean(found):.2f}"
+    return mean if len(found) == 1 else f"{mean} ({min(found):.2f} to {max(found):.2f})"

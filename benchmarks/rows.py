@@ -1,0 +1,57 @@
+"""What the experiments of ``docs/results.md`` consist of: places, and rows of tables with their stages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stages import Stage, Train
+
+__all__ = ["Place", "Row", "train_stage"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Input and output directories of an experiment.
+
+    Attributes:
+        corpora: Copies of the corpora, a folder each.
+        runs: Data directories and models.
+        max_steps: Bound on the steps of every training, to try the stages; 0 for none.
+    """
+
+    corpora: Path
+    runs: Path
+    max_steps: int = 0
+
+    def figures(self, name: str) -> Path:
+        """The file of the measurement ``name``."""
+        return self.runs / "results" / f"{name}.json"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of an experiment's table.
+
+    Attributes:
+        name: Its name in the table.
+        stages: The stages that produce its figures.
+        run: The model's directory.
+        measured: Stem of the files with its figures.
+        tokenized_references: The test set's references, if they are tokenized text.
+        group: Where several rows are one line of a table, as those of several seeds, the line's name.
+    """
+
+    name: str
+    stages: Sequence[Stage]
+    run: Path
+    measured: str
+    tokenized_references: Path | None = None
+    group: str | None = None
+
+
+def train_stage(place: Place, name: str, config: str, data: Path, settings: dict[str, Any], *more: str) -> Train:
+    """Training of a preset or model directory ``config`` into the directory ``name``, with ``settings`` over it."""
+    bound = {"training.max_steps": place.max_steps} if place.max_steps else {}
+    sets = [word for key, value in {**settings, **bound}.items() for word in ("--set", f"{key}={value}")]
+    return Train(out=place.runs / name, arguments=["train", config, "--data", str(data), *sets, *more])
