@@ -56,7 +56,7 @@ def _linear_default(site: Site, _: Depth | None) -> Draw:
 
 
 def _lstm_default(site: Site, _: Depth | None) -> Draw:
-    """The default of ``torch.nn.LSTM``: uniform within the root of the hidden channels, biases too."""
+    """The default of ``torch.nn.LSTM``: uniform within H^-1/2 of its H hidden channels, biases too."""
     return Draw((3.0 * site.outputs) ** -0.5)
 
 
@@ -69,8 +69,8 @@ def _by_inputs(site: Site, _: Depth | None) -> Draw:
     return Draw(site.inputs**-0.5, normal=True)
 
 
-def _one_kernel_a_map(site: Site, _: Depth | None) -> Draw:
-    """Xavier of a tensor (H, 1, K), whose heads count as outputs of K entries each."""
+def _grouped_xavier(site: Site, _: Depth | None) -> Draw:
+    """Xavier of a grouped convolution's tensor (H, 1, K), whose heads count as outputs of K entries each."""
     return Draw(math.sqrt(2.0 / (site.inputs + site.inputs * site.outputs)))
 
 
@@ -91,8 +91,8 @@ def _scaled(rule: Rule, *, is_output: bool) -> Rule:
     """``rule`` times the factor of depth.
 
     Post-norm: every map of layer l times l^-1/2 (Zhang et al. 2019, "Improving Deep Transformer with Depth-Scaled
-    Initialization", equation 7 with alpha = 1). Pre-norm: the maps onto a residual connection times N^-1/2 with N
-    residual connections in the stack (GPT-2, Radford et al. 2019, section 2.3).
+    Initialization and Merged Attention", with alpha = 1). Pre-norm: the maps onto a residual connection times N^-1/2,
+    with N residual connections in the stack (GPT-2, Radford et al. 2019, section 2.3).
     """
 
     def scaled(site: Site, depth: Depth | None) -> Draw:
@@ -164,11 +164,11 @@ class Scheme:
     draw_factors: Callable[[nn.Module, Site, Draw], None] = _draw_equal_factors
 
 
-#: Weights that are a tensor's default everywhere but in ``normal``.
+#: Xavier, but for what every published code draws in another way.
 _XAVIER: Final[dict[Role, Rule]] = {
     **dict.fromkeys(Role, _xavier()),
     Role.EMBEDDING: _by_outputs,
-    # As if q, k and v were one Xavier-uniform matrix of twice the outputs (fairseq).
+    # The variance of one Xavier-uniform matrix (3 D, D) for all three (fairseq).
     Role.QUERY_KEY_VALUE: _xavier(gain=2**-0.5),
     Role.LINEAR_QUERY_KEY_VALUE: _xavier(gain=2**-0.5),
     # As in the T2R code.
@@ -185,7 +185,7 @@ _FAIRSEQ: Final[dict[Role, Rule]] = {
     **_XAVIER,
     Role.OUTPUT_TABLE: _by_inputs,
     Role.KERNEL_GENERATOR: _linear_default,
-    Role.STATIC_KERNEL: _one_kernel_a_map,
+    Role.STATIC_KERNEL: _grouped_xavier,
 }
 _FAIRSEQ_BIASES: Final[dict[Role, Rule]] = {
     **_MAP_BIAS,
@@ -310,6 +310,7 @@ def initialise(model: nn.Module, scheme: str) -> None:
         if isinstance(weight := getattr(target, "weight", None), Tensor):
             _draw(weight, draw)
         else:
+            # A kind of a user's own keeps what its constructor drew.
             rules.draw_factors(target, site, draw)
         if isinstance(bias := getattr(target, "bias", None), Tensor):
             _draw(bias, rules.biases.get(site.role, _constant(0.0))(site, depth))

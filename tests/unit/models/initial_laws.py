@@ -109,7 +109,7 @@ EXPECTED: dict[str, tuple[dict[str, Formula], dict[str, Formula]]] = {
             **dict.fromkeys(
                 ("ffn", "convolution", "generator", "output table", "plain", "attention output"), torch_default
             ),
-            # Uniform within the root of the hidden channels.
+            # Uniform within H^-1/2 of H hidden channels.
             "gates": lambda d, k: Law(1 / math.sqrt(3 * k)),
         },
         dict.fromkeys(("ffn", "convolution", "plain", "map"), torch_default),
