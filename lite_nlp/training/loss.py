@@ -122,7 +122,8 @@ class _Sums:
         self.loss += (log_total - (1.0 - self.smoothing) * of_label).sum() + self.smoothing * highest.float().sum()
         if self.gradients:
             kept = 1.0 - self.smoothing
-            powers.scatter_(1, labels, (of_label.exp() - kept * total).to(powers.dtype))
+            rows = torch.arange(len(labels), device=labels.device)
+            powers[rows, labels[:, 0]] = (of_label.exp() - kept * total).to(powers.dtype)[:, 0]
             of_hidden = torch.mm(powers, self.table).float().div_(total)
             self.of_hidden[start : start + len(labels)] = of_hidden.sub_(self.smoothing * self.table_mean)
             self._add_to_table(powers, (hidden / total).to(powers.dtype))
