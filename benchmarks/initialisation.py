@@ -95,6 +95,25 @@ CASES = (
     ),
 )
 
+#: What the Subformer's released code has beside its initialisation, alone and together, and random features for T2R's.
+RELEASED = tuple(
+    Case(name=name, task="multi30k", preset=f"multi30k-{family}", schemes=("subformer",), settings=settings)
+    for name, family, settings in (
+        ("Subformer, SAFE output dropout", "subformer", {"model.safe_dropout": "true"}),
+        ("Subformer, sandwich heads by width", "subformer", {"model.sandwich_heads": "width"}),
+        (
+            "Subformer, both",
+            "subformer",
+            {"model.safe_dropout": "true", "model.sandwich_heads": "width"},
+        ),
+        (
+            "T2R, random features",
+            "t2r",
+            {"model.self_attention": "random-features", "model.cross_attention": "random-features"},
+        ),
+    )
+)
+
 #: The interaction with the other settings, with two schemes that differ.
 VARIED = tuple(
     Case(
@@ -120,7 +139,7 @@ def initialisation(place: Place) -> list[Row]:
     return [
         _row(case, scheme, seed, place)
         for seed in SEEDS
-        for case in (*CASES, *VARIED)
+        for case in (*CASES, *RELEASED, *VARIED)
         if seed in case.seeds
         for scheme in case.schemes
     ]
