@@ -1,7 +1,7 @@
 """Tokens per second of a training step of ``lite-nlp train``, beside plain PyTorch loops of the same model.
 
     python benchmarks/training.py --data DATA [--presets multi30k-transformer,...] [--precisions fp32,bf16]
-        [--threads 1,2] [--rounds 7] [--steps 6] [--compile] [--profile] [--json]
+        [--threads 1,2] [--rounds 5] [--steps 2] [--compile] [--profile] [--json]
 
 DATA is a data directory of the preset's kind (``lite-nlp data prepare``). The engines take the same batches in turns, a
 few steps at a time, so that a change in the load of the machine meets all of them; medians over the turns are printed.
@@ -47,7 +47,7 @@ PRESETS: Final = ("multi30k-transformer", "multi30k-lite-transformer", "multi30k
 
 #: Batches that the turns go through: as different in shape as those of an epoch.
 BATCHES: Final = 40
-WARM_UP_STEPS: Final = 10
+WARM_UP_STEPS: Final = 4
 
 #: Takes the optimizer step of a number on a batch.
 Step = Callable[[int, Any], object]
@@ -196,8 +196,8 @@ def main() -> None:
     parser.add_argument("--presets", default=",".join(PRESETS))
     parser.add_argument("--precisions", default="fp32,bf16")
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
