@@ -85,7 +85,7 @@ CASES = (
         name="LSTM pair classifier",
         task="mnli",
         preset="r2d2-lstm-nli-dense",
-        schemes=("xavier", "subformer", "normal"),
+        schemes=("xavier", "torch", "normal"),
         settings={
             "model.embed_dim": 128,
             "model.ffn_dim": 128,

@@ -90,6 +90,7 @@ INIT_SCHEMES: Final = (
     "subformer",
     "t2r",
     "r2d2",
+    "torch",
     "normal",
     "depth-scaled",
 )

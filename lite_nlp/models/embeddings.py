@@ -130,10 +130,18 @@ class PlainVocabulary(nn.Module):
         """Rows (..., E) of the table for ``tokens`` (...)."""
         return F.embedding(tokens, self.table.weight)
 
+    @property
+    def output_table(self) -> Tensor:
+        """The output projection (V, E), whichever module owns it."""
+        return self.table.weight if self.own_output is None else self.own_output.weight
+
+    def to_table(self, x: Tensor) -> Tensor:
+        """The input (..., E) of ``output_table``, from the model's output ``x`` (..., D)."""
+        return x if self.output_proj is None else self.output_proj(x)
+
     def logits(self, x: Tensor) -> Tensor:
         """Scores (..., V) of every type, from the model's output ``x`` (..., D)."""
-        output = self.table.weight if self.own_output is None else self.own_output.weight
-        return F.linear(x if self.output_proj is None else self.output_proj(x), output)
+        return F.linear(self.to_table(x), self.output_table)
 
     def target_log_probs(self, x: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (...) of the types ``labels`` (...), from the model's output ``x`` (..., D)."""

@@ -55,6 +55,11 @@ def _linear_default(site: Site, _: Depth | None) -> Draw:
     return Draw((3.0 * site.inputs) ** -0.5)
 
 
+def _lstm_default(site: Site, _: Depth | None) -> Draw:
+    """The default of ``torch.nn.LSTM``: uniform within the root of the hidden channels, biases too."""
+    return Draw((3.0 * site.outputs) ** -0.5)
+
+
 def _by_outputs(site: Site, _: Depth | None) -> Draw:
     """Suits rows that are scaled by the root of the channels, and an output projection from them."""
     return Draw(site.outputs**-0.5, normal=True)
@@ -193,6 +198,20 @@ _FFN: Final = (Role.FFN_UP, Role.FFN_DOWN, Role.FFN_EXTRA)
 _FAIRSEQ_010: Final[dict[Role, Rule]] = {**_FAIRSEQ, **dict.fromkeys(_FFN, _linear_default)}
 _FAIRSEQ_010_BIASES: Final[dict[Role, Rule]] = {**_FAIRSEQ_BIASES, **dict.fromkeys(_FFN, _linear_default)}
 
+#: Linears outside attention that are a ``torch.nn.Linear`` in a model of PyTorch's own modules.
+_PLAIN_LINEARS: Final = (
+    *_FFN,
+    Role.CONV_IN,
+    Role.CONV_OUT,
+    Role.KERNEL_GENERATOR,
+    Role.WIDTH_PROJECTION,
+    Role.OUTPUT_TABLE,
+    Role.ADAPTIVE_PROJECTION,
+    Role.ADAPTIVE_CLUSTERS,
+    Role.CLASSIFIER_HIDDEN,
+    Role.CLASSIFIER_OUTPUT,
+)
+
 _RESIDUAL_OUTPUTS: Final = (
     Role.ATTENTION_OUTPUT,
     Role.LINEAR_ATTENTION_OUTPUT,
@@ -236,6 +255,15 @@ SCHEMES: Final[dict[str, Scheme]] = {
         },
         biases=_MAP_BIAS,
         draw_factors=_draw_published_factors,
+    ),
+    # torch.nn.Linear, MultiheadAttention and LSTM as they are; tables are scaled by the root of the channels here.
+    "torch": Scheme(
+        weights={
+            **_XAVIER,
+            **dict.fromkeys((*_PLAIN_LINEARS, Role.ATTENTION_OUTPUT, Role.LINEAR_ATTENTION_OUTPUT), _linear_default),
+            **dict.fromkeys((Role.LSTM_INPUT, Role.LSTM_HIDDEN, Role.LSTM_BIAS), _lstm_default),
+        },
+        biases={**_MAP_BIAS, **dict.fromkeys(_PLAIN_LINEARS, _linear_default)},
     ),
     # BERT and GPT-2, and the Subformer's text: N(0, 0.02) for all weights, all biases zero.
     "normal": Scheme(

@@ -51,7 +51,7 @@ class LanguageModel(nn.Module):
         scaled: Tensor = self.vocabulary.embed(tokens) * self.scale
         return scaled
 
-    def _hidden(self, tokens: Tensor) -> Tensor:
+    def hidden(self, tokens: Tensor) -> Tensor:
         """The normalized output (B, T, D) of the last layer for ``tokens`` (B, T)."""
         positions = self.positions.first(tokens.shape[1])
         normed: Tensor = self.norm(self.layers.decode(self.input, self._embed(tokens), positions))
@@ -63,7 +63,7 @@ class LanguageModel(nn.Module):
         Args:
             tokens: (B, T) int64; padding, if any, on the right, where its logits are meaningless.
         """
-        return self.vocabulary.logits(self._hidden(tokens))
+        return self.vocabulary.logits(self.hidden(tokens))
 
     def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (B, T) of known next tokens; with adaptive embeddings without a (B, T, V) tensor.
@@ -72,7 +72,7 @@ class LanguageModel(nn.Module):
             tokens: (B, T) int64, as in ``forward``.
             labels: (B, T) int64, the token after each; types of the vocabulary, also where there is padding.
         """
-        return self.vocabulary.target_log_probs(self._hidden(tokens), labels)
+        return self.vocabulary.target_log_probs(self.hidden(tokens), labels)
 
     def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
         """The state before the first token, on the device of the weights.

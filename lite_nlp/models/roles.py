@@ -1,7 +1,7 @@
 """Roles of parameters: what a weight does in its model, which decides how ``initialisation`` draws it.
 
-Modules allocate their parameters and name the roles where they do so; they draw nothing. A module that is not marked
-keeps what its constructor drew.
+Modules allocate their parameters and name the roles where they do so; what a constructor of torch draws is drawn over.
+A module that is not marked keeps it.
 """
 
 from collections.abc import Iterator

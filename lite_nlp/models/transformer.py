@@ -83,10 +83,10 @@ class EncoderDecoder(nn.Module):
         scaled: Tensor = F.embedding(tokens, self.tgt_table) * self.tgt_scale
         return scaled
 
-    def _logits(self, x: Tensor) -> Tensor:
-        """Scores (..., V) of the target vocabulary from the last layer's output (..., D)."""
+    def _to_table(self, x: Tensor) -> Tensor:
+        """The output projection's input (..., E) from the last layer's output (..., D)."""
         normed: Tensor = self.decoder_norm(x)
-        return F.linear(normed if self.output_proj is None else self.output_proj(normed), self.output_table)
+        return normed if self.output_proj is None else self.output_proj(normed)
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
         """Encode a batch of sources.
@@ -105,10 +105,14 @@ class EncoderDecoder(nn.Module):
 
     def forward(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
         """Logits (B, T, V) of every next token, given the source and the target so far ``tgt_tokens`` (B, T)."""
+        return F.linear(self.hidden(src_tokens, src_mask, tgt_tokens), self.output_table)
+
+    def hidden(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
+        """What ``output_table`` maps to the logits (B, T, E): a loss over few positions needs no more."""
         source = EncodedSource(memory=self.encode(src_tokens, src_mask), mask=src_mask)
         embedded = self._embed_target(tgt_tokens)
         positions = self.positions.first(tgt_tokens.shape[1])
-        return self._logits(self.decoder.decode(self.tgt_input, embedded, positions, source))
+        return self._to_table(self.decoder.decode(self.tgt_input, embedded, positions, source))
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
         """The state before the first target token.
@@ -141,4 +145,4 @@ class EncoderDecoder(nn.Module):
         embedded = self._embed_target(tokens[:, None])
         positions = self.positions.at(state["position"])[:, None, :]
         x, new_state = self.decoder.step(self.tgt_input, embedded, positions, state)
-        return self._logits(x[:, 0]), new_state
+        return F.linear(self._to_table(x[:, 0]), self.output_table), new_state

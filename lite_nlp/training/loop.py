@@ -15,6 +15,7 @@ from torch import nn
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.files import sha256_bytes
+from lite_nlp.training.arithmetic import fast_arithmetic
 from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
 from lite_nlp.training.interruption import StopSignal, TimeLimit
@@ -86,7 +87,7 @@ def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
             one, or a signal stopped the run, after writing a checkpoint.
         OutputError: If ``job.out`` has content already, or a write fails.
     """
-    with threads_restored():
+    with threads_restored(), fast_arithmetic(accelerator.device):
         return _Trainer(job, accelerator).run()
 
 

@@ -1,59 +1,136 @@
-"""Label-smoothed cross entropy over a vocabulary, in one pass through memory."""
+"""Output projection and label-smoothed cross entropy in one, without the logits of a whole batch.
 
-from typing import Final, NamedTuple
+The logits (B, T, V) are the largest tensor of a training step by far, and moving them costs more than computing them.
+So they are made for some rows at a time, in memory that is used again for the next rows, and their gradient is
+multiplied on at once, while both are in the cache. Shape letters: R rows, E channels of the table, V types.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from lite_nlp.core.special_tokens import PAD_ID
 
-__all__ = ["SummedLoss", "label_smoothed_loss"]
+__all__ = ["SummedLoss", "projected_loss"]
 
-#: Logits processed at a time: on a CPU, as many as fit the cache of one core.
-_CHUNK_ELEMENTS: Final = {"cpu": 2**18}
+#: Logits held at a time. On a CPU the rows must suffice for fast matrix products and fit the shared cache.
+_CHUNK_ELEMENTS: Final = {"cpu": 2**22}
 _CHUNK_ELEMENTS_ELSEWHERE: Final = 2**26
 
 
 class SummedLoss(NamedTuple):
-    """Sums over the tokens of a batch that are not padding.
+    """Sums over the tokens of a batch that are not padding, 0-dimensional float32 tensors.
 
     Attributes:
-        loss: The label-smoothed cross entropy in nats, a 0-dimensional float32 tensor.
-        nll: The plain negative log-likelihood in nats, for reports, likewise.
-        gradient: (B, T, V), of ``loss`` with respect to the logits and in their memory; None if they need none.
+        loss: The label-smoothed cross entropy in nats; ``loss.backward()`` gives all gradients.
+        nll: The plain negative log-likelihood in nats, for reports, without a gradient.
     """
 
     loss: Tensor
     nll: Tensor
-    gradient: Tensor | None
 
 
-def label_smoothed_loss(logits: Tensor, labels: Tensor, *, smoothing: float) -> SummedLoss:
-    """Cross entropy against ``(1 - smoothing) [label] + smoothing / V`` (Szegedy et al. 2016, section 7), summed.
+def projected_loss(hidden: Tensor, table: Tensor, labels: Tensor, *, smoothing: float) -> SummedLoss:
+    """Cross entropy of ``hidden table^T`` against ``(1 - smoothing) [label] + smoothing / V``, summed.
 
-    The logits are the largest tensor of a training step, and moving them dominates the cost. So the gradient is
-    computed while the probabilities are in the cache, and overwrites the logits; ``logits.backward(gradient)`` follows.
+    Label smoothing is that of Szegedy et al. 2016, section 7. Positions of padding cost nothing. Under autocast the
+    matrices are multiplied in its type; sums and the returned gradients are float32.
 
     Args:
-        logits: (B, T, V), float32 or bfloat16; overwritten if they require a gradient.
+        hidden: (B, T, E), the input of the output projection.
+        table: (V, E), the output projection.
         labels: (B, T) int64; positions with the padding id are ignored.
         smoothing: Probability mass spread evenly over the vocabulary, in [0, 1).
     """
-    vocab_size = logits.shape[-1]
-    rows = max(1, _CHUNK_ELEMENTS.get(logits.device.type, _CHUNK_ELEMENTS_ELSEWHERE) // vocab_size)
-    with torch.no_grad():
-        flat = logits.detach().reshape(-1, vocab_size)
-        loss = nll = torch.zeros((), device=logits.device)
-        for chunk, chunk_labels in zip(torch.split(flat, rows), torch.split(labels.reshape(-1, 1), rows), strict=True):
-            log_probs = torch.log_softmax(chunk.float(), dim=1)
-            padding = chunk_labels.eq(PAD_ID)
-            chunk_nll = -log_probs.gather(1, chunk_labels).masked_fill_(padding, 0.0).sum()
-            uniform = -log_probs.mean(dim=1, keepdim=True).masked_fill_(padding, 0.0).sum()
-            nll = nll + chunk_nll
-            loss = loss + (1.0 - smoothing) * chunk_nll + smoothing * uniform
-            if logits.requires_grad:
-                # softmax - (1 - smoothing) [label] - smoothing / V, and 0 on padding
-                gradient = log_probs.exp_().sub_(smoothing / vocab_size)
-                gradient.scatter_add_(1, chunk_labels, gradient.new_full(chunk_labels.shape, smoothing - 1.0))
-                chunk.copy_(gradient.masked_fill_(padding, 0.0))
-    return SummedLoss(loss, nll, flat.view_as(logits) if logits.requires_grad else None)
+    kept = labels.ne(PAD_ID)
+    rows = hidden[kept]  # (R, E)
+    apply = cast(Callable[..., tuple[Tensor, Tensor]], _ProjectedCrossEntropy.apply)
+    return SummedLoss(*apply(rows, table, labels[kept], smoothing))
+
+
+class _ProjectedCrossEntropy(torch.autograd.Function):
+    """The sums as one operation of autograd, whose gradients are known as soon as the loss is.
+
+    With e = exp(logit - m), z = sum of e and the one-hot label y, a row's gradient with respect to its logits is
+
+        e / z - (1 - smoothing) y - smoothing / V.
+
+    The product with e comes before the division by z, which so concerns E numbers of a row instead of V; the last term
+    is the same for all rows and types, so that the table's mean and the rows' sum replace products with it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, table: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        device = hidden.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+        with torch.autocast(device, enabled=False):
+            sums = _Sums(hidden.float(), table.float(), smoothing, dtype, gradients=any(ctx.needs_input_grad))
+            rows = max(1, _CHUNK_ELEMENTS.get(device, _CHUNK_ELEMENTS_ELSEWHERE) // len(table))
+            for start in range(0, len(labels), rows):
+                sums.add(start, labels[start : start + rows, None])
+        if sums.gradients:
+            ctx.save_for_backward(sums.of_hidden, sums.of_table)
+        ctx.mark_non_differentiable(sums.nll)
+        return sums.loss, sums.nll
+
+    @staticmethod
+    def backward(ctx: Any, of_loss: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        of_hidden, of_table = ctx.saved_tensors
+        if of_loss.device.type == "cpu" and of_loss == 1.0:
+            return of_hidden, of_table, None, None
+        return of_hidden * of_loss, of_table * of_loss, None, None
+
+
+class _Sums:
+    """The loss and its gradients, chunk by chunk.
+
+    Args:
+        hidden: (R, E) float32.
+        table: (V, E) float32.
+        smoothing: As in ``projected_loss``.
+        dtype: Type in which matrices are multiplied.
+        gradients: Whether they are wanted.
+    """
+
+    def __init__(self, hidden: Tensor, table: Tensor, smoothing: float, dtype: torch.dtype, *, gradients: bool) -> None:
+        self.gradients, self.smoothing = gradients, smoothing
+        self.hidden, self.table = hidden.to(dtype), table.to(dtype)
+        self.chunk = hidden.new_empty(0, dtype=dtype)
+        self.table_mean = table.mean(dim=0)
+        self.loss = -smoothing * (hidden.sum(dim=0) @ self.table_mean)
+        self.nll = torch.zeros_like(self.loss)
+        if gradients:
+            self.of_hidden = torch.empty_like(hidden)
+            # The rows of the table begin with the share of the uniform term, the same for all.
+            self.of_table = (hidden.sum(dim=0) * (-smoothing / len(table))).expand_as(table).contiguous()
+
+    def add(self, start: int, labels: Tensor) -> None:
+        """Add the rows from ``start`` on, whose labels are ``labels`` (rows, 1)."""
+        hidden = self.hidden[start : start + len(labels)]
+        if self.chunk.shape[0] < len(labels):
+            self.chunk = hidden.new_empty(len(labels), len(self.table))
+        logits = self.chunk[: len(labels)]
+        torch.mm(hidden, self.table.t(), out=logits)
+        highest = logits.amax(dim=1, keepdim=True)
+        of_label = (logits.gather(1, labels) - highest).float()
+        powers = logits.sub_(highest).exp_()
+        total = powers.sum(dim=1, keepdim=True, dtype=torch.float32)
+        log_total = total.log()
+        self.nll += (log_total - of_label).sum()
+        self.loss += (log_total - (1.0 - self.smoothing) * of_label).sum() + self.smoothing * highest.float().sum()
+        if self.gradients:
+            kept = 1.0 - self.smoothing
+            rows = torch.arange(len(labels), device=labels.device)
+            powers[rows, labels[:, 0]] = (of_label.exp() - kept * total).to(powers.dtype)[:, 0]
+            of_hidden = torch.mm(powers, self.table).float().div_(total)
+            self.of_hidden[start : start + len(labels)] = of_hidden.sub_(self.smoothing * self.table_mean)
+            self._add_to_table(powers, (hidden / total).to(powers.dtype))
+
+    def _add_to_table(self, of_logits: Tensor, hidden: Tensor) -> None:
+        """Add ``of_logits^T hidden`` to the table's gradient."""
+        if of_logits.dtype == self.of_table.dtype:
+            self.of_table.addmm_(of_logits.t(), hidden)
+        else:
+            self.of_table.add_(torch.mm(of_logits.t(), hidden))

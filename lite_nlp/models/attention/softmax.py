@@ -3,6 +3,8 @@
 Shape letters as in ``heads``.
 """
 
+from typing import Final
+
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +12,10 @@ from lite_nlp.models.attention.heads import merge_heads, split_heads
 from lite_nlp.models.attention.registry import AttentionModules, AttentionSpec, register_attention
 from lite_nlp.models.dropout import apply_dropout
 
-__all__ = ["CrossAttention", "SelfAttention"]
+__all__ = ["CrossAttention", "SelfAttention", "short_softmax"]
+
+#: Numbers of float32 in the widest register.
+_FULL_REGISTER: Final = 16
 
 
 def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout: float, training: bool) -> Tensor:
@@ -19,9 +24,21 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout:
     Two plain products instead of the fused operator: at a sentence's length its backward pass in bf16 takes half of a
     CPU training step, and every exporter supports plain products.
     """
-    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1))
-    weights = scores.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1)).masked_fill(~mask, float("-inf"))
+    short = training and scores.device.type == "cpu" and scores.shape[-1] < _FULL_REGISTER
+    weights = short_softmax(scores) if short else scores.softmax(dim=-1)
     return torch.matmul(apply_dropout(weights, dropout, training), value)
+
+
+def short_softmax(scores: Tensor) -> Tensor:
+    """Softmax over the last dimension (Bridle 1990), for training on a CPU over fewer numbers than a register holds.
+
+    PyTorch's own computes one exponential at a time there; element by element the same takes a fifth of the time.
+    """
+    wide = scores.float()
+    # The maximum only keeps the powers finite; it cancels out, and needs no gradient.
+    powers = (wide - wide.detach().amax(dim=-1, keepdim=True)).exp()
+    return (powers / powers.sum(dim=-1, keepdim=True)).to(scores.dtype)
 
 
 class SelfAttention(nn.Module):

@@ -13,10 +13,11 @@ from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks
+from lite_nlp.models.embeddings import PlainVocabulary
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
-from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.loss import projected_loss
 from lite_nlp.training.objective import SplitChoice
 
 __all__ = ["BlockBatches", "LanguageModellingObjective"]
@@ -123,11 +124,9 @@ class LanguageModellingObjective:
         if self._adaptive:
             loss = nll = _adaptive_loss(model, tokens, labels, precision=training.precision)
         else:
-            with autocast(device, training.precision):
-                logits: Tensor = model(tokens)
-            loss, nll, gradient = label_smoothed_loss(logits, labels, smoothing=training.label_smoothing)
-            if gradient is not None:
-                logits.backward(gradient)  # type: ignore[no-untyped-call]
+            loss, nll = _plain_loss(
+                model, tokens, labels, smoothing=training.label_smoothing, precision=training.precision
+            )
         return torch.stack([loss, nll, torch.zeros_like(targets), targets])
 
     def measure(self, model: nn.Module, *, examples: int | None = None) -> dict[str, float]:
@@ -142,6 +141,20 @@ class LanguageModellingObjective:
     def facts(self) -> dict[str, Any]:
         """See ``Objective``."""
         return {"train_tokens": len(self._streams["train"]), "block_tokens": self._config.training.block_tokens}
+
+
+def _plain_loss(
+    model: nn.Module, tokens: Tensor, labels: Tensor, *, smoothing: float, precision: Literal["fp32", "bf16"]
+) -> tuple[Tensor, Tensor]:
+    """Summed label-smoothed loss and negative log-likelihood, 0-dimensional; gradients are accumulated if enabled."""
+    language_model = cast(LanguageModel, model)
+    vocabulary = cast(PlainVocabulary, language_model.vocabulary)
+    with autocast(tokens.device, precision):
+        hidden = vocabulary.to_table(language_model.hidden(tokens))
+        loss, nll = projected_loss(hidden, vocabulary.output_table, labels, smoothing=smoothing)
+    if loss.requires_grad:
+        loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach(), nll
 
 
 def _adaptive_loss(model: nn.Module, tokens: Tensor, labels: Tensor, *, precision: Literal["fp32", "bf16"]) -> Tensor:

@@ -22,7 +22,7 @@ from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
 from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
 from lite_nlp.training.device import autocast, to_device
-from lite_nlp.training.loss import label_smoothed_loss
+from lite_nlp.training.loss import projected_loss
 from lite_nlp.training.objective import SplitChoice
 
 __all__ = ["TranslationObjective", "open_pairs"]
@@ -148,13 +148,14 @@ class TranslationObjective:
         """See ``Objective``: the label-smoothed cross entropy of the target tokens."""
         training = self._config.training
         src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
+        translator = cast(EncoderDecoder, model)
         with autocast(device, training.precision):
-            logits: Tensor = model(src_tokens, src_mask, tgt_tokens)
-        sums = label_smoothed_loss(logits, labels, smoothing=training.label_smoothing)
-        if sums.gradient is not None:
-            logits.backward(sums.gradient)  # type: ignore[no-untyped-call]
+            hidden = translator.hidden(src_tokens, src_mask, tgt_tokens)
+            loss, nll = projected_loss(hidden, translator.output_table, labels, smoothing=training.label_smoothing)
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
         counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=device)
-        return torch.stack([sums.loss, sums.nll, *counts])
+        return torch.stack([loss.detach(), nll, *counts])
 
     def measure(self, model: nn.Module, *, examples: int | None = None) -> dict[str, float]:
         """See ``Objective``."""

@@ -1,13 +1,10 @@
-"""Initial weights against the closed forms of their schemes: what every weight and bias of a model of each family is.
-
-The formulas are written here by the names of the parameters, with d inputs and k outputs of one map.
-"""
+"""Every weight and bias of a model of each family against the closed form of its scheme."""
 
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +12,7 @@ from torch import Tensor, nn
 
 from lite_nlp.config.kinds import FAMILY_INIT, INIT_SCHEMES, LinearSpec
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import parse_model
+from lite_nlp.config.preset import load_presets, parse_model
 from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.models.attention.feature_maps import LearnedFeatures
 from lite_nlp.models.build import build_model
@@ -23,107 +20,7 @@ from lite_nlp.models.initialisation import SCHEMES, initialise
 from lite_nlp.models.linear import LowRankLinear, QuaternionLinear, R2D2Linear, build_linear
 from lite_nlp.models.roles import Role, marked_sites
 from tests.unit.models.conftest import VARIANTS, small_config
-
-
-class Law(NamedTuple):
-    """Distribution of entries: uniform within sqrt(3) std, or normal."""
-
-    std: float
-    normal: bool = False
-
-
-Formula = Callable[[int, int], Law]
-
-
-def xavier(d: int, k: int) -> Law:
-    return Law(math.sqrt(2 / (d + k)))
-
-
-def half(d: int, k: int) -> Law:
-    """Half the variance of Xavier."""
-    return Law(math.sqrt(1 / (d + k)))
-
-
-def sixth(d: int, k: int) -> Law:
-    return Law(math.sqrt(2 / (6 * (d + k))))
-
-
-def wide(d: int, k: int) -> Law:
-    return Law(math.sqrt(2 / (d + 2 * d)))
-
-
-def torch_default(d: int, k: int) -> Law:
-    """Uniform within 1 / sqrt(d)."""
-    return Law(1 / math.sqrt(3 * d))
-
-
-def zero(d: int, k: int) -> Law:
-    return Law(0.0)
-
-
-def small(d: int, k: int) -> Law:
-    return Law(0.02, normal=True)
-
-
-def by_inputs(d: int, k: int) -> Law:
-    return Law(d**-0.5, normal=True)
-
-
-def by_outputs(d: int, k: int) -> Law:
-    return Law(k**-0.5, normal=True)
-
-
-# What a parameter is, by its name in the state dict; the first pattern that is found decides.
-PARTS = [
-    (r"temperature", "ones"),
-    (r"feature_map", "map"),
-    (r"(attention|cross)\.(in_proj|query_proj|memory_proj)", "qkv"),
-    (r"(attention|cross)\.out_proj", "attention output"),
-    (r"(ffn|_input)\.(up|down)_proj|extra_proj", "ffn"),
-    (r"convolution\.(in|out)_proj", "convolution"),
-    (r"convolution\.kernel$", "kernel"),
-    (r"convolution\.kernel_proj", "generator"),
-    (r"own_output", "output table"),
-    (r"vocabulary\.tables", "adaptive table"),
-    (r"embedding\.weight|vocabulary\.table", "table"),
-    (r"_gates", "gates"),
-    (r"first_proj|second_proj|^output\.|clusters|projections", "plain"),
-    (r"entry\.proj|exit\.proj|output_proj|input\.projection", "plain"),
-]
-
-COMMON: dict[str, Formula] = dict.fromkeys(
-    ("ffn", "attention output", "convolution", "generator", "output table", "gates", "plain"), xavier
-) | {"qkv": half, "map": torch_default, "table": by_outputs, "adaptive table": by_outputs}
-# Kernels of H heads and K taps: d = K, k = H.
-COMMON["kernel"] = xavier
-FAIRSEQ: dict[str, Formula] = {
-    **COMMON,
-    "output table": by_inputs,
-    "generator": torch_default,
-    # Xavier of a tensor (H, 1, K): K inputs and H K outputs.
-    "kernel": lambda taps, heads: xavier(taps, heads * taps),
-}
-
-#: Weights and biases by scheme and part; a part that is not among the biases has zeros.
-EXPECTED: dict[str, tuple[dict[str, Formula], dict[str, Formula]]] = {
-    "xavier": (COMMON, {"map": torch_default}),
-    "lite-transformer": (FAIRSEQ, {"map": torch_default, "qkv": torch_default}),
-    "lite-transformer-iwslt": ({**FAIRSEQ, "ffn": wide}, {"map": torch_default, "qkv": torch_default}),
-    "subformer": (
-        {**FAIRSEQ, "ffn": torch_default},
-        {"map": torch_default, "qkv": torch_default, "ffn": torch_default},
-    ),
-    "t2r": (
-        {**FAIRSEQ, "ffn": torch_default, "linear qkv": sixth, "linear attention output": sixth},
-        {"map": torch_default, "qkv": torch_default, "ffn": torch_default},
-    ),
-    "r2d2": ({**COMMON, "qkv": xavier, "output table": by_inputs}, {"map": torch_default}),
-    "normal": (dict.fromkeys(COMMON, small), {}),
-    "depth-scaled": (
-        {**FAIRSEQ, "ffn": torch_default},
-        {"map": torch_default, "qkv": torch_default, "ffn": torch_default},
-    ),
-}
+from tests.unit.models.initial_laws import EXPECTED, PARTS, Law, torch_default, xavier, zero
 
 SIZES: dict[str, Any] = {
     "embed_dim": 64, "ffn_dim": 96, "num_heads": 4, "cross_num_heads": 4, "src_vocab_size": 300, "tgt_vocab_size": 300,
@@ -291,7 +188,8 @@ def test_every_parameter_has_the_distribution_of_its_scheme(name: str, scheme: s
         if id(parameter) in seen:
             continue
         if path == "encoder.bias":
-            collect(path, parameter, Law(0.0))  # of the LSTM
+            hidden_dim = parameter.shape[0] // 4  # of the LSTM
+            collect(path, parameter, torch_default(hidden_dim, 1) if scheme == "torch" else Law(0.0))
         elif _part(path) == "ones":
             assert (parameter == 1).all()
             seen.add(id(parameter))
@@ -381,6 +279,21 @@ def test_the_family_chooses_a_scheme() -> None:
     config = small_config(family="transformer")
     assert (config.init, config.init_scheme) == ("family", FAMILY_INIT["transformer"])
     assert small_config(family="transformer", init="normal").init_scheme == "normal"
+
+
+def test_the_row_of_a_paper_takes_that_papers_scheme() -> None:
+    schemes = {
+        "Lite Transformer": {"lite-transformer", "lite-transformer-iwslt"},
+        "Subformer": {"subformer"},
+        "Finetuning Pretrained Transformers into RNNs": {"t2r"},
+        "R2D2": {"r2d2"},
+    }
+    found: dict[str, set[str]] = defaultdict(set)
+    for preset in load_presets():
+        if preset.reproduces is not None:
+            paper = next(name for name in schemes if preset.reproduces.paper.startswith(name))
+            found[paper].add(preset.model.init)
+    assert found == schemes
 
 
 def test_an_unknown_scheme_is_refused() -> None:
