@@ -216,10 +216,11 @@ class PlainPairClassifier(nn.Module):
     def __init__(self, config: PairClassifierConfig) -> None:
         super().__init__()
         self.embedding = nn.Embedding(config.src_vocab_size, config.embed_dim)
-        self.lstm = nn.LSTM(config.embed_dim, config.hidden_dim, batch_first=True)
+        width = config.embed_dim
+        self.lstm = nn.LSTM(width, width, batch_first=True)
         self.drop = nn.Dropout(config.dropout)
         self.mlp = nn.Sequential(
-            nn.Linear(4 * config.hidden_dim, config.ffn_dim),
+            nn.Linear(4 * width, config.ffn_dim),
             nn.ReLU(),
             nn.Dropout(config.dropout),
             nn.Linear(config.ffn_dim, config.ffn_dim),

@@ -1,7 +1,7 @@
 """Tokens per second of a training step of ``lite-nlp train``, beside plain PyTorch loops of the same model.
 
     python benchmarks/training.py --data DATA [--presets multi30k-transformer,...] [--precisions fp32,bf16]
-        [--threads 1,2] [--rounds 5] [--steps 2] [--compile] [--profile] [--json]
+        [--threads 1,2] [--rounds 5] [--steps 2] [--profile] [--json]
 
 DATA is a data directory of the preset's kind (``lite-nlp data prepare``). The engines take the same batches in turns, a
 few steps at a time, so that a change in the load of the machine meets all of them; medians over the turns are printed.
@@ -24,6 +24,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from plain_models import PlainEncoderDecoder, PlainLanguageModel, PlainPairClassifier
@@ -38,6 +39,7 @@ from lite_nlp.models.build import build_model
 from lite_nlp.tasks.classification.predict import classifier_inputs
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.training.arithmetic import fast_arithmetic
+from lite_nlp.training.batching import Work
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.processes import start_processes
 from lite_nlp.training.stepper import Stepper
@@ -112,11 +114,9 @@ def engine_step(engine: str, config: Config, objective: Any, stack: ExitStack) -
     return lambda number, batch: stepper.take(number, [(work_of(number), batch)], stopping=False)
 
 
-def work_of(number: int) -> Any:
+def work_of(number: int) -> Work:
     """The place of a step's only batch."""
-    from lite_nlp.training.batching import Work
-
-    return Work(0, number)  # type: ignore[arg-type]
+    return Work(0, np.array([number]))
 
 
 def serve(connection: Connection, engine: str, config: Config, data: Path, threads: int, profile: bool) -> None:

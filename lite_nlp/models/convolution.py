@@ -59,7 +59,7 @@ def convolve(x: Tensor, kernels: Tensor, *, left: int) -> Tensor:
     # One matrix for the whole batch, whose rows are further channels to it.
     batch, _, _, head_dim = x.shape
     mixed = _convolve_blocks(x.permute(1, 2, 0, 3).flatten(2)[None], kernels, left)  # (1, H, T, B d)
-    return mixed[0].unflatten(2, (batch, head_dim)).permute(2, 0, 1, 3)
+    return mixed.view(*mixed.shape[1:3], batch, head_dim).permute(2, 0, 1, 3)
 
 
 def _convolve_blocks(x: Tensor, kernels: Tensor, left: int) -> Tensor:
@@ -68,7 +68,8 @@ def _convolve_blocks(x: Tensor, kernels: Tensor, left: int) -> Tensor:
         return torch.matmul(band_matrix(kernels, left=left), x)
     blocks = -(-length // _BLOCK)
     beyond = blocks * _BLOCK - length
-    bands = _skew(F.pad(kernels, (0, 0, 0, beyond)).unflatten(2, (blocks, _BLOCK)))  # (B, H, n, L, L + K - 1)
+    by_block = F.pad(kernels, (0, 0, 0, beyond)).view(*kernels.shape[:2], blocks, _BLOCK, taps)
+    bands = _skew(by_block)  # (B, H, n, L, L + K - 1)
     padded = F.pad(x, (0, 0, left, beyond + taps - 1 - left))
     windows = padded.unfold(2, _BLOCK + taps - 1, _BLOCK)  # (B, H, n, d, L + K - 1)
     return torch.matmul(bands, windows.transpose(-2, -1)).flatten(2, 3)[:, :, :length]

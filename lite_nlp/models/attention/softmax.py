@@ -24,7 +24,12 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, *, mask: Tensor, dropout:
     Two plain products instead of the fused operator: at a sentence's length its backward pass in bf16 takes half of a
     CPU training step, and every exporter supports plain products.
     """
-    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1)).masked_fill(~mask, float("-inf"))
+    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-2, -1))
+    if training:
+        # A sum has no backward pass of its own over all scores, and nothing needs the scores without it.
+        scores += torch.zeros(mask.shape, dtype=scores.dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
+    else:
+        scores = scores.masked_fill(~mask, float("-inf"))
     short = training and scores.device.type == "cpu" and scores.shape[-1] < _FULL_REGISTER
     weights = short_softmax(scores) if short else scores.softmax(dim=-1)
     return torch.matmul(apply_dropout(weights, dropout, training), value)
