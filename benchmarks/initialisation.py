@@ -53,7 +53,7 @@ class Case:
     seeds: Sequence[int] = SEEDS
 
 
-COMMON = ("xavier", "subformer", "normal", "depth-scaled")
+COMMON = ("xavier", "subformer", "torch", "normal", "depth-scaled")
 
 CASES = (
     Case(name="Transformer", task="multi30k", preset="multi30k-transformer", schemes=(*COMMON, "lite-transformer")),
