@@ -81,8 +81,8 @@ def write_model(
     sizes = {"src_vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.vocab_size}
     sizes |= {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
     config = Config(name="tiny", model=parse_model({**sizes, **model}))
-    torch.manual_seed(1)
     built = build_model(config.model)
+    torch.manual_seed(1)
     for parameter in built.parameters():
         # Fresh biases are zero and would hide a leak from padding.
         torch.nn.init.normal_(parameter, std=0.3)
