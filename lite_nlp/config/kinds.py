@@ -97,12 +97,12 @@ INIT_SCHEMES: Final = (
 
 #: The scheme of a family whose configuration names none.
 FAMILY_INIT: Final[dict[str, str]] = {
-    "transformer": "subformer",
-    "lite-transformer": "subformer",
-    "lightconv": "subformer",
-    "subformer": "subformer",
-    "t2r": "subformer",
-    "r2d2": "r2d2",
+    "transformer": "depth-scaled",
+    "lite-transformer": "depth-scaled",
+    "lightconv": "depth-scaled",
+    "subformer": "depth-scaled",
+    "t2r": "depth-scaled",
+    "r2d2": "depth-scaled",
     "lstm": "xavier",
 }
 
