@@ -9,14 +9,6 @@ from stages import Prepare, Stage
 __all__ = ["CORPORA", "mnli", "multi30k", "tinyshakespeare"]
 
 
-class _Written(Stage):
-    """A file that a shell command writes."""
-
-    def is_done(self) -> bool:
-        """Whether the file is there."""
-        return self.out.exists()
-
-
 def multi30k(place: Place) -> tuple[Path, list[Stage]]:
     """Lowercased and tokenized, as published."""
     data = place.runs / "data-multi30k-lc"
@@ -41,7 +33,7 @@ def mnli(place: Place) -> tuple[Path, list[Stage]]:
     data = place.runs / "data-mnli"
     tables = {name: data.with_name(f"mnli-{name}.tsv") for name in ("train", "val")}
     stages: list[Stage] = [
-        _Written(
+        Stage(
             out=path,
             program=("sh", "-c"),
             arguments=[

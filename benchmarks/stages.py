@@ -45,7 +45,7 @@ class Stage:
 
     def is_done(self) -> bool:
         """Whether the result is there."""
-        raise NotImplementedError
+        return self.out.exists()
 
     def command(self) -> list[str]:
         """The whole command."""
@@ -89,10 +89,6 @@ class Train(Stage):
 
 class Measure(Stage):
     """A command whose JSON object is written to ``out``."""
-
-    def is_done(self) -> bool:
-        """Whether the file is there."""
-        return self.out.exists()
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -99,12 +99,13 @@ class _Sums:
         self.hidden, self.table = hidden.to(dtype), table.to(dtype)
         self.chunk = hidden.new_empty(0, dtype=dtype)
         self.table_mean = table.mean(dim=0)
-        self.loss = -smoothing * (hidden.sum(dim=0) @ self.table_mean)
+        summed = hidden.sum(dim=0)
+        self.loss = -smoothing * (summed @ self.table_mean)
         self.nll = torch.zeros_like(self.loss)
         if gradients:
             self.of_hidden = torch.empty_like(hidden)
             # The rows of the table begin with the share of the uniform term, the same for all.
-            self.of_table = (hidden.sum(dim=0) * (-smoothing / len(table))).expand_as(table).contiguous()
+            self.of_table = (summed * (-smoothing / len(table))).expand_as(table).contiguous()
 
     def add(self, start: int, labels: Tensor) -> None:
         """Add the rows from ``start`` on, whose labels are ``labels`` (rows, 1)."""
