@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING
 from lite_nlp.core.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from lite_nlp.compress.finetune import FinetuneOptions
     from lite_nlp.compress.ledger import CompressionSubject, StageRow
     from lite_nlp.compress.lnlp.container import Container, read_container
     from lite_nlp.compress.metric import Metric
     from lite_nlp.compress.modules import compress_module, load_compressed
     from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
-    from lite_nlp.compress.quantize.protocol import QuantizedWeights, Quantizer, TrainableWeights
+    from lite_nlp.compress.quantize.protocol import Choice, HeldWeights, QuantizedWeights, Quantizer, TrainableWeights
     from lite_nlp.compress.quantize.registry import register_quantizer
+    from lite_nlp.compress.tuning import TuningOptions
 
 __all__ = [
+    "Choice",
     "CompressionOptions",
     "CompressionSubject",
     "Container",
-    "FinetuneOptions",
     "Finetuning",
+    "HeldWeights",
     "Metric",
     "QuantizedWeights",
     "Quantizer",
     "StageRow",
     "TrainableWeights",
+    "TuningOptions",
     "compress_module",
     "load_compressed",
     "read_container",
@@ -39,16 +41,18 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "Choice": "lite_nlp.compress.quantize.protocol",
+        "HeldWeights": "lite_nlp.compress.quantize.protocol",
         "CompressionOptions": "lite_nlp.compress.pipeline",
         "CompressionSubject": "lite_nlp.compress.ledger",
         "Container": "lite_nlp.compress.lnlp.container",
-        "FinetuneOptions": "lite_nlp.compress.finetune",
         "Finetuning": "lite_nlp.compress.pipeline",
         "Metric": "lite_nlp.compress.metric",
         "QuantizedWeights": "lite_nlp.compress.quantize.protocol",
         "Quantizer": "lite_nlp.compress.quantize.protocol",
         "StageRow": "lite_nlp.compress.ledger",
         "TrainableWeights": "lite_nlp.compress.quantize.protocol",
+        "TuningOptions": "lite_nlp.compress.tuning",
         "compress_module": "lite_nlp.compress.modules",
         "load_compressed": "lite_nlp.compress.modules",
         "read_container": "lite_nlp.compress.lnlp.container",

@@ -1,13 +1,13 @@
 """The ledger: one row per stage, measured on the file that the stage wrote after reading it back."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from lite_nlp.compress.lnlp.container import read_container, write_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
@@ -30,6 +30,8 @@ class CompressionSubject:
         metric: The measure of quality that ``CompressionOptions.max_loss`` limits.
         score: Quality of a model for the ledger, by metric; that of ``metric`` is among them.
         evaluate: Loss of a model on validation data, lower is better; called hundreds of times.
+        informing: Batches for the importance of the weights.
+        information: Their loss: ``lite_nlp.compress.importance.diagonal_fisher`` says which.
         count_macs: Mult-Adds of a model; None if they are not counted.
     """
 
@@ -39,6 +41,8 @@ class CompressionSubject:
     metric: Metric
     score: Callable[[nn.Module], Mapping[str, float]]
     evaluate: Callable[[nn.Module], float]
+    informing: Callable[[], Sequence[Any]]
+    information: Callable[[nn.Module, Any], Tensor]
     count_macs: Callable[[nn.Module], int | None]
 
 

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.compress.finetune import FinetuneOptions
 from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, Finetuning, run_pipeline
-from lite_nlp.compress.quantize.registry import DEFAULT_QUANTIZER
+from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
@@ -33,8 +32,6 @@ _GUIDING_BATCHES: Final = 8
 #: Largest increase of that loss by pruning where no target is given, as a fraction of its value.
 _RELATIVE_TOLERANCE: Final = 0.01
 _FINETUNE_STEPS: Final = 200
-#: Learning rate of the quantized weights as a fraction of that of the pruned ones.
-_QUANTIZED_RATE: Final = 0.25
 
 
 def compress_module(
@@ -50,7 +47,7 @@ def compress_module(
     example_inputs: tuple[Any, ...] | None = None,
     name: str | None = None,
     files: Mapping[str, bytes] | None = None,
-    quantizer: str = DEFAULT_QUANTIZER,
+    quantizer: str | None = None,
     tolerance: float | None = None,
     target_bytes: int | None = None,
     target_ratio: float | None = None,
@@ -78,14 +75,14 @@ def compress_module(
         example_inputs: Arguments of one forward call; Mult-Adds are counted for these.
         name: Name of the model in the file and in messages; by default that of its class.
         files: Small files to embed, by plain file name.
-        quantizer: A name of ``lite_nlp.compress.quantize.registry``.
+        quantizer: A name of ``lite_nlp.compress.quantize.registry``; None compares them.
         tolerance: Largest increase of ``evaluate`` by pruning where no target is given; by default 1 % of its value.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the fp32 file to the final one.
         max_loss: Largest loss of quality from the fp32 file to the final one, in the unit of the score.
-        finetune_steps: Steps of fine-tuning after pruning, and half as many after quantization; 0 for none. By default
-            200 where there is a loss.
-        learning_rate: Adam's highest learning rate after pruning; a quarter of it after quantization.
+        finetune_steps: Steps of fine-tuning while quantization tightens, and half as many while pruning does; 0 for
+            none. By default 200 where there is a loss.
+        learning_rate: Adam's highest learning rate for what is not quantized, such as biases.
         force: Whether ``out`` may be overwritten.
         progress: Receiver of progress reports.
 
@@ -106,8 +103,10 @@ def compress_module(
     working = _copied(module, title)
     judge = _judge(score, title, metric)
     finetuning: Finetuning | None = None
+    guiding: list[Batch] = []
     if loss is not None and batches is not None:
-        guide = _judge(_mean_loss(loss, _guiding_batches(batches)), title, "loss")
+        guiding = _guiding_batches(batches)
+        guide = _judge(_mean_loss(loss, guiding), title, "loss")
         finetuning = _finetuning(
             loss, batches, _FINETUNE_STEPS if finetune_steps is None else finetune_steps, learning_rate
         )
@@ -135,6 +134,9 @@ def compress_module(
         metric=Metric(name=metric, label=metric, unit=f"of {metric}", lower_is_better=lower_is_better),
         score=lambda model: {metric: judge(model)},
         evaluate=guide,
+        # Without a loss all weights matter alike, but for what the scan of single matrices measures.
+        informing=lambda: guiding,
+        information=_no_loss if loss is None else _differentiable(loss),
         count_macs=lambda model: _count_macs(model, example_inputs),
     )
     with atomic_directory(out, force=force, owned=COMPRESSION_FILES) as directory:
@@ -234,26 +236,34 @@ def _guiding_batches(batches: Iterable[Batch]) -> list[Batch]:
 def _finetuning(
     loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch], steps: int, learning_rate: float
 ) -> Finetuning | None:
-    """Fine-tuning in so many steps, then half as many; none for 0."""
+    """Fine-tuning in so many steps; none for 0."""
 
     def endless() -> Iterator[Batch]:
         while True:
             yield from batches
 
-    def differentiable(model: nn.Module, batch: Batch) -> Tensor:
-        # cuDNN's recurrent layers have no gradient in evaluation mode.
-        recurrent = any(isinstance(part, nn.RNNBase) for part in model.modules())
-        with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
-            return loss(model, batch)
-
     if steps < 1:
         return None
     return Finetuning(
         batches=endless,
-        loss=differentiable,
-        pruned=FinetuneOptions(steps=steps, learning_rate=learning_rate),
-        quantized=FinetuneOptions(steps=max(1, steps // 2), learning_rate=_QUANTIZED_RATE * learning_rate),
+        loss=_differentiable(loss),
+        options=TuningOptions(steps=steps, free_learning_rate=learning_rate),
     )
+
+
+def _differentiable(loss: Callable[[nn.Module, Batch], Tensor]) -> Callable[[nn.Module, Batch], Tensor]:
+    """The loss with gradients also in evaluation mode, where cuDNN's recurrent layers have none."""
+
+    def differentiable(model: nn.Module, batch: Batch) -> Tensor:
+        recurrent = any(isinstance(part, nn.RNNBase) for part in model.modules())
+        with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
+            return loss(model, batch)
+
+    return differentiable
+
+
+def _no_loss(model: nn.Module, batch: object) -> Tensor:
+    raise AssertionError("no batches to measure the importance on")
 
 
 def _count_macs(model: nn.Module, example_inputs: tuple[Any, ...] | None) -> int | None:

@@ -1,158 +1,89 @@
-"""Search for the sparsity and the number of levels that reach a file size at the smallest loss."""
+"""Rate-distortion planning: the way to store each matrix, chosen for all of them together. NumPy only.
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+For one price of a bit each matrix takes the choice with the smallest distortion plus price times bits; this is the
+smallest sum of distortions for the bits that it takes (Shoham and Gersho 1988, "Efficient bit allocation for an
+arbitrary set of quantizers").
+"""
 
-from torch import nn
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
-from lite_nlp.compress.ledger import CompressionSubject, Ledger
-from lite_nlp.compress.lnlp.container import container_bytes
-from lite_nlp.compress.prune.allocation import MAX_SPARSITY, SensitivityCurve, allocate_sparsity
-from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, weights_restored
-from lite_nlp.compress.quantize.protocol import Quantizer
-from lite_nlp.compress.stages import (
-    ENTROPY_CODED,
-    entropy_coded_model,
-    model_tensors,
-    quantize_parameters,
-    set_weights,
-)
-from lite_nlp.core.errors import TargetSizeError
+from lite_nlp.compress.quantize.protocol import Choice
 
-__all__ = ["Plan", "plan_for_size"]
+__all__ = ["Plan", "plan_within", "total_bits", "total_distortion"]
 
-#: Sizes are planned this much below the target: fine-tuning moves them a little.
-_MARGIN: Final = 0.995
-_ROUNDS: Final = 4
-#: A file so near the target needs no further search.
-_NEAR: Final = 0.97
-#: First guess of what the largest sparsity leaves of a file.
-_SPARSE_SHARE: Final = 0.2
+#: The choice for each matrix, by name.
+Plan = Mapping[str, Choice]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """The strength of a compression.
-
-    Attributes:
-        sparsity: Overall fraction of zeros in the matrices, 0 to 0.95.
-        num_levels: By matrix, the number of different values that its weights may have.
-    """
-
-    sparsity: float
-    num_levels: Mapping[str, int]
+def total_bits(plan: Plan) -> float:
+    """Expected size of all matrices, in bits."""
+    return sum(choice.bits for choice in plan.values())
 
 
-@dataclass(frozen=True)
-class _Trial:
-    plan: Plan
-    size_bytes: int
-    loss: float
+def total_distortion(plan: Plan) -> float:
+    """Expected divergence by all matrices, in nats per prediction, as if they added up."""
+    return sum(choice.distortion for choice in plan.values())
 
 
-def plan_for_size(
-    model: nn.Module,
-    *,
-    subject: CompressionSubject,
-    ledger: Ledger,
-    quantizer: Quantizer,
-    parameters: Mapping[str, nn.Parameter],
-    curves: Mapping[str, SensitivityCurve],
-    target_bytes: int,
-    on_trial: Callable[[int, float], None] = lambda size_bytes, loss: None,
-) -> Plan:
-    """The plan with the smallest loss among those whose file, actually built, is no larger than a target.
+def plan_within(
+    choices: Mapping[str, Sequence[Choice]], *, bits: float | None = None, distortion: float | None = None
+) -> dict[str, Choice] | None:
+    """The plan with the least distortion within so many bits, or the least bits within so much distortion.
 
-    For each number of levels of the quantizer's ladder, from many to few, the smallest sufficient sparsity is searched;
-    once fewer levels give a larger loss the search ends.
+    Starts from the finest choices; then the steps to coarser ones are taken in the order of what they cost, in
+    distortion for each bit saved, until the size is reached or the next one would be too much.
 
     Args:
-        model: Its weights are as before afterwards.
-        subject: How to evaluate, and what to embed.
-        ledger: Source of the metadata.
-        quantizer: How matrices are quantized.
-        parameters: The matrices.
-        curves: From ``scan_sensitivity``.
-        target_bytes: Largest size of the file.
-        on_trial: Called after each file built, with its size and its loss.
+        choices: The ways to store each matrix, at least one.
+        bits: Most bits of all matrices.
+        distortion: Most distortion, where no bits are given.
+
+    Returns:
+        The plan; None if even the coarsest choices take more bits, or the finest have more distortion.
 
     Raises:
-        TargetSizeError: If even the strongest compression is larger; the message tells the smallest size reached.
+        ValueError: If neither or both of the limits are given.
     """
-
-    def attempt(plan: Plan) -> _Trial:
-        trial = _build(
-            model, plan, subject=subject, ledger=ledger, quantizer=quantizer, parameters=parameters, curves=curves
-        )
-        on_trial(trial.size_bytes, trial.loss)
-        return trial
-
-    wanted = int(target_bytes * _MARGIN)
-    best: _Trial | None = None
-    smallest = None
-    for size in quantizer.ladder:
-        found, least = _smallest_sparsity(attempt, dict.fromkeys(parameters, size), wanted)
-        smallest = least if smallest is None else min(smallest, least)
-        if found is not None and best is not None and found.loss >= best.loss:
+    if (bits is None) == (distortion is None):
+        raise ValueError("expected bits or distortion, found neither or both")
+    hulls = {name: lower_hull(found) for name, found in choices.items()}
+    plan = {name: hull[0] for name, hull in hulls.items()}
+    steps = sorted(
+        (
+            ((coarse.distortion - fine.distortion) / (fine.bits - coarse.bits), name, place)
+            for name, hull in hulls.items()
+            for place, (fine, coarse) in enumerate(pairwise(hull))
+        ),
+    )
+    size, cost = total_bits(plan), total_distortion(plan)
+    if distortion is not None and cost > distortion:
+        return None
+    for _, name, place in steps:
+        fine, coarse = hulls[name][place], hulls[name][place + 1]
+        if bits is not None and size <= bits:
             break
-        best = found or best
-    if best is None:
-        raise TargetSizeError(
-            f"{subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file reached, with "
-            f"a sparsity of {MAX_SPARSITY} and {quantizer.ladder[-1]} values per matrix, has {smallest:,} bytes",
-            smallest_bytes=smallest or 0,
-        )
-    return best.plan
-
-
-def _smallest_sparsity(
-    attempt: Callable[[Plan], _Trial], num_levels: Mapping[str, int], wanted: int
-) -> tuple[_Trial | None, int]:
-    """The trial with the smallest sparsity found that is small enough, if any, and the smallest size seen."""
-    dense = attempt(Plan(0.0, num_levels))
-    if dense.size_bytes <= wanted:
-        return dense, dense.size_bytes
-    low = dense
-    high: _Trial | None = None
-    for round_number in range(_ROUNDS):
-        end, end_size = (
-            (high.plan.sparsity, high.size_bytes) if high else (MAX_SPARSITY, int(_SPARSE_SHARE * dense.size_bytes))
-        )
-        gap = end - low.plan.sparsity
-        if gap < 0.01 or end_size >= wanted * _NEAR:
+        if distortion is not None and cost + coarse.distortion - fine.distortion > distortion:
             break
-        # Size falls almost evenly with sparsity, so a straight line lands near the target; halving in turn with it
-        # bounds the search where it does not.
-        share = 0.5 if round_number % 2 else (low.size_bytes - wanted) / (low.size_bytes - end_size)
-        trial = attempt(Plan(low.plan.sparsity + gap * min(max(share, 0.05), 0.95), num_levels))
-        low, high = (low, trial) if trial.size_bytes <= wanted else (trial, high)
-    if high is not None:
-        return high, high.size_bytes
-    sparse = attempt(Plan(MAX_SPARSITY, num_levels))
-    return (sparse if sparse.size_bytes <= wanted else None), sparse.size_bytes
+        plan[name] = coarse
+        size += coarse.bits - fine.bits
+        cost += coarse.distortion - fine.distortion
+    return plan if bits is None or size <= bits else None
 
 
-def _build(
-    model: nn.Module,
-    plan: Plan,
-    *,
-    subject: CompressionSubject,
-    ledger: Ledger,
-    quantizer: Quantizer,
-    parameters: Mapping[str, nn.Parameter],
-    curves: Mapping[str, SensitivityCurve],
-) -> _Trial:
-    """Prune and quantize as planned, measure file and loss, and put the weights back."""
-    with weights_restored(parameters):
-        apply_masks(parameters, magnitude_masks(parameters, allocate_sparsity(curves, plan.sparsity)))
-        quantized = quantize_parameters(quantizer, parameters, plan.num_levels)
-        set_weights(parameters, quantized)
-        tensors = model_tensors(model)
-        content = container_bytes(
-            tensors=entropy_coded_model(tensors.tensors, quantized),
-            aliases=tensors.aliases,
-            files=subject.files(model),
-            metadata=ledger.metadata(ENTROPY_CODED),
-        )
-        return _Trial(plan, len(content), subject.evaluate(model))
+def lower_hull(choices: Sequence[Choice]) -> list[Choice]:
+    """The choices that are best for some price of a bit, from the most bits to the fewest: a convex curve."""
+    hull: list[Choice] = []
+    for choice in sorted(choices, key=lambda choice: (choice.bits, choice.distortion)):
+        if hull and choice.distortion >= hull[-1].distortion:
+            continue
+        while len(hull) >= 2:
+            low, middle = hull[-2:]
+            # The middle one is above the line from the one before it to this one.
+            if (middle.distortion - choice.distortion) * (choice.bits - low.bits) < (
+                low.distortion - choice.distortion
+            ) * (choice.bits - middle.bits):
+                break
+            hull.pop()
+        hull.append(choice)
+    return hull[::-1]

@@ -9,12 +9,15 @@ from torch import Tensor, nn
 
 from lite_nlp.compress.lnlp.encodings import (
     EncodedTensor,
+    GridTensor,
     encode_fp16,
     encode_fp32,
+    encode_grid_rans,
     encode_int64,
     encode_pruned,
+    quantize_vector,
 )
-from lite_nlp.compress.quantize.protocol import QuantizedWeights, Quantizer
+from lite_nlp.compress.quantize.protocol import QuantizedWeights
 from lite_nlp.core.errors import ModelError
 
 __all__ = [
@@ -30,8 +33,8 @@ __all__ = [
     "entropy_coded_model",
     "model_tensors",
     "pruned_model",
-    "quantize_parameters",
     "quantized_model",
+    "quantized_vectors",
     "set_weights",
     "stage_file",
 ]
@@ -117,30 +120,33 @@ def quantized_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) 
     }
 
 
-def entropy_coded_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
-    """``quantized_model`` with entropy-coded weights wherever that is smaller."""
+def entropy_coded_model(
+    tensors: Mapping[str, Tensor], quantized: QuantizedWeights, *, vector_bits: int | None = None
+) -> dict[str, EncodedTensor]:
+    """``quantized_model`` with entropy-coded weights wherever that is smaller.
+
+    Args:
+        tensors: Those of the model.
+        quantized: Its matrices.
+        vector_bits: Bits of each weight of the vectors (biases, norms); None keeps them as 16-bit floats.
+    """
     encoded = quantized_model(tensors, quantized)
-    for name, coded in quantized.encode_entropy().items():
-        if len(coded.payload) < len(encoded[name].payload):
-            encoded[name] = coded
+    coded = dict(quantized.encode_entropy())
+    if vector_bits is not None:
+        coded |= encode_grid_rans(quantized_vectors(tensors, vector_bits))
+    for name, tensor in coded.items():
+        if len(tensor.payload) < len(encoded[name].payload):
+            encoded[name] = tensor
     return encoded
 
 
-def quantize_parameters(
-    quantizer: Quantizer, parameters: Mapping[str, Tensor], num_levels: Mapping[str, int]
-) -> QuantizedWeights:
-    """Quantize parameters, which are left as they are.
-
-    Args:
-        quantizer: One of the registry's.
-        parameters: By name.
-        num_levels: Under the same names, the number of different values that each may have.
-
-    Raises:
-        ModelError: If the quantizer cannot quantize them.
-    """
-    weights = {name: parameter.detach().float().cpu().numpy() for name, parameter in parameters.items()}
-    return quantizer.fit(weights, num_levels)
+def quantized_vectors(tensors: Mapping[str, Tensor], bits: int) -> dict[str, GridTensor]:
+    """The vectors of a model, each on a grid of so many bits."""
+    return {
+        name: quantize_vector(tensor.float().numpy(), bits)
+        for name, tensor in tensors.items()
+        if tensor.ndim == 1 and tensor.numel() > 1 and tensor.is_floating_point()
+    }
 
 
 @torch.no_grad()

@@ -1,19 +1,17 @@
-"""Magnitude pruning: the prunable weights of a model, masks, and the largest sparsity within a tolerance."""
+"""Magnitude pruning: the prunable weights of a model, and masks."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.compress.prune.allocation import SensitivityCurve, allocate_sparsity
 from lite_nlp.core.errors import ModelError
 
 __all__ = [
     "MIN_PRUNABLE_ELEMENTS",
     "apply_masks",
-    "largest_sparsity",
     "magnitude_mask",
     "magnitude_masks",
     "prunable_parameters",
@@ -21,11 +19,7 @@ __all__ = [
 ]
 
 #: Smaller tensors (biases, norms, convolution kernels) save less than their codebook costs.
-MIN_PRUNABLE_ELEMENTS: Final = 2048
-#: Sparsity is searched to this fraction.
-_SEARCH_PRECISION: Final = 0.02
-
-Evaluate = Callable[[nn.Module], float]
+MIN_PRUNABLE_ELEMENTS: Final = 512
 
 
 def prunable_parameters(model: nn.Module, *, min_elements: int = MIN_PRUNABLE_ELEMENTS) -> dict[str, nn.Parameter]:
@@ -83,39 +77,3 @@ def weights_restored(parameters: Mapping[str, Tensor]) -> Iterator[None]:
         with torch.no_grad():
             for name, parameter in parameters.items():
                 parameter.copy_(saved[name])
-
-
-def largest_sparsity(
-    model: nn.Module,
-    evaluate: Evaluate,
-    *,
-    parameters: Mapping[str, nn.Parameter],
-    curves: Mapping[str, SensitivityCurve],
-    tolerance: float,
-    on_evaluation: Callable[[], None] = lambda: None,
-) -> float:
-    """Search for the largest overall sparsity, allocated by sensitivity, whose loss stays within a tolerance.
-
-    All matrices are pruned together and the loss is measured, since the losses of single ones do not add up.
-
-    Args:
-        model: Evaluated; its weights are as before afterwards.
-        evaluate: The loss of the model, lower is better.
-        parameters: The matrices to prune, by name.
-        curves: From ``scan_sensitivity``.
-        tolerance: Largest increase of the loss.
-        on_evaluation: Called after each of about six evaluations.
-
-    Returns:
-        A sparsity from 0 to 0.95.
-    """
-    limit = evaluate(model) + tolerance
-    low, high = 0.0, 0.95
-    while high - low > _SEARCH_PRECISION:
-        middle = (low + high) / 2
-        with weights_restored(parameters):
-            apply_masks(parameters, magnitude_masks(parameters, allocate_sparsity(curves, middle)))
-            within = evaluate(model) <= limit
-        low, high = (middle, high) if within else (low, middle)
-        on_evaluation()
-    return low

@@ -3,17 +3,18 @@
 import re
 from typing import Final
 
+from lite_nlp.compress.quantize.clusters import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import Quantizer
-from lite_nlp.compress.quantize.shared_centroids import KMeansQuantizer
+from lite_nlp.compress.quantize.trained_grid import GridQuantizer
 from lite_nlp.compress.stages import FIXED_STAGES, stage_file
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.suggestions import did_you_mean
 
-__all__ = ["DEFAULT_QUANTIZER", "get_quantizer", "register_quantizer"]
+__all__ = ["COMPARED", "get_quantizer", "register_quantizer"]
 
-DEFAULT_QUANTIZER: Final = KMeansQuantizer.name
-
-_ROWS: Final[tuple[Quantizer, ...]] = (KMeansQuantizer(),)
+_ROWS: Final[tuple[Quantizer, ...]] = (KMeansQuantizer(), GridQuantizer())
+#: Those that planning compares where none is named, in the order of preference.
+COMPARED: Final = tuple(row.name for row in _ROWS)
 _QUANTIZERS: Final = {row.name: row for row in _ROWS}
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
 

@@ -1,12 +1,14 @@
 """Compression of a MODEL, scored at its own task, behind ``lite-nlp compress``. Needs torch when it runs."""
 
 import copy
+import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.records import LEDGER_FILE
@@ -18,6 +20,7 @@ from lite_nlp.core.files import atomic_directory, write_text
 from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import SCHEMA_VERSION
+from lite_nlp.data.directory import INFO_FILE
 from lite_nlp.tasks.registry import task_of_architecture, task_of_data
 from lite_nlp.tasks.usefulness import CompressionFacts, compression_warnings
 
@@ -30,12 +33,23 @@ if TYPE_CHECKING:
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
 
-__all__ = ["CompressedModel", "compress_model", "embedded_files"]
+__all__ = ["CompressedModel", "Effort", "compress_model", "embedded_files"]
 
-#: Divergence from the original's predictions, in nats per prediction, that pruning may cause without a target size or
-#: ratio; finetuning recovers about a third of it.
+#: Divergence from the original's predictions, in nats per prediction, that the plan may cause without a target size or
+#: ratio; tuning recovers a part of it.
 _TOLERANCE: Final = 0.03
 _TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
+
+#: Steps of tuning by effort, for a model of ``_REFERENCE_MACS``; those of more Mult-Adds take fewer and longer ones, so
+#: that two cores take about 3, 20 and 180 minutes in all.
+_STEPS: Final = {"quick": 150, "normal": 2_000, "thorough": 20_000}
+_REFERENCE_MACS: Final = 96_000_000
+_FEWEST_STEPS: Final = 20
+#: Batches of the fine-tuning data by which the importance of the weights is measured.
+_INFORMING_BATCHES: Final = 20
+
+#: How long to fine-tune.
+Effort = Literal["quick", "normal", "thorough"]
 
 _PLOT_FILE: Final = "size-quality.svg"
 
@@ -92,6 +106,7 @@ def compress_model(
     max_loss: float | None = None,
     finetune: bool = True,
     finetune_steps: int | None = None,
+    effort: Effort = "quick",
     structured_ffn: float | None = None,
     threads: int | None = None,
     gate: "BudgetGate | None" = None,
@@ -110,8 +125,9 @@ def compress_model(
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the fp32 file to the final one, above 1.
         max_loss: Largest loss, in the unit of the metric.
-        finetune: Whether to finetune after pruning and after clustering.
-        finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
+        finetune: Whether to finetune while pruning and quantization tighten.
+        finetune_steps: Finetuning steps; None chooses by the effort and the model's Mult-Adds.
+        effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores.
         structured_ffn: Fraction of the feed-forward channels to remove first, above 0 and below 1.
         threads: Threads of torch; None chooses them by a short measurement.
         gate: The limits of the model and the final file; None sets no limits.
@@ -137,7 +153,11 @@ def compress_model(
         raise UsageError("--no-finetune and --finetune-steps: expected one of them")
     out = Path(out)
 
+    import torch
+
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
+    from lite_nlp.compress.work import Work
+    from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.threads import threads_restored
 
     owned = (*COMPRESSION_FILES, LEDGER_FILE, _PLOT_FILE)
@@ -159,9 +179,19 @@ def compress_model(
         target_ratio=target_ratio,
         max_loss=max_loss,
     )
-    finetuning = _finetuning(loaded, guidance, finetune_steps) if finetune else None
+    finetuning = _finetuning(loaded, guidance, finetune_steps or _steps_of(loaded, effort)) if finetune else None
+    work = Work(
+        out.with_name(f"{out.name}.partial"),
+        _key(loaded, None if data is None else Path(data), options, finetuning, structured_ffn, guidance.name),
+    )
+    if work.resumed:
+        progress.start(f"going on from {out.name}.partial", None)
     candidates: list[StageRow] = []
-    with threads_restored(), atomic_directory(out, force=force, owned=owned) as directory:
+    with (
+        threads_restored(),
+        fast_arithmetic(torch.device("cpu")),
+        atomic_directory(out, force=force, owned=owned) as directory,
+    ):
         _set_threads(loaded, guidance, threads)
         rows = run_pipeline(
             loaded.model,
@@ -170,6 +200,7 @@ def compress_model(
             options=options,
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=finetuning,
+            work=work,
             progress=progress,
             on_dropped=candidates.append,
         )
@@ -180,7 +211,7 @@ def compress_model(
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
         facts = CompressionFacts(
             targeted=target_bytes is not None or target_ratio is not None,
-            finetune_steps=None if finetuning is None else finetuning.pruned.steps,
+            finetune_steps=None if finetuning is None else finetuning.options.steps,
             own_data=data is not None,
             structured=structured_ffn is not None,
             sparsity=rows[-1].sparsity,
@@ -197,6 +228,7 @@ def compress_model(
         content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
         write_text(directory / LEDGER_FILE, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
         _draw_ledger(content, directory / _PLOT_FILE)
+    work.remove()
     return compressed
 
 
@@ -257,7 +289,7 @@ def _subject(
     from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject
-    from lite_nlp.tasks.calibration import divergence_from
+    from lite_nlp.tasks.calibration import divergence_from, information_loss
 
     lengths = (gate or BudgetGate()).lengths
 
@@ -273,6 +305,8 @@ def _subject(
         metric=guidance.metric,
         score=lambda model: guidance.score(model, progress),
         evaluate=divergence_from(guidance.predict, loaded.model, guidance.scan),
+        informing=lambda: list(islice(guidance.tuning(), _INFORMING_BATCHES)),
+        information=information_loss(guidance.predict),
         count_macs=count_macs,
     )
 
@@ -294,18 +328,38 @@ def embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:
     }
 
 
-def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int | None) -> "Finetuning":
-    from lite_nlp.compress.finetune import FinetuneOptions
+def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finetuning":
     from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.compress.tuning import TuningOptions
     from lite_nlp.tasks.calibration import distillation_loss
 
-    steps = steps or guidance.tuning_steps
     return Finetuning(
         batches=guidance.tuning,
         loss=distillation_loss(guidance.predict, copy.deepcopy(loaded.model), guidance.label_weight),
-        pruned=FinetuneOptions(steps=steps, learning_rate=2e-4),
-        quantized=FinetuneOptions(steps=max(1, steps // 2), learning_rate=5e-5),
+        options=TuningOptions(steps=steps),
     )
+
+
+def _steps_of(loaded: LoadedModel, effort: Effort) -> int:
+    """Steps of finetuning that take about as long as the effort says."""
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+
+    model = loaded.config.model
+    src_len, tgt_len = BudgetGate().lengths(model)
+    macs = count_config(model, src_len=src_len, tgt_len=tgt_len).macs_paper
+    return max(_FEWEST_STEPS, round(_STEPS[effort] * min(1.0, _REFERENCE_MACS / macs)))
+
+
+def _key(loaded: LoadedModel, data: Path | None, options: object, *others: object) -> str:
+    """What a compression depends on, as one line: an interrupted one goes on only with the same."""
+    digest = hashlib.sha256()
+    for name, tensor in loaded.model.state_dict().items():
+        digest.update(name.encode("utf-8") + tensor.cpu().numpy().tobytes())
+    if data is not None:
+        digest.update((data / INFO_FILE).read_bytes())
+    digest.update(repr((options, [getattr(other, "options", other) for other in others])).encode("utf-8"))
+    return digest.hexdigest()
 
 
 def _shrinking(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from lite_nlp.api.compress import compress_model
+from lite_nlp.api.compress import Effort, compress_model
 from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
@@ -59,8 +59,13 @@ def compress(
         ),
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Skip finetuning.")] = False,
+    effort: Annotated[
+        Effort,
+        typer.Option("--effort", help="How long to finetune: in all about 3, 20 or 180 minutes on two cores."),
+    ] = "quick",
     finetune_steps: Annotated[
-        int | None, typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps after pruning.")
+        int | None,
+        typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps in place of --effort."),
     ] = None,
     structured_ffn: Annotated[
         float | None,
@@ -102,6 +107,7 @@ def compress(
             max_loss=max_loss,
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
+            effort=effort,
             structured_ffn=structured_ffn,
             threads=threads,
             gate=gate,

@@ -1,5 +1,6 @@
 """Guidance of a compression: the data, losses and scores for the scan, finetuning and the ledger. Needs torch."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.progress import Progress
 
-__all__ = ["Guidance", "Predict", "distillation_loss", "divergence_from", "mean_loss", "spaced"]
+__all__ = ["Guidance", "Predict", "distillation_loss", "divergence_from", "information_loss", "mean_loss", "spaced"]
 
 #: Log-probabilities (N, C) over all classes and labels (N,) of a model's predictions on a batch, without padding.
 Predict = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
@@ -31,7 +32,6 @@ class Guidance:
         tuning: Makes an endless iterator of batches to finetune on.
         label_weight: Weight of the labels, against the uncompressed model's own predictions, in finetuning; 0 if there
             are too few labels to learn from.
-        tuning_steps: Finetuning steps that suit the amount of data.
         score: Computes the scores of a model, that of ``metric`` among them.
         inspect: Warnings about what a compressed model says of the scored data; None if it says nothing that could be
             judged.
@@ -45,7 +45,6 @@ class Guidance:
     scan: Sequence[Any]
     tuning: Callable[[], Iterator[Any]]
     label_weight: float
-    tuning_steps: int
     score: Callable[[nn.Module, Progress], dict[str, float]]
     inspect: Callable[[nn.Module], Sequence[str]] | None = None
     languages: tuple[str, str] | None = None
@@ -105,6 +104,23 @@ def distillation_loss(predict: Predict, teacher: nn.Module, label_weight: float)
         if not label_weight:
             return imitation
         return (1 - label_weight) * imitation + label_weight * F.nll_loss(log_probs, labels)
+
+    return loss
+
+
+def information_loss(predict: Predict) -> Callable[[nn.Module, Any], Tensor]:
+    """A loss whose squared gradients estimate the diagonal Fisher information, in nats per prediction.
+
+    The negative log-likelihood of labels drawn from the model's own predictions, summed over all N and divided by the
+    root of N (Martens 2014, arXiv 1412.1193, section 5). The draws are the same in every process.
+    """
+    generator = torch.Generator().manual_seed(1)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        log_probs, _ = predict(model, batch)
+        drawn = torch.multinomial(log_probs.detach().exp(), 1, generator=generator)
+        summed: Tensor = -log_probs.gather(1, drawn).sum()
+        return summed / math.sqrt(len(drawn))
 
     return loss
 

@@ -29,8 +29,7 @@ _METRIC: Final = Metric(name="accuracy", label="accuracy", unit="points of accur
 
 #: Examples for the sensitivity scan, which evaluates hundreds of times.
 _SCAN_EXAMPLES: Final = 256
-_BATCH_TOKENS: Final = 1024
-_TUNING_STEPS: Final = 300
+_BATCH_TOKENS: Final = 2048
 
 
 def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
@@ -71,8 +70,7 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
         predict=predict,
         scan=scan,
         tuning=lambda: rows.endless(np.setdiff1d(numbers, guiding)),
-        label_weight=0.5,
-        tuning_steps=_TUNING_STEPS,
+        label_weight=0.3,
         score=score,
         inspect=lambda model: accuracy_warnings(score_model(model)),
     )

@@ -27,11 +27,10 @@ _METRIC: Final = Metric(name="perplexity", label="perplexity", unit="in perplexi
 
 #: Tokens for the sensitivity scan, which evaluates hundreds of times, and of a batch to finetune on.
 _SCAN_TOKENS: Final = 2048
-_BATCH_TOKENS: Final = 1024
+_BATCH_TOKENS: Final = 2048
 #: Most numbers of a batch of predictions over the vocabulary, but always at least the predictions of so many tokens.
 _MOST_NUMBERS: Final = 2**26
 _FEWEST_TOKENS: Final = 128
-_TUNING_STEPS: Final = 300
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -74,8 +73,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         predict=_next_tokens,
         scan=[cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))],
         tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
-        label_weight=0.5,
-        tuning_steps=_TUNING_STEPS,
+        label_weight=0.3,
         score=score,
     )
 

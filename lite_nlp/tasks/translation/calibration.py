@@ -39,7 +39,7 @@ _SCORE_BATCH: Final = 64
 #: Training pairs drawn for finetuning, and their longest side in tokens.
 _TUNING_PAIRS: Final = 50_000
 _TUNING_TOKENS: Final = 128
-_BATCH_TOKENS: Final = 1024
+_BATCH_TOKENS: Final = 2048
 
 
 class _Rows(Protocol):
@@ -68,7 +68,6 @@ class Calibration:
         name: Display name of the scored sentences.
         label_weight: Weight of the reference translations, against the uncompressed model's own predictions, in
             finetuning; 0 if there are too few to learn from.
-        tuning_steps: Finetuning steps that suit the amount of text.
     """
 
     scan: list[Batch]
@@ -77,7 +76,6 @@ class Calibration:
     references: list[str]
     name: str
     label_weight: float
-    tuning_steps: int
 
 
 def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
@@ -94,7 +92,6 @@ def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
         references=[tgt for _, tgt in judged],
         name=f"{len(judged)} everyday sentences",
         label_weight=0.0,
-        tuning_steps=60,
     )
 
 
@@ -130,8 +127,7 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
         sources=sources,
         references=references,
         name=f"{len(judged)} sentences of {path} valid",
-        label_weight=0.5,
-        tuning_steps=300,
+        label_weight=0.3,
     )
 
 
@@ -171,7 +167,6 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         scan=pairs.scan,
         tuning=pairs.tuning,
         label_weight=pairs.label_weight,
-        tuning_steps=pairs.tuning_steps,
         score=score,
         inspect=inspect,
         languages=EVERYDAY_LANGUAGES if path is None else None,

@@ -1,0 +1,273 @@
+"""From a model and a target to plans: importance, measured sensitivity, the quantizers' choices, real file sizes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from lite_nlp.compress.importance import diagonal_fisher
+from lite_nlp.compress.ledger import CompressionSubject, Ledger
+from lite_nlp.compress.lnlp.container import container_bytes
+from lite_nlp.compress.lnlp.encodings import EncodedTensor
+from lite_nlp.compress.planning import Plan, plan_within, total_bits, total_distortion
+from lite_nlp.compress.prune.magnitude import prunable_parameters, weights_restored
+from lite_nlp.compress.quantize.protocol import Choice, QuantizedWeights, Quantizer
+from lite_nlp.compress.quantize.registry import get_quantizer
+from lite_nlp.compress.sensitivity import Probe, Sensitivity, correct_choices, measure_sensitivity
+from lite_nlp.compress.stages import (
+    ENTROPY_CODED,
+    entropy_coded_model,
+    model_tensors,
+    quantized_vectors,
+    set_weights,
+)
+from lite_nlp.compress.work import Work
+from lite_nlp.core.errors import TargetSizeError
+from lite_nlp.core.progress import Progress
+
+__all__ = ["Planned", "Planner"]
+
+FloatArray = NDArray[np.float32]
+
+#: Files are planned this much below the target, and need not be nearer to it than that.
+_MARGIN, _NEAR = 0.998, 0.985
+_SIZE_ROUNDS: Final = 6
+#: Rounds of the search for the strongest plan within a tolerance.
+_TOLERANCE_ROUNDS: Final = 6
+#: Bits of biases and norms to try, fewest first, and the increase of the loss that is harmless.
+_VECTOR_BITS: Final = (5, 6, 8)
+_HARMLESS: Final = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A plan for a quantizer, with a file as large as stated.
+
+    Attributes:
+        quantizer: The quantizer.
+        plan: A choice for each matrix.
+        size_bytes: Size of the file without fine-tuning.
+        predicted: Expected divergence, as if those of the matrices added up.
+    """
+
+    quantizer: Quantizer
+    plan: Plan
+    size_bytes: int
+    predicted: float
+
+    def fit(self, parameters: Mapping[str, nn.Parameter], importance: Mapping[str, FloatArray]) -> QuantizedWeights:
+        """The present weights as planned, without fine-tuning; the parameters are left as they are."""
+        return self.quantizer.fit(_arrays(parameters), self.plan, importance)
+
+
+class Planner:
+    """Plans of one model.
+
+    Args:
+        model: Evaluated; its weights are as before afterwards.
+        subject: How to evaluate, and what to embed.
+        ledger: Source of the metadata.
+        work: Keeps what is measured.
+        progress: Receiver of progress reports.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        subject: CompressionSubject,
+        ledger: Ledger,
+        work: Work | None,
+        progress: Progress,
+    ) -> None:
+        self._model = model
+        self._subject = subject
+        self._ledger = ledger
+        self._work = work
+        self._progress = progress
+        self._parameters = prunable_parameters(model)
+        self._choices: dict[str, dict[str, list[Choice]]] = {}
+        self.importance: dict[str, FloatArray] = {}
+        self.sensitivities: dict[str, Sensitivity] = {}
+        self.vector_bits: int | None = None
+
+    def measure(self) -> None:
+        """Measure importance, sensitivity, and how few bits the vectors need."""
+        found = self._keep("importance", self._measure_importance)
+        self.importance = {name: tensor.numpy() for name, tensor in found.items()}
+        self.vector_bits = self._keep("vectors", self._measure_vectors) or None
+        probes = self._keep("sensitivity", self._measure_sensitivity)
+        self.sensitivities = {
+            name: Sensitivity(parameter.numel(), tuple(Probe(**probe) for probe in probes[name]))
+            for name, parameter in self._parameters.items()
+        }
+
+    def plans(self, quantizers: Sequence[str], *, target_bytes: int | None, tolerance: float) -> list[Planned]:
+        """The best plan of each quantizer that can reach the target, or stay within the tolerance.
+
+        Args:
+            quantizers: Names, in the order of preference.
+            target_bytes: Largest size of the file.
+            tolerance: Largest increase of the loss with all matrices stored as planned, where there is no target.
+
+        Raises:
+            TargetSizeError: If none can reach the target; the message tells the smallest size.
+        """
+        found = []
+        smallest = None
+        for name in quantizers:
+            quantizer = get_quantizer(name)
+            choices = self._corrected(quantizer)
+            self._progress.start(f"planning ({name})", None)
+            if target_bytes is None:
+                found.append(self._within_tolerance(quantizer, choices, tolerance))
+                continue
+            planned, size = self._within_bytes(quantizer, choices, target_bytes)
+            smallest = size if smallest is None else min(smallest, size)
+            if planned is not None:
+                found.append(planned)
+        if not found:
+            raise TargetSizeError(
+                f"{self._subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file, with "
+                f"every matrix as coarse as it can be, has {smallest:,} bytes",
+                smallest_bytes=smallest or 0,
+            )
+        return found
+
+    def encoded(self, model: nn.Module, quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
+        """The tensors of the final file."""
+        return entropy_coded_model(model_tensors(model).tensors, quantized, vector_bits=self.vector_bits)
+
+    def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
+        """The size of the final file in bytes."""
+        return len(
+            container_bytes(
+                tensors=self.encoded(model, quantized),
+                aliases=model_tensors(model).aliases,
+                files=self._subject.files(model),
+                metadata=self._ledger.metadata(ENTROPY_CODED),
+            )
+        )
+
+    def scale_to(self, target_bytes: int, size_bytes: int, quantized: QuantizedWeights) -> float:
+        """The factor of the bits of the matrices by which a file becomes as small as its target."""
+        matrices = sum(len(tensor.payload) for tensor in quantized.encode_entropy().values())
+        return max(0.5, (matrices - (size_bytes - _MARGIN * target_bytes)) / matrices)
+
+    def _keep(self, name: str, make: Any) -> Any:
+        return make() if self._work is None else self._work.keep(name, make)
+
+    def _measure_importance(self) -> dict[str, torch.Tensor]:
+        batches = self._subject.informing()
+        self._progress.start("importance of the weights", len(batches))
+        found = diagonal_fisher(
+            self._model,
+            batches,
+            self._subject.information,
+            parameters=self._parameters,
+            on_batch=self._progress.advance,
+        )
+        return {name: torch.from_numpy(array) for name, array in found.items()}
+
+    def _measure_vectors(self) -> int:
+        """The fewest bits of vectors that are harmless; 0 if none are."""
+        vectors = {name: parameter for name, parameter in self._model.named_parameters() if parameter.ndim == 1}
+        base = self._subject.evaluate(self._model)
+        for bits in _VECTOR_BITS if vectors else ():
+            with weights_restored(vectors), torch.no_grad():
+                for name, tensor in quantized_vectors(vectors, bits).items():
+                    vectors[name].copy_(torch.from_numpy(tensor.values()))
+                if self._subject.evaluate(self._model) - base <= _HARMLESS * max(1.0, abs(base)):
+                    return bits
+        return 0
+
+    def _measure_sensitivity(self) -> dict[str, list[dict[str, float]]]:
+        quantizer = get_quantizer("grid")
+        self._progress.start("sensitivity", 2 * len(self._parameters))
+        found = measure_sensitivity(
+            self._model,
+            self._subject.evaluate,
+            quantizer=quantizer,
+            parameters=self._parameters,
+            importance=self.importance,
+            choices=self._choices_of(quantizer),
+            on_evaluation=self._progress.advance,
+        )
+        return {name: [asdict(probe) for probe in sensitivity.probes] for name, sensitivity in found.items()}
+
+    def _choices_of(self, quantizer: Quantizer) -> dict[str, list[Choice]]:
+        if quantizer.name not in self._choices:
+            arrays = _arrays(self._parameters)
+            self._choices[quantizer.name] = {
+                name: list(quantizer.choices(array, self.importance[name])) for name, array in arrays.items()
+            }
+        return self._choices[quantizer.name]
+
+    def _corrected(self, quantizer: Quantizer) -> dict[str, list[Choice]]:
+        return correct_choices(self._choices_of(quantizer), self.sensitivities)
+
+    def _planned(self, quantizer: Quantizer, plan: Plan) -> Planned:
+        quantized = quantizer.fit(_arrays(self._parameters), plan, self.importance)
+        size = self.file_size(self._model, quantized)
+        self._progress.advance(figures=f"{size:,} bytes")
+        return Planned(quantizer=quantizer, plan=plan, size_bytes=size, predicted=total_distortion(plan))
+
+    def _within_bytes(
+        self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], target_bytes: int
+    ) -> tuple[Planned | None, int]:
+        """The plan whose file is as large as the target allows, if there is one, and the smallest size seen."""
+        wanted = _MARGIN * target_bytes
+        bits = 8.0 * target_bytes
+        best: Planned | None = None
+        smallest = None
+        for _ in range(_SIZE_ROUNDS):
+            plan = plan_within(choices, bits=bits)
+            if plan is None:
+                coarsest = {name: min(found, key=lambda choice: choice.bits) for name, found in choices.items()}
+                planned = self._planned(quantizer, coarsest)
+            else:
+                planned = self._planned(quantizer, plan)
+            smallest = planned.size_bytes if smallest is None else min(smallest, planned.size_bytes)
+            if planned.size_bytes <= wanted and (best is None or planned.predicted < best.predicted):
+                best = planned
+            if plan is None or _NEAR * wanted <= planned.size_bytes <= wanted:
+                break
+            taken = total_bits(planned.plan)
+            if planned.size_bytes <= wanted and taken < 0.99 * bits:
+                # The finest choices.
+                break
+            bits = max(1.0, taken + 8.0 * (0.997 * wanted - planned.size_bytes))
+        return best, smallest or 0
+
+    def _within_tolerance(self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], tolerance: float) -> Planned:
+        """The strongest plan whose loss, measured with all matrices stored as planned, is within the tolerance.
+
+        The losses of single matrices do not add up, so that the sum allowed is searched.
+        """
+        limit = self._subject.evaluate(self._model) + tolerance
+        finest = {name: max(found, key=lambda choice: choice.bits) for name, found in choices.items()}
+        best: Plan = finest
+        allowed, factor = tolerance, 4.0
+        for _ in range(_TOLERANCE_ROUNDS):
+            plan = plan_within(choices, distortion=allowed)
+            within = plan is not None and self._loss_of(quantizer, plan) <= limit
+            if within and plan is not None and total_bits(plan) < total_bits(best):
+                best = plan
+            allowed = allowed * factor if within else allowed / factor
+            factor = max(factor**0.7, 1.1)
+            self._progress.advance()
+        return self._planned(quantizer, best)
+
+    def _loss_of(self, quantizer: Quantizer, plan: Plan) -> float:
+        quantized = quantizer.fit(_arrays(self._parameters), plan, self.importance)
+        with weights_restored(self._parameters):
+            set_weights(self._parameters, quantized)
+            return self._subject.evaluate(self._model)
+
+
+def _arrays(parameters: Mapping[str, nn.Parameter]) -> dict[str, FloatArray]:
+    return {name: parameter.detach().float().cpu().numpy() for name, parameter in parameters.items()}
