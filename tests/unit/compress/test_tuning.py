@@ -1,0 +1,241 @@
+"""Tuning: weights stay in their form at every step, tighten gradually, survive interruptions and losses without a value."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lite_nlp.compress.planning import plan_within
+from lite_nlp.compress.prune.magnitude import prunable_parameters
+from lite_nlp.compress.quantize.clusters import KMeansQuantizer
+from lite_nlp.compress.quantize.protocol import HeldWeights, Quantizer, TrainableWeights
+from lite_nlp.compress.quantize.trained_grid import GridQuantizer
+from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
+from lite_nlp.compress.work import Work
+from lite_nlp.core.errors import ModelError
+
+FloatArray = NDArray[np.float32]
+
+QUANTIZERS: Sequence[Quantizer] = (KMeansQuantizer(), GridQuantizer())
+
+
+class Regression(nn.Module):
+    """Two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up = nn.Linear(24, 64)
+        self.down = nn.Linear(64, 24)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.down(torch.relu(self.up(x)))
+        return hidden
+
+
+def _model() -> Regression:
+    torch.manual_seed(0)
+    return Regression()
+
+
+INPUTS = torch.randn(64, 24, generator=torch.Generator().manual_seed(1))
+TARGETS = _model()(INPUTS).detach()
+
+
+def _loss(model: nn.Module, _: object = None) -> Tensor:
+    return F.mse_loss(model(INPUTS), TARGETS) / TARGETS.var()
+
+
+def _trainable(model: nn.Module, quantizer: Quantizer, bits_per_weight: float) -> TrainableWeights:
+    """Weights that training will tighten to so many bits each."""
+    parameters = prunable_parameters(model)
+    arrays = {name: parameter.detach().numpy().copy() for name, parameter in parameters.items()}
+    importance: Mapping[str, FloatArray] = {name: np.ones_like(array) for name, array in arrays.items()}
+    choices = {name: quantizer.choices(array, importance[name]) for name, array in arrays.items()}
+    plan = plan_within(choices, bits=bits_per_weight * sum(array.size for array in arrays.values()))
+    assert plan is not None
+    return quantizer.fit(arrays, plan, importance).trainable(parameters)
+
+
+def _state(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("quantizer", QUANTIZERS, ids=lambda quantizer: quantizer.name)
+def test_tuning_makes_up_for_much_of_the_loss(quantizer: Quantizer) -> None:
+    model = _model()
+    weights = _trainable(model, quantizer, 2.5)
+    weights.tighten(1.0)
+    untuned = float(_loss(model).detach())
+    tuned_model = _model()
+    tuned = _trainable(tuned_model, quantizer, 2.5)
+    sizes: list[float] = []
+    tune(
+        tuned_model,
+        repeat(0),
+        _loss,
+        weights=tuned,
+        options=TuningOptions(steps=300, learning_rate=2e-2),
+        on_step=lambda _, bits: sizes.append(bits),
+    )
+    assert float(_loss(tuned_model).detach()) < 0.6 * untuned
+    # The weights are those of the file at the end, whose size was approached from above.
+    for name, values in tuned.quantized().values().items():
+        np.testing.assert_allclose(tuned_model.get_parameter(name).detach().numpy(), values, rtol=1e-6)
+    planned = 2.5 * sum(parameter.numel() for parameter in prunable_parameters(model).values())
+    assert sizes[0] > 1.3 * sizes[-1]
+    assert sizes[-1] < 1.1 * planned
+
+
+@pytest.mark.parametrize("quantizer", QUANTIZERS, ids=lambda quantizer: quantizer.name)
+def test_weights_are_quantized_after_every_step(quantizer: Quantizer) -> None:
+    model = _model()
+    weights = _trainable(model, quantizer, 2.0)
+
+    def check(_: float, bits: float) -> None:
+        for name, values in weights.quantized().values().items():
+            np.testing.assert_allclose(model.get_parameter(name).detach().numpy(), values, rtol=1e-6, atol=1e-9)
+
+    tune(model, repeat(0), _loss, weights=weights, options=TuningOptions(steps=25), on_step=check)
+
+
+class _Stop(Exception):
+    """Raised in the middle of a tuning."""
+
+
+@pytest.mark.parametrize("held", ["kmeans", "grid", "pruned"])
+def test_an_interrupted_tuning_goes_on_to_the_same_weights(held: str, tmp_path: Path) -> None:
+    """Batches differ, so that the one after the interruption has to be the right one."""
+
+    def batches() -> Iterator[Tensor]:
+        generator = torch.Generator().manual_seed(7)
+        while True:
+            yield torch.randn(16, 24, generator=generator)
+
+    teacher = _model()
+
+    def loss(model: nn.Module, batch: Tensor) -> Tensor:
+        return F.mse_loss(model(batch), teacher(batch).detach())
+
+    def hold(model: nn.Module) -> HeldWeights:
+        if held == "pruned":
+            return PrunedWeights(prunable_parameters(model), {"up.weight": 0.5, "down.weight": 0.7})
+        quantizer = next(quantizer for quantizer in QUANTIZERS if quantizer.name == held)
+        return _trainable(model, quantizer, 2.0)
+
+    def run(model: nn.Module, work: Work | None, on_step: Callable[[float, float], None]) -> None:
+        options = TuningOptions(steps=60)
+        tune(model, batches(), loss, weights=hold(model), options=options, work=work, on_step=on_step)
+
+    whole = _model()
+    run(whole, None, lambda loss, bits: None)
+
+    class Eager(Work):
+        def due(self) -> bool:
+            return True
+
+    steps = 0
+
+    def stop(loss: float, bits: float) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 37:
+            raise _Stop
+
+    interrupted = _model()
+    with pytest.raises(_Stop):
+        run(interrupted, Eager(tmp_path / "work", "key").phase("tuned"), stop)
+    resumed, taken = _model(), []
+    run(resumed, Eager(tmp_path / "work", "key").phase("tuned"), lambda loss, bits: taken.append(loss))
+    assert len(taken) == 60 - 37
+    for name, tensor in _state(whole).items():
+        torch.testing.assert_close(resumed.state_dict()[name], tensor, rtol=0, atol=0)
+
+
+def test_a_loss_without_a_value_is_stepped_back_from() -> None:
+    calls = 0
+
+    def loss(model: nn.Module, batch: object) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return _loss(model) * (math.nan if calls in (30, 31) else 1.0)
+
+    model = _model()
+    steps: list[float] = []
+    weights = _trainable(model, GridQuantizer(), 2.0)
+    options = TuningOptions(steps=80)
+    tune(model, repeat(0), loss, weights=weights, options=options, on_step=lambda value, _: steps.append(value))
+    assert calls > 80 + 2
+    assert all(math.isfinite(value) for value in steps)
+    assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
+
+
+def test_losses_that_are_never_numbers_are_refused() -> None:
+    model = _model()
+    weights = _trainable(model, GridQuantizer(), 2.0)
+    before = _state(model)
+    with pytest.raises(ModelError, match="expected losses that are numbers"):
+        tune(
+            model, repeat(0), lambda model, _: _loss(model) * math.nan, weights=weights,
+            options=TuningOptions(steps=10),
+        )  # fmt: skip
+    assert all(torch.isfinite(tensor).all() for tensor in model.state_dict().values())
+    assert before.keys() == model.state_dict().keys()
+
+
+def test_pruning_rises_to_its_sparsity_and_stays() -> None:
+    model = _model()
+    parameters = prunable_parameters(model)
+    zeros: list[float] = []
+
+    def record(_: float, bits: float) -> None:
+        zeros.append(float((model.up.weight == 0).float().mean()))
+
+    weights = PrunedWeights(parameters, {"up.weight": 0.6, "down.weight": 0.0})
+    tune(model, repeat(0), _loss, weights=weights, options=TuningOptions(steps=60), on_step=record)
+    assert zeros[0] < 0.1
+    assert zeros == sorted(zeros)
+    assert zeros[-1] == pytest.approx(0.6, abs=1e-3)
+    assert not (model.down.weight == 0).any()
+
+
+def test_tokens_that_no_batch_has_stay_within_their_grid() -> None:
+    """Rows without gradients have next to no information; their steps are bounded."""
+    torch.manual_seed(2)
+    embedding = nn.Embedding(64, 32)
+    importance = np.ones((64, 32), dtype=np.float32)
+    importance[40:] = 1e-12
+    values = embedding.weight.detach().numpy().copy()
+    quantizer = GridQuantizer()
+    choices = quantizer.choices(values, importance)
+    plan = {"weight": choices[len(choices) // 2]}
+    found = quantizer.fit({"weight": values}, plan, {"weight": importance}).values()["weight"]
+    assert np.all(np.isfinite(found))
+    assert np.abs(found).max() <= 3 * np.abs(values).max()
+
+
+def test_a_damaged_state_is_worked_out_anew(tmp_path: Path) -> None:
+    work = Work(tmp_path / "work", "key")
+    assert not work.resumed
+    assert work.keep("figures", lambda: {"a": [1.0, 2.0]}) == {"a": [1.0, 2.0]}
+    again = Work(tmp_path / "work", "key")
+    assert again.resumed
+    assert again.keep("figures", lambda: pytest.fail("kept")) == {"a": [1.0, 2.0]}
+    (tmp_path / "work" / "figures.pt").write_bytes(b"PK\x03\x04 cut off")
+    assert Work(tmp_path / "work", "key").keep("figures", lambda: "anew") == "anew"
+
+
+def test_another_compression_does_not_take_over_the_work(tmp_path: Path) -> None:
+    Work(tmp_path / "work", "one").keep("figures", lambda: 1)
+    other = Work(tmp_path / "work", "another")
+    assert not other.resumed
+    assert other.keep("figures", lambda: 2) == 2
+    made: Any = [path.name for path in (tmp_path / "work").iterdir()]
+    assert sorted(made) == ["figures.pt", "key.txt"]
