@@ -10,22 +10,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.compress.lnlp.limits import (
-    MAX_CENTROIDS,
-    MAX_SCALE_BITS,
-    MAX_SYMBOLS_PER_LANE,
-    MIN_SCALE_BITS,
-    max_scale_bits,
-)
-from lite_nlp.compress.lnlp.rans import STATE_MIN, RansStream
+from lite_nlp.compress.lnlp.bits import BitReader
+from lite_nlp.compress.lnlp.codebooks import SCALE_FIELD_BITS, centroids_of
+from lite_nlp.compress.lnlp.limits import MAX_CENTROIDS, MIN_SCALE_BITS, max_scale_bits
+from lite_nlp.compress.lnlp.rans import RansStream
+from lite_nlp.compress.lnlp.rans_decoder import SymbolTables
+from lite_nlp.compress.lnlp.streams import parse_stream
 from lite_nlp.core.errors import ContainerError
 
-__all__ = ["decode_kmeans", "decode_numbers", "decode_pruned", "parse_rans"]
+__all__ = ["decode_kmeans", "decode_numbers", "decode_pruned", "parse_rans", "read_codebook"]
 
 #: Weights that are unpacked from bits at once; a multiple of 8.
 _BLOCK_WEIGHTS: Final = 1 << 18
-#: A frequency is at most 2 ** 15, which takes three groups of seven bits.
-_MAX_VARINT_BYTES: Final = 3
 
 Array = NDArray[Any]
 FloatArray = NDArray[np.float32]
@@ -55,10 +51,10 @@ def decode_pruned(payload: bytes, num_weights: int) -> FloatArray:
 
 def decode_kmeans(payload: bytes, num_weights: int) -> FloatArray:
     """A codebook, then the indices in as few bits as name every centroid, packed lowest bit first."""
-    cursor = _Cursor(payload)
-    codebook, width = _read_codebook(cursor)
-    if width != max(1, (len(codebook) - 1).bit_length()):
-        raise ContainerError(f"index width: expected that of {len(codebook)} centroids, found {width} bits")
+    reader = BitReader(payload, "codebook")
+    codebook = read_codebook(reader)
+    width = max(1, (len(codebook) - 1).bit_length())
+    cursor = _Cursor(payload, reader.finish())
     packed = np.frombuffer(cursor.rest(-(-num_weights * width // 8), num_weights), dtype=np.uint8)
     _check_clear(packed, num_weights * width, "indices")
     values = np.empty(num_weights, dtype=np.float32)
@@ -76,85 +72,57 @@ def decode_kmeans(payload: bytes, num_weights: int) -> FloatArray:
     return values
 
 
-def parse_rans(payload: bytes, num_weights: int) -> tuple[RansStream, FloatArray]:
-    """The stream of an entropy-coded tensor, and its codebook: the values of its symbols."""
-    cursor = _Cursor(payload)
-    codebook, scale_bits = _read_codebook(cursor)
-    if not MIN_SCALE_BITS <= scale_bits <= MAX_SCALE_BITS:
-        raise ContainerError(f"scale bits: expected {MIN_SCALE_BITS} to {MAX_SCALE_BITS}, found {scale_bits}")
+def parse_rans(payload: bytes, num_weights: int) -> tuple[RansStream, SymbolTables]:
+    """The stream of entropy-coded indices, and its table, whose values are the centroids."""
+    reader = BitReader(payload, "codebook")
+    codebook = read_codebook(reader)
+    scale_bits = MIN_SCALE_BITS + reader.field(SCALE_FIELD_BITS)
     if scale_bits > max_scale_bits(len(codebook)):
         raise ContainerError(
             f"scale bits: expected at most {max_scale_bits(len(codebook))} for {len(codebook)} centroids, "
             f"found {scale_bits}"
         )
-    frequencies = np.array([cursor.varint("frequencies") for _ in codebook], dtype=np.int64)
-    if int(frequencies.sum()) != 1 << scale_bits:
-        raise ContainerError(f"frequencies: expected a sum of {1 << scale_bits}, found {int(frequencies.sum())}")
-    lanes = int.from_bytes(cursor.take(4, "number of lanes"), "little")
-    if not 1 <= lanes <= num_weights <= lanes * MAX_SYMBOLS_PER_LANE:
-        raise ContainerError(
-            f"lanes: expected {MAX_SYMBOLS_PER_LANE} weights at most for each, found {lanes} for {num_weights}"
-        )
-    states = np.frombuffer(cursor.take(4 * lanes, "states"), dtype="<u4")
-    if np.any(states < STATE_MIN):
-        raise ContainerError(f"states: expected at least {STATE_MIN}, found {int(states.min())}")
-    if cursor.left % 2:
-        raise ContainerError(f"words: expected an even number of bytes, found {cursor.left}")
-    words = np.frombuffer(cursor.take(cursor.left, "words"), dtype="<u2")
-    stream = RansStream(
-        num_symbols=num_weights, scale_bits=scale_bits, frequencies=frequencies, states=states, words=words
-    )
-    return stream, codebook
+    total = 1 << scale_bits
+    frequencies = total // len(codebook) + np.cumsum(reader.numbers(len(codebook), -total, total))
+    if int(frequencies.min()) < 1 or int(frequencies.sum()) != total:
+        raise ContainerError(f"frequencies: expected a sum of {total}, found {int(frequencies.sum())}")
+    stream = parse_stream(memoryview(payload)[reader.finish() :], num_weights)
+    return stream, SymbolTables(scale_bits=scale_bits, frequencies=frequencies, values=codebook)
+
+
+def read_codebook(reader: BitReader) -> FloatArray:
+    """Ascending centroids (K,)."""
+    wide, size = reader.field(1), reader.number() + 1
+    if size > MAX_CENTROIDS:
+        raise ContainerError(f"codebook: expected at most {MAX_CENTROIDS} centroids, found {size}")
+    bits = 32 if wide else 16
+    first = reader.field(bits)
+    gaps = reader.numbers(size - 1, 0, (1 << bits) - 1)
+    keys = first + np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(gaps + 1)])
+    if int(keys[-1]) >> bits:
+        raise ContainerError(f"codebook: expected centroids of {bits} bits, found more")
+    return centroids_of(keys, bits)
 
 
 class _Cursor:
     """Reads a payload from front to back, without copies, and says so when it is too short."""
 
-    def __init__(self, payload: bytes) -> None:
+    def __init__(self, payload: bytes, at: int = 0) -> None:
         self._payload = memoryview(payload)
-        self._at = 0
-
-    @property
-    def left(self) -> int:
-        """Bytes not yet taken."""
-        return len(self._payload) - self._at
+        self._at = at
 
     def take(self, size: int, what: str) -> memoryview:
         """The next bytes."""
-        if size > self.left:
-            raise ContainerError(f"expected {size} bytes of {what}, found {self.left}")
+        left = len(self._payload) - self._at
+        if size > left:
+            raise ContainerError(f"expected {size} bytes of {what}, found {left}")
         self._at += size
         return self._payload[self._at - size : self._at]
 
     def rest(self, expected: int, num_weights: int) -> memoryview:
         """All bytes that are left, which must be so many."""
-        _check_length(self.left, expected, num_weights)
+        _check_length(len(self._payload) - self._at, expected, num_weights)
         return self.take(expected, "rest")
-
-    def varint(self, what: str) -> int:
-        """An unsigned LEB128 number in its shortest form: seven bits a byte, the top bit set on all but the last."""
-        value = 0
-        for index in range(_MAX_VARINT_BYTES):
-            byte = self.take(1, what)[0]
-            value |= (byte & 0x7F) << 7 * index
-            if byte < 0x80:
-                if byte == 0 and index > 0:
-                    raise ContainerError(
-                        f"{what}: expected numbers in their shortest form, found one with zeros on top"
-                    )
-                return value
-        raise ContainerError(f"{what}: expected at most {_MAX_VARINT_BYTES} bytes per number")
-
-
-def _read_codebook(cursor: _Cursor) -> tuple[FloatArray, int]:
-    kind, bits, low, high = cursor.take(4, "codebook header")
-    size = low + 256 * high + 1
-    if kind not in (2, 4) or size > MAX_CENTROIDS:
-        raise ContainerError(
-            f"codebook: expected kind 2 or 4 and at most {MAX_CENTROIDS} centroids, found {kind}, {size}"
-        )
-    content = cursor.take(kind * size, "codebook")
-    return np.frombuffer(content, dtype=f"<f{kind}").astype(np.float32), bits
 
 
 def _blocks(values: FloatArray) -> Iterator[tuple[int, FloatArray]]:

@@ -18,12 +18,14 @@ __all__ = [
     "MAX_FILES",
     "MAX_HEADER_BYTES",
     "MAX_HEADER_VALUES",
+    "MAX_LISTED",
     "MAX_SCALE_BITS",
-    "MAX_SYMBOLS_PER_LANE",
     "MAX_TENSORS",
     "MIN_SCALE_BITS",
+    "SYMBOLS_PER_LANE",
     "limits_of",
     "max_file_bytes",
+    "max_grid_tables",
     "max_scale_bits",
     "max_weights",
 ]
@@ -63,8 +65,16 @@ DEFAULT_SCALE_BITS: Final = 12
 MAX_SCALE_BITS: Final = 15
 _SLOTS_PER_CENTROID: Final = 8
 
-#: Weights in a lane of the entropy coder, each of which takes four bytes of file.
-MAX_SYMBOLS_PER_LANE: Final = 4096
+#: Weights in a lane of the entropy coder, each of which takes four bytes of file: a stream has as few as that needs.
+SYMBOLS_PER_LANE: Final = 8192
+
+
+#: Tables for the levels of a grid, each of which takes memory and time but nothing of the file.
+_BASE_GRID_TABLES: Final = 2
+_WEIGHTS_PER_GRID_TABLE: Final = 256
+
+#: Numbers in a list that are not all equal, such as the classes of a matrix's rows.
+MAX_LISTED: Final = 1 << 20
 
 
 def max_weights(file_bytes: int) -> int:
@@ -82,6 +92,11 @@ def max_scale_bits(num_centroids: int) -> int:
     return min(MAX_SCALE_BITS, max(DEFAULT_SCALE_BITS, (_SLOTS_PER_CENTROID * num_centroids).bit_length() - 1))
 
 
+def max_grid_tables(num_weights: int) -> int:
+    """Most tables of the entropy coder for a tensor of so many weights on a grid."""
+    return _BASE_GRID_TABLES + num_weights // _WEIGHTS_PER_GRID_TABLE
+
+
 def limits_of(file_bytes: int, num_centroids: int) -> dict[str, int]:
     """All limits by name, for a file and a codebook of that size; what another implementation compares itself with."""
     return {
@@ -96,5 +111,6 @@ def limits_of(file_bytes: int, num_centroids: int) -> dict[str, int]:
         "centroids": MAX_CENTROIDS,
         "min_scale_bits": MIN_SCALE_BITS,
         "max_scale_bits": max_scale_bits(num_centroids),
-        "symbols_per_lane": MAX_SYMBOLS_PER_LANE,
+        "symbols_per_lane": SYMBOLS_PER_LANE,
+        "listed": MAX_LISTED,
     }

@@ -1,8 +1,9 @@
 """Static rANS entropy coder with interleaved lanes: streams, and the encoder, which takes many of them at a time.
 
 Range asymmetric numeral systems (Duda 2013, arXiv 1311.2540; the interleaving is Giesen's, arXiv 1402.3392): a 32-bit
-state per lane, renormalised by 16-bit words, with frequencies that sum to a power of two. ``FORMAT.md`` gives the
-arithmetic in full, ``rans_decoder.py`` decodes.
+state per lane, renormalised by 16-bit words, with frequencies that sum to a power of two. A stream has one table of
+frequencies or several, and the reader knows beforehand which symbol has which. ``FORMAT.md`` gives the arithmetic in
+full, ``rans_decoder.py`` decodes.
 """
 
 from collections.abc import Sequence
@@ -12,47 +13,69 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.compress.lnlp.limits import DEFAULT_SCALE_BITS, MAX_SCALE_BITS, MAX_SYMBOLS_PER_LANE
+from lite_nlp.compress.lnlp.limits import SYMBOLS_PER_LANE
 
 __all__ = [
     "STATE_MIN",
     "RansStream",
+    "RansSymbols",
     "encode_streams",
     "entropy_bits",
+    "num_lanes",
     "quantize_frequencies",
 ]
 
 #: Smallest state of a lane between two symbols; a state below it takes in one 16-bit word.
 STATE_MIN: Final = 1 << 16
-#: Few lanes waste less (16 bits each), many decode faster; 2048 symbols cost 0.008 bits each.
-_SYMBOLS_PER_LANE: Final = 2048
 
 UIntArray = NDArray[np.unsignedinteger[Any]]
 IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RansStream:
-    """One coded sequence of symbols.
+class RansSymbols:
+    """A sequence to be coded.
 
     Attributes:
-        num_symbols: Number of symbols, without the padding that fills the last row of lanes.
-        scale_bits: The frequencies sum to ``2 ** scale_bits``.
-        frequencies: (K,) frequency of each symbol; 0 for a symbol that never occurs.
+        places: (n,) at least one: for each symbol, its place among the frequencies of all tables.
+        frequencies: (S,) of all tables, one behind the other; each table's sum to ``2 ** scale_bits``.
+        scale_bits: 8 to 15.
+        carried: 0 to 65,535, a number that the stream carries for nothing; 0 for none.
+    """
+
+    places: IntArray
+    frequencies: IntArray
+    scale_bits: int
+    carried: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RansStream:
+    """A coded sequence.
+
+    Attributes:
+        num_symbols: Number of symbols.
         states: (lanes,) uint32 state that each lane starts decoding from; at least ``2 ** 16``.
         words: uint16 words in the order in which the decoder takes them.
     """
 
     num_symbols: int
-    scale_bits: int
-    frequencies: IntArray
     states: NDArray[np.uint32]
     words: NDArray[np.uint16]
 
     @property
-    def rows(self) -> int:
-        """Symbols that every lane decodes."""
-        return -(-self.num_symbols // len(self.states))
+    def full_rows(self) -> int:
+        """Rows of which every lane has a symbol; one that is not full may follow."""
+        return self.num_symbols // len(self.states)
+
+    def to_bytes(self) -> bytes:
+        """States, then words."""
+        return self.states.astype("<u4").tobytes() + self.words.astype("<u2").tobytes()
+
+
+def num_lanes(num_symbols: int) -> int:
+    """Lanes of a stream of so many symbols: few waste less, 24 bits each, many decode faster."""
+    return -(-num_symbols // SYMBOLS_PER_LANE)
 
 
 def entropy_bits(counts: IntArray) -> float:
@@ -87,110 +110,88 @@ def quantize_frequencies(counts: IntArray, scale_bits: int) -> IntArray:
     return frequencies
 
 
-@dataclass(frozen=True)
-class _Lanes:
-    """The layout of the lanes of several streams in one concatenated array, longest stream first."""
-
-    order: list[int]
-    starts: IntArray
-    counts: IntArray
-    rows: IntArray
-
-    @classmethod
-    def arrange(cls, lanes: Sequence[int], rows: Sequence[int]) -> "_Lanes":
-        order = sorted(range(len(rows)), key=lambda index: -rows[index])
-        counts = np.array([lanes[index] for index in order], dtype=np.int64)
-        starts = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
-        return cls(order, starts, counts, np.array([rows[index] for index in order], dtype=np.int64))
-
-    def active(self, row: int) -> tuple[int, int]:
-        """How many streams, and how many lanes, have a symbol in this row."""
-        streams = int(np.count_nonzero(self.rows > row))
-        return streams, int(self.counts[:streams].sum())
-
-    def spread(self, values: Sequence[int], dtype: type[np.integer[Any]]) -> NDArray[Any]:
-        """One value per stream (in the caller's order) repeated for its lanes."""
-        return np.repeat(np.array([values[index] for index in self.order], dtype=dtype), self.counts)
-
-
-def encode_streams(
-    sequences: Sequence[tuple[UIntArray, int]],
-    *,
-    scale_bits: int = DEFAULT_SCALE_BITS,
-    symbols_per_lane: int = _SYMBOLS_PER_LANE,
-) -> list[RansStream]:
-    """Code several sequences, each with frequencies of its own, all at once.
-
-    Args:
-        sequences: (symbols, K) pairs: a non-empty 1-D array of symbols below K.
-        scale_bits: 8 to 15; raised for a sequence with more than a quarter as many symbols as frequencies.
-        symbols_per_lane: The number of lanes is chosen so that each codes about so many symbols, at most 4096.
+def encode_streams(sequences: Sequence[RansSymbols]) -> list[RansStream]:
+    """Code several sequences, each with tables of its own, all at once.
 
     Returns:
         One stream per sequence, in order. Equal input gives equal bytes.
     """
     if not sequences:
         return []
-    plans = [_plan(symbols, size, scale_bits, symbols_per_lane) for symbols, size in sequences]
-    lanes = _Lanes.arrange([plan.lanes for plan in plans], [plan.padded.shape[0] for plan in plans])
-    bases = np.cumsum([0, *(len(plan.frequencies) for plan in plans)]).tolist()
-    base = lanes.spread(bases[:-1], np.int64)
-    shift = lanes.spread([plan.scale_bits for plan in plans], np.uint64)
-    frequency = np.concatenate([plan.frequencies for plan in plans]).astype(np.uint64)
-    cumulative = np.concatenate([np.cumsum(plan.frequencies) - plan.frequencies for plan in plans]).astype(np.uint64)
-    states = np.full(int(lanes.counts.sum()), STATE_MIN, dtype=np.uint64)
-    emitted_lanes: list[IntArray] = []
-    emitted_words: list[NDArray[np.uint16]] = []
-    limit_shift = np.uint64(32) - shift
-    # rANS is last in, first out: the encoder walks backwards so that the decoder walks forwards.
-    for row in range(int(lanes.rows[0]) - 1, -1, -1):
-        streams, active = lanes.active(row)
-        symbols = np.concatenate([plans[index].padded[row] for index in lanes.order[:streams]])
-        symbols += base[:active]
-        state = states[:active]
-        f = frequency[symbols]
-        full = np.flatnonzero(state >= f << limit_shift[:active])
-        emitted_lanes.append(full)
-        emitted_words.append((state[full] & np.uint64(0xFFFF)).astype(np.uint16))
+    # The longest first: the lanes that are at work in a row are then the first ones, and those of rows not full.
+    counts = [num_lanes(len(sequence.places)) for sequence in sequences]
+    order = sorted(range(len(sequences)), key=lambda index: -(len(sequences[index].places) // counts[index]))
+    encoder = _Encoder([sequences[index] for index in order], [counts[index] for index in order])
+    coded: dict[int, RansStream] = dict(zip(order, encoder.encode(), strict=True))
+    return [coded[index] for index in range(len(sequences))]
+
+
+class _Encoder:
+    """The state of all lanes of some sequences, which are sorted by their full rows."""
+
+    def __init__(self, sequences: Sequence[RansSymbols], counts: Sequence[int]) -> None:
+        self._sequences = sequences
+        self._counts = counts
+        self._starts = np.cumsum([0, *counts]).tolist()
+        bases = np.cumsum([0, *(len(sequence.frequencies) for sequence in sequences)])
+        self._places = [sequence.places + base for sequence, base in zip(sequences, bases, strict=False)]
+        self._frequency = np.concatenate([sequence.frequencies for sequence in sequences]).astype(np.uint64)
+        # Where each table's slots begin is the running sum of all frequencies, less that of the tables before it.
+        self._cumulative = np.concatenate(
+            [
+                (np.cumsum(sequence.frequencies) - sequence.frequencies) & ((1 << sequence.scale_bits) - 1)
+                for sequence in sequences
+            ]
+        ).astype(np.uint64)
+        self._shift = np.repeat([np.uint64(sequence.scale_bits) for sequence in sequences], counts)
+        self._states = np.full(self._starts[-1], STATE_MIN, dtype=np.uint64)
+        for start, sequence in zip(self._starts, sequences, strict=False):
+            self._states[start] += np.uint64(sequence.carried)
+        self._lanes: list[IntArray] = []
+        self._words: list[NDArray[np.uint16]] = []
+
+    def encode(self) -> list[RansStream]:
+        """The streams, in the order of the sequences."""
+        rows = [len(places) // count for places, count in zip(self._places, self._counts, strict=True)]
+        running, ending = 0, 0
+        # rANS is last in, first out: the encoder walks backwards so that the decoder walks forwards.
+        for row in range(rows[0], -1, -1):
+            while ending < len(rows) and rows[ending] >= row:
+                rest = self._places[ending][row * self._counts[ending] :]
+                if rest.size:
+                    self._encode_row(rest, self._starts[ending])
+                ending += 1
+            while running < len(rows) and rows[running] > row:
+                running += 1
+            if running:
+                self._encode_row(
+                    np.concatenate(
+                        [self._places[i][row * self._counts[i] : (row + 1) * self._counts[i]] for i in range(running)]
+                    ),
+                    0,
+                )
+        return self._collect()
+
+    def _encode_row(self, places: IntArray, first: int) -> None:
+        """Take one symbol into each lane from ``first`` on."""
+        lanes = slice(first, first + len(places))
+        state, shift, frequency = self._states[lanes], self._shift[lanes], self._frequency[places]
+        full = np.flatnonzero(state >= frequency << (np.uint64(32) - shift))
+        self._lanes.append(full + first)
+        self._words.append((state[full] & np.uint64(0xFFFF)).astype(np.uint16))
         state[full] >>= np.uint64(16)
-        quotient = state // f
-        state[:] = (quotient << shift[:active]) + (state - quotient * f) + cumulative[symbols]
-    lane_of_word = np.concatenate(emitted_lanes[::-1])
-    words = np.concatenate(emitted_words[::-1])
-    stream_of_word = np.repeat(np.arange(len(plans)), lanes.counts)[lane_of_word]
-    streams_out: list[RansStream | None] = [None] * len(plans)
-    for position, index in enumerate(lanes.order):
-        start, count = int(lanes.starts[position]), int(lanes.counts[position])
-        streams_out[index] = RansStream(
-            num_symbols=sequences[index][0].size,
-            scale_bits=plans[index].scale_bits,
-            frequencies=plans[index].frequencies,
-            states=states[start : start + count].astype(np.uint32),
-            words=words[stream_of_word == position],
-        )
-    return [stream for stream in streams_out if stream is not None]
+        quotient = state // frequency
+        state[:] = (quotient << shift) + (state - quotient * frequency) + self._cumulative[places]
 
-
-@dataclass(frozen=True)
-class _Plan:
-    """A sequence prepared for coding: rows of lanes, the last row filled up with the cheapest symbol."""
-
-    padded: IntArray
-    frequencies: IntArray
-    scale_bits: int
-
-    @property
-    def lanes(self) -> int:
-        return int(self.padded.shape[1])
-
-
-def _plan(symbols: UIntArray, size: int, scale_bits: int, symbols_per_lane: int) -> _Plan:
-    counts = np.bincount(symbols, minlength=size).astype(np.int64)
-    present = int(np.count_nonzero(counts))
-    scale_bits = min(MAX_SCALE_BITS, max(scale_bits, (4 * present - 1).bit_length()))
-    frequencies = quantize_frequencies(counts, scale_bits)
-    lanes = -(-symbols.size // min(symbols_per_lane, MAX_SYMBOLS_PER_LANE))
-    rows = -(-symbols.size // lanes)
-    padded = np.full(rows * lanes, int(np.argmax(frequencies)), dtype=np.int64)
-    padded[: symbols.size] = symbols
-    return _Plan(padded.reshape(rows, lanes), frequencies, scale_bits)
+    def _collect(self) -> list[RansStream]:
+        owners = np.repeat(np.arange(len(self._counts)), self._counts)[np.concatenate(self._lanes[::-1])]
+        words = np.concatenate(self._words[::-1])[np.argsort(owners, kind="stable")]
+        parts = np.split(words, np.cumsum(np.bincount(owners, minlength=len(self._counts)))[:-1])
+        return [
+            RansStream(
+                num_symbols=len(sequence.places),
+                states=self._states[start : start + count].astype(np.uint32),
+                words=part,
+            )
+            for sequence, start, count, part in zip(self._sequences, self._starts, self._counts, parts, strict=False)
+        ]

@@ -4,8 +4,7 @@ Streams are taken in groups whose tables and lanes are bounded, and their symbol
 the result, memory is a constant whatever the mix of streams.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from lite_nlp.compress.lnlp.rans import STATE_MIN, RansStream
 from lite_nlp.core.errors import ContainerError
 
-__all__ = ["NamedStream", "decode_streams"]
+__all__ = ["DecodedStream", "NamedStream", "SymbolTables", "decode_streams"]
 
 #: Entries in the tables of a group, eight bytes each: 512 tables of the default scale.
 _GROUP_SLOTS: Final = 1 << 21
@@ -32,6 +31,28 @@ IntArray = NDArray[np.int64]
 UInt32Array = NDArray[np.uint32]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SymbolTables:
+    """The tables of a stream.
+
+    Attributes:
+        scale_bits: The frequencies of each table sum to ``2 ** scale_bits``.
+        frequencies: (S,) of all tables, one behind the other.
+        values: (S,) what each symbol stands for, of one type for all streams that are decoded together.
+        choose: The table of each of ``count`` symbols from ``start`` on, as an unsigned array; left out, there is one.
+    """
+
+    scale_bits: int
+    frequencies: IntArray
+    values: Array
+    choose: Callable[[int, int], NDArray[np.unsignedinteger[Any]]] | None = None
+
+    @property
+    def num_slots(self) -> int:
+        """Entries once they are spread out."""
+        return int(self.frequencies.sum())
+
+
 @dataclass(frozen=True)
 class NamedStream:
     """A stream to decode.
@@ -39,32 +60,46 @@ class NamedStream:
     Attributes:
         name: Of its tensor, for messages.
         stream: The stream.
-        values: (K,) array of what each symbol stands for, of one type for all streams that are decoded together.
+        tables: Its tables.
     """
 
     name: str
     stream: RansStream
+    tables: SymbolTables
+
+
+@dataclass(frozen=True)
+class DecodedStream:
+    """What a stream held.
+
+    Attributes:
+        values: (num_symbols,) what its symbols stand for.
+        carried: The number that it carried besides, 0 to 65,535.
+    """
+
     values: Array
+    carried: int
 
 
-def decode_streams(streams: Iterable[NamedStream]) -> Iterator[Array]:
+def decode_streams(streams: Iterable[NamedStream]) -> Iterator[DecodedStream]:
     """Decode streams, vectorised over the lanes of many of them.
 
     Args:
         streams: Taken only as far as a group reaches.
 
     Yields:
-        The values of each stream's symbols, in order: (num_symbols,) arrays.
+        What each of them held, in order.
 
     Raises:
-        ContainerError: If a stream is inconsistent: too few or too many words, a lane that does not end where the
-            encoder began, or padding that is not the most frequent symbol. The message names the tensor.
+        ContainerError: If a stream is inconsistent: too few or too many words, or a lane that does not end where the
+            encoder began. The message names the tensor.
     """
     group: list[NamedStream] = []
     slots = lanes = 0
     for named in streams:
         # A frequency of 0 takes memory too, though no slot.
-        more_slots, more_lanes = max(1 << named.stream.scale_bits, len(named.values)), len(named.stream.states)
+        more_slots = max(named.tables.num_slots, len(named.tables.values))
+        more_lanes = len(named.stream.states)
         if group and (slots + more_slots > _GROUP_SLOTS or lanes + more_lanes > _GROUP_LANES):
             yield from _decode_group(group)
             group = []
@@ -76,53 +111,58 @@ def decode_streams(streams: Iterable[NamedStream]) -> Iterator[Array]:
         yield from _decode_group(group)
 
 
-def _decode_group(group: Sequence[NamedStream]) -> list[Array]:
+def _decode_group(group: Sequence[NamedStream]) -> list[DecodedStream]:
     """Decode streams all at once."""
-    # The longest first: the lanes that are still at work are then the first ones.
-    order = sorted(range(len(group)), key=lambda index: -group[index].stream.rows)
-    decoder = _GroupDecoder([group[index] for index in order])
-    decoded: list[Array] = [np.empty(0)] * len(group)
-    for index, output in zip(order, decoder.decode(), strict=True):
-        decoded[index] = output
-    return decoded
+    # The longest first: the lanes that are at work in a row are then the first ones, and those of rows not full.
+    order = sorted(range(len(group)), key=lambda index: -group[index].stream.full_rows)
+    decoded = dict(zip(order, _GroupDecoder([group[index] for index in order]).decode(), strict=True))
+    return [decoded[index] for index in range(len(group))]
 
 
 class _GroupDecoder:
-    """The state of all lanes of some streams, which are sorted by their number of rows, the longest first."""
+    """The state of all lanes of some streams, which are sorted by their full rows."""
 
     def __init__(self, group: Sequence[NamedStream]) -> None:
-        self._names = [named.name for named in group]
+        self._group = group
         self._streams = [named.stream for named in group]
+        self._rows = [stream.full_rows for stream in self._streams]
         self._counts = [len(stream.states) for stream in self._streams]
         self._ends = list(accumulate(self._counts))
-        self._tables = _Tables.build(group)
-        self._base = self._spread(self._tables.bases, np.uint32)
-        self._shift = self._spread([stream.scale_bits for stream in self._streams], np.uint32)
-        self._mask = self._spread([(1 << stream.scale_bits) - 1 for stream in self._streams], np.uint32)
+        self._tables = _SpreadTables.build([named.tables for named in group])
+        bits = [named.tables.scale_bits for named in group]
+        self._shift = self._spread(bits, np.uint32)
+        self._mask = self._spread([(1 << width) - 1 for width in bits], np.uint32)
         self._state = np.concatenate([stream.states for stream in self._streams], dtype=np.uint32)
         owners = self._spread(range(len(group)), np.int64)
-        self._words = _WordReader(self._names, [stream.words for stream in self._streams], owners)
+        self._words = _WordReader([named.name for named in group], [stream.words for stream in self._streams], owners)
 
-    def decode(self) -> list[Array]:
-        """The values of each stream's symbols."""
-        lanes, rows = self._ends[-1], self._streams[0].rows
+    def decode(self) -> list[DecodedStream]:
+        """What each stream held."""
+        lanes, rows = self._ends[-1], self._rows[0] + 1
         outputs = [np.empty(stream.num_symbols, dtype=self._tables.values.dtype) for stream in self._streams]
         block = np.empty((min(rows, max(1, _BLOCK_SYMBOLS // lanes)), lanes), dtype=np.uint32)
-        running = len(self._streams)
+        running = ending = len(self._streams)
         for first in range(0, rows, len(block)):
-            writing = running
-            for row in range(first, min(rows, first + len(block))):
-                while self._streams[running - 1].rows <= row:
-                    running -= 1
-                self._decode_row(block[row - first], self._ends[running - 1])
+            writing = ending
+            last = min(rows, first + len(block))
             for position in range(writing):
-                self._write(position, block, first, outputs[position])
+                self._choose_tables(position, block[: last - first], first)
+            for row in range(first, last):
+                while running and self._rows[running - 1] <= row:
+                    running -= 1
+                if running:
+                    self._decode_lanes(block[row - first], 0, self._ends[running - 1])
+                while ending and self._rows[ending - 1] <= row:
+                    ending -= 1
+                    start = self._ends[ending] - self._counts[ending]
+                    rest = self._streams[ending].num_symbols - row * self._counts[ending]
+                    if rest:
+                        self._decode_lanes(block[row - first], start, start + rest)
+            for position in range(writing):
+                part = outputs[position][first * self._counts[position] : last * self._counts[position]]
+                part[:] = self._tables.values[self._part(position, block[: last - first]).reshape(-1)[: len(part)]]
         self._words.finish()
-        unfinished = np.flatnonzero(self._state != STATE_MIN)
-        if unfinished.size:
-            name = self._names[bisect_right(self._ends, int(unfinished[0]))]
-            raise _damaged(name, "expected every lane to end in its start state, found another state")
-        return outputs
+        return [DecodedStream(output, self._carried(position)) for position, output in enumerate(outputs)]
 
     def _spread(self, values: Sequence[int], dtype: type[np.integer[Any]]) -> NDArray[Any]:
         """One value per stream, repeated for its lanes; a single stream, which may have many, takes no memory."""
@@ -130,14 +170,33 @@ class _GroupDecoder:
             return np.broadcast_to(dtype(values[0]), (self._counts[0],))
         return np.repeat(np.array(values, dtype=dtype), self._counts)
 
-    def _decode_row(self, slots: UInt32Array, active: int) -> None:
-        """Decode one symbol of each of the first lanes, as the place of its slot in the tables."""
-        for first in range(0, active, _GROUP_LANES):
-            part = slice(first, min(active, first + _GROUP_LANES))
+    def _part(self, position: int, block: UInt32Array) -> UInt32Array:
+        """A stream's part of a block."""
+        return block[:, self._ends[position] - self._counts[position] : self._ends[position]]
+
+    def _choose_tables(self, position: int, block: UInt32Array, first: int) -> None:
+        """Set a stream's part of a block, whose first row is row ``first``, to the places of its symbols' tables."""
+        tables, count = self._group[position].tables, self._counts[position]
+        part = self._part(position, block)
+        base = np.uint32(self._tables.bases[position])
+        if tables.choose is None:
+            part[:] = base
+            return
+        start = first * count
+        chosen = tables.choose(start, min(part.size, self._streams[position].num_symbols - start)).astype(np.uint32)
+        chosen <<= np.uint32(tables.scale_bits)
+        chosen += base
+        full = len(chosen) // count
+        part[:full] = chosen[: full * count].reshape(full, count)
+        part[full : full + 1, : len(chosen) - full * count] = chosen[full * count :]
+
+    def _decode_lanes(self, slots: UInt32Array, start: int, stop: int) -> None:
+        """Decode one symbol of each of some lanes: from the place of its table to that of its slot."""
+        for first in range(start, stop, _GROUP_LANES):
+            part = slice(first, min(stop, first + _GROUP_LANES))
             x = self._state[part]
-            slot = x & self._mask[part]
-            slot += self._base[part]
-            slots[part] = slot
+            slot = slots[part]
+            slot += x & self._mask[part]
             step = self._tables.steps[slot]
             x >>= self._shift[part]
             x *= step >> np.uint32(16)
@@ -146,55 +205,42 @@ class _GroupDecoder:
             if low.size:
                 x[low] = (x[low] << np.uint32(16)) | self._words.take(low + first)
 
-    def _write(self, position: int, block: UInt32Array, first: int, output: Array) -> None:
-        """Write a stream's part of a block, whose first row is row ``first``, to its output."""
-        stream, lanes = self._streams[position], self._counts[position]
-        rows = min(stream.rows - first, len(block))
-        if rows <= 0:
-            return
-        slots = block[:rows, self._ends[position] - lanes : self._ends[position]].reshape(-1)
-        start = first * lanes
-        kept = min(len(slots), stream.num_symbols - start)
-        output[start : start + kept] = self._tables.values[slots[:kept]]
-        low, high = self._tables.padding[position]
-        padding = slots[kept:]
-        if padding.size and (int(padding.min()) < low or int(padding.max()) >= high):
+    def _carried(self, position: int) -> int:
+        """The number that the end of a stream's first lane carries; that the others carry none is checked."""
+        end = self._state[self._ends[position] - self._counts[position] : self._ends[position]]
+        if int(end[0]) >> 17 or np.any(end[1:] != STATE_MIN):
             raise _damaged(
-                self._names[position], "expected the most frequent index as padding of the last row, found another"
+                self._group[position].name, "expected every lane to end in its start state, found another state"
             )
+        return int(end[0]) - STATE_MIN
 
 
 @dataclass(frozen=True)
-class _Tables:
+class _SpreadTables:
     """The tables of several streams, one behind the other.
 
     Attributes:
-        bases: Where the table of each stream begins.
+        bases: Where the tables of each stream begin.
         steps: Per slot: frequency << 16 | slot - cumulative frequency.
         values: Per slot: what its symbol stands for.
-        padding: The slots, as a range, of each stream's most frequent symbol, which fills its last row.
     """
 
     bases: list[int]
     steps: UInt32Array
     values: Array
-    padding: list[tuple[int, int]]
 
     @classmethod
-    def build(cls, group: Sequence[NamedStream]) -> "_Tables":
-        bases = [0, *accumulate(1 << named.stream.scale_bits for named in group)]
+    def build(cls, tables: Sequence[SymbolTables]) -> "_SpreadTables":
+        bases = [0, *accumulate(table.num_slots for table in tables)]
         steps = np.empty(bases[-1], dtype=np.uint32)
-        values = np.empty(bases[-1], dtype=group[0].values.dtype)
-        padding = []
-        for named, base, end in zip(group, bases[:-1], bases[1:], strict=True):
-            frequencies = named.stream.frequencies
+        values = np.empty(bases[-1], dtype=tables[0].values.dtype)
+        for table, base, end in zip(tables, bases[:-1], bases[1:], strict=True):
+            frequencies = table.frequencies
             first = np.cumsum(frequencies) - frequencies
-            values[base:end] = np.repeat(named.values, frequencies)
+            values[base:end] = np.repeat(table.values, frequencies)
             # Sums, not shifts: a frequency of 2 ** 15 fits as well, and one pass over the slots suffices.
             steps[base:end] = np.repeat((frequencies << 16) - first, frequencies) + np.arange(end - base)
-            most = int(np.argmax(frequencies))
-            padding.append((base + int(first[most]), base + int(first[most] + frequencies[most])))
-        return cls(bases[:-1], steps, values, padding)
+        return cls(bases[:-1], steps, values)
 
 
 class _WordReader:

@@ -194,7 +194,7 @@ def test_a_size_is_reached_with_the_ladder_of_the_quantizer(tmp_path: Path) -> N
     options = CompressionOptions(quantizer="grid", target_bytes=3000)
     rows = run_pipeline(_model(), out=tmp_path, subject=SUBJECT, options=options)
     assert rows[-1].size_bytes <= 3000
-    assert read_container(tmp_path / "model.lnlp").tensors["0.weight"].payload[1] == 2
+    assert len(np.unique(read_container(tmp_path / "model.lnlp").state_dict()["0.weight"])) <= 4
 
 
 def test_an_unknown_quantizer_names_those_there_are(tmp_path: Path) -> None:

@@ -1,0 +1,320 @@
+"""Payloads of tensors on a uniform grid: levels of fixed width, and levels coded by rANS.
+
+``FORMAT.md``, sections "Grid" and "Tables", specifies the bytes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.compress.lnlp.bits import BitReader, BitWriter, list_bits
+from lite_nlp.compress.lnlp.grid_fit import MAX_CLASS_OFFSET, GridFit, fit_grid
+from lite_nlp.compress.lnlp.grid_tables import (
+    ESCAPE,
+    GRID_SCALE_BITS,
+    NUM_CLASSES,
+    NUM_SHAPES,
+    NUM_TILTS,
+    TILT_MAX,
+    TILT_MIN,
+    GridTables,
+    build_tables,
+)
+from lite_nlp.compress.lnlp.limits import max_grid_tables
+from lite_nlp.compress.lnlp.rans import RansStream, RansSymbols, encode_streams, num_lanes
+from lite_nlp.compress.lnlp.rans_decoder import DecodedStream, SymbolTables
+from lite_nlp.compress.lnlp.streams import parse_stream
+from lite_nlp.compress.lnlp.tensors import (
+    MAX_EXPONENT,
+    MAX_LEVEL,
+    EncodedTensor,
+    GridScales,
+    GridTensor,
+    matrix_shape,
+    outer_sums,
+)
+from lite_nlp.core.errors import ContainerError
+
+__all__ = ["ParsedGrid", "decode_grid", "encode_grid", "encode_grid_rans", "grid_bits", "parse_grid_rans"]
+
+#: Levels that an estimate looks at, for each tensor.
+_SAMPLE: Final = 1 << 15
+#: Width of the fields of the side information.
+_SHAPE_BITS: Final = 3
+_CLASS_BITS: Final = 7
+_WIDTH_BITS: Final = 3
+#: Width of the field with the width of a level, and the largest width.
+_LEVEL_BITS: Final = 5
+_MAX_LEVEL_WIDTH: Final = 24
+#: Weights that are unpacked from bits at once; a multiple of 8.
+_BLOCK_WEIGHTS: Final = 1 << 16
+#: The greatest magnitude that a table holds.
+_MAX_HELD: Final = 255
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class _Classes:
+    """Which table each level of a matrix has.
+
+    Attributes:
+        rows: (rows,) class of each row, the matrix's own among it.
+        columns: (columns,) what each column adds.
+        present: (T,) ascending classes that occur.
+    """
+
+    rows: NDArray[np.int16]
+    columns: NDArray[np.int16]
+    present: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        base: int,
+        widths: tuple[int, int],
+        row_classes: IntArray,
+        column_classes: IntArray,
+        height: int,
+        width: int,
+    ) -> "_Classes":
+        rows = np.broadcast_to((base + widths[0] * row_classes).astype(np.int16), (height,))
+        columns = np.broadcast_to((widths[1] * column_classes).astype(np.int16), (width,))
+        different = (np.unique(base + widths[0] * row_classes), np.unique(widths[1] * column_classes))
+        sums = np.unique(np.clip(different[0][:, None] + different[1], 0, NUM_CLASSES - 1))
+        return cls(rows, columns, sums.astype(np.int64))
+
+    def choose(self, start: int, count: int) -> NDArray[np.uint8]:
+        """Places among ``present`` of the classes of ``count`` levels, in row-major order from ``start`` on."""
+        places = np.zeros(NUM_CLASSES, dtype=np.uint8)
+        places[self.present] = np.arange(len(self.present))
+        return places[np.clip(outer_sums(self.rows, self.columns, start, count), 0, NUM_CLASSES - 1)]
+
+
+@dataclass(frozen=True)
+class ParsedGrid:
+    """A payload but for its stream.
+
+    Attributes:
+        tables: For the decoder of its stream, whose values are levels from the center on.
+        step_top: Upper half of the step's 32 bits; the stream carries the lower.
+        center: Added to every level.
+        escapes: The levels that no table held, without the center, in order.
+        reach: (T,) greatest magnitude that each table holds.
+        row_exponents: (rows,)
+        column_exponents: (columns,)
+    """
+
+    tables: SymbolTables
+    step_top: int
+    center: int
+    escapes: IntArray
+    reach: IntArray
+    row_exponents: NDArray[np.int8]
+    column_exponents: NDArray[np.int8]
+
+    def weights(self, decoded: DecodedStream) -> FloatArray:
+        """The weights of the tensor, in row-major order, from its stream."""
+        step = _checked_step(np.array([self.step_top << 16 | decoded.carried], dtype=np.uint32).view(np.float32)[0])
+        scales = GridScales(step, self.row_exponents, self.column_exponents)
+        values = scales.weights(decoded.values, center=self.center)
+        escaped = np.flatnonzero(decoded.values == ESCAPE)
+        if len(escaped) != len(self.escapes):
+            raise ContainerError(f"escapes: expected {len(escaped)}, found {len(self.escapes)}")
+        if len(escaped):
+            choose = self.tables.choose
+            tables = [0 if choose is None else int(choose(int(place), 1)[0]) for place in escaped]
+            if np.any(np.abs(self.escapes) <= self.reach[tables]):
+                raise ContainerError("escapes: expected levels that their tables do not hold, found others")
+            values[escaped] = scales.weights_at((self.escapes + self.center).astype(np.int32), escaped)
+        return values
+
+
+def encode_grid(tensor: GridTensor) -> EncodedTensor:
+    """Step and exponents, then each level, from the least, in as many bits as the greatest takes.
+
+    Raises:
+        ValueError: If there is no level.
+    """
+    _check_size(tensor)
+    writer = BitWriter()
+    least = int(tensor.levels.min())
+    width = (int(tensor.levels.max()) - least).bit_length()
+    writer.field(width, _LEVEL_BITS)
+    writer.signed(least)
+    writer.numbers(tensor.row_exponents)
+    writer.numbers(tensor.column_exponents)
+    step = np.array([tensor.step], dtype="<f4").tobytes()
+    bits = ((tensor.levels.reshape(-1)[:, None] - np.int32(least)) >> np.arange(width, dtype=np.int32)) & 1
+    packed = np.packbits(bits.astype(np.uint8), bitorder="little").tobytes()
+    return EncodedTensor(tensor.levels.shape, "grid", step + writer.to_bytes() + packed)
+
+
+def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
+    """The weights of a tensor with levels of fixed width, in row-major order."""
+    rows, columns = _matrix(shape)
+    if len(payload) < 4:
+        raise ContainerError(f"expected 4 bytes of step, found {len(payload)}")
+    step = _checked_step(np.frombuffer(payload, dtype="<f4", count=1)[0])
+    reader = BitReader(memoryview(payload)[4:], "grid")
+    width, least = reader.field(_LEVEL_BITS), reader.signed()
+    if width > _MAX_LEVEL_WIDTH or not -MAX_LEVEL <= least <= MAX_LEVEL:
+        raise ContainerError(f"levels: expected at most {_MAX_LEVEL_WIDTH} bits, found {width} from {least} on")
+    exponents = _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT)
+    packed = np.frombuffer(payload, dtype=np.uint8)[4 + reader.finish() :]
+    num_bits = rows * columns * width
+    if len(packed) != -(-num_bits // 8):
+        raise ContainerError(f"expected {-(-num_bits // 8)} bytes for {rows * columns} weights, found {len(packed)}")
+    if num_bits % 8 and int(packed[-1]) >> num_bits % 8:
+        raise ContainerError("levels: expected zeros after the last weight")
+    levels = np.full(rows * columns, least, dtype=np.int16 if width < 15 and abs(least) < 1 << 14 else np.int32)
+    for start in range(0, len(levels) if width else 0, _BLOCK_WEIGHTS):
+        part = levels[start : start + _BLOCK_WEIGHTS]
+        bits = np.unpackbits(packed[start * width // 8 :], count=len(part) * width, bitorder="little")
+        part += bits.reshape(-1, width).astype(part.dtype) @ (part.dtype.type(1) << np.arange(width, dtype=part.dtype))
+    lowest, highest = int(levels.min()), int(levels.max())
+    if lowest != least or (highest - least).bit_length() != width or highest > MAX_LEVEL:
+        raise ContainerError(
+            f"levels: expected {least} among them, and {width} bits to be needed, found {lowest} to {highest}"
+        )
+    return GridScales(step, *exponents).weights(levels)
+
+
+def encode_grid_rans(tensors: Mapping[str, GridTensor]) -> dict[str, EncodedTensor]:
+    """Several tensors at once: step, exponents and what chooses the tables, then the levels coded by rANS.
+
+    Raises:
+        ValueError: If a tensor has no level.
+    """
+    plans = [_plan(tensor) for tensor in tensors.values()]
+    streams = encode_streams([symbols for _, symbols in plans])
+    return {
+        name: EncodedTensor(tensor.levels.shape, "grid+rans", side + stream.to_bytes())
+        for (name, tensor), (side, _), stream in zip(tensors.items(), plans, streams, strict=True)
+    }
+
+
+def grid_bits(tensors: Mapping[str, GridTensor]) -> dict[str, float]:
+    """About how many bits ``encode_grid_rans`` will spend on each tensor, within a percent, in a fraction of its time.
+
+    Raises:
+        ValueError: If a tensor has no level.
+    """
+    estimates = {}
+    for name, tensor in tensors.items():
+        _check_size(tensor)
+        exponents = list_bits(tensor.row_exponents.astype(np.int64)) + list_bits(
+            tensor.column_exponents.astype(np.int64)
+        )
+        fit = fit_grid(tensor.matrix, sample=_SAMPLE)
+        estimates[name] = fit.bits + exponents + 24 * num_lanes(tensor.levels.size)
+    return estimates
+
+
+def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream, ParsedGrid]:
+    """The stream of an entropy-coded tensor, and what else its payload holds."""
+    rows, columns = _matrix(shape)
+    if len(payload) < 2:
+        raise ContainerError(f"expected 2 bytes of step, found {len(payload)}")
+    reader = BitReader(memoryview(payload)[2:], "grid")
+    form, center, base = reader.field(_SHAPE_BITS), reader.signed(), reader.field(_CLASS_BITS)
+    widths = reader.field(_WIDTH_BITS), reader.field(_WIDTH_BITS)
+    if form >= NUM_SHAPES or base >= NUM_CLASSES or abs(center) > MAX_LEVEL - _MAX_HELD:
+        raise ContainerError(f"tables: expected a shape, a class and a center, found {form}, {base} and {center}")
+    tilts = reader.numbers(NUM_TILTS, TILT_MIN, TILT_MAX)
+    sides = [
+        _read_list(reader, count, MAX_CLASS_OFFSET) if width else np.zeros(1, dtype=np.int8)
+        for count, width in ((rows, widths[0]), (columns, widths[1]))
+    ]
+    exponents = _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT)
+    num_escapes = reader.number()
+    if num_escapes > min(rows * columns, 8 * len(payload)):
+        raise ContainerError(f"escapes: expected at most {rows * columns}, found {num_escapes}")
+    escapes = reader.numbers(num_escapes, -MAX_LEVEL - min(0, center), MAX_LEVEL - max(0, center))
+    classes = _Classes.of(base, widths, *(side.astype(np.int64) for side in sides), rows, columns)
+    if len(classes.present) > max_grid_tables(rows * columns):
+        raise ContainerError(
+            f"tables: expected at most {max_grid_tables(rows * columns)} for {rows * columns} weights, "
+            f"found {len(classes.present)}"
+        )
+    tables = build_tables(form, tilts, classes.present)
+    spread = SymbolTables(
+        scale_bits=GRID_SCALE_BITS,
+        frequencies=tables.frequencies.reshape(-1),
+        values=_symbol_levels(tables).reshape(-1),
+        choose=classes.choose if len(classes.present) > 1 else None,
+    )
+    stream = parse_stream(memoryview(payload)[2 + reader.finish() :], rows * columns)
+    top = int.from_bytes(payload[:2], "little")
+    return stream, ParsedGrid(spread, top, center, escapes, tables.reach, *exponents)
+
+
+def _plan(tensor: GridTensor) -> tuple[bytes, RansSymbols]:
+    """The bytes in front of a tensor's stream, and the symbols of its stream."""
+    _check_size(tensor)
+    fit = fit_grid(tensor.matrix)
+    classes = _Classes.of(fit.base, fit.widths, fit.row_classes, fit.column_classes, *tensor.matrix.shape)
+    tables = build_tables(fit.shape, fit.tilts, classes.present)
+    chosen = classes.choose(0, tensor.levels.size).astype(np.int64)
+    levels = tensor.levels.reshape(-1) - np.int32(fit.center)
+    magnitudes = np.abs(levels)
+    escaped = magnitudes > tables.reach[chosen]
+    places = np.where(escaped, 2 * tables.reach[chosen] + 1, 2 * magnitudes - (levels > 0))
+    places += chosen * tables.frequencies.shape[1]
+    step = int(np.array([tensor.step], dtype=np.float32).view(np.uint32)[0])
+    side = (step >> 16).to_bytes(2, "little") + _side(tensor, fit, levels[escaped])
+    symbols = RansSymbols(
+        places=places, frequencies=tables.frequencies.reshape(-1), scale_bits=GRID_SCALE_BITS, carried=step & 0xFFFF
+    )
+    return side, symbols
+
+
+def _side(tensor: GridTensor, fit: GridFit, escapes: NDArray[np.int32]) -> bytes:
+    writer = BitWriter()
+    writer.field(fit.shape, _SHAPE_BITS)
+    writer.signed(fit.center)
+    writer.field(fit.base, _CLASS_BITS)
+    for width in fit.widths:
+        writer.field(width, _WIDTH_BITS)
+    writer.numbers(fit.tilts)
+    for classes, width in zip((fit.row_classes, fit.column_classes), fit.widths, strict=True):
+        if width:
+            writer.numbers(classes)
+    writer.numbers(tensor.row_exponents)
+    writer.numbers(tensor.column_exponents)
+    writer.number(len(escapes))
+    writer.numbers(escapes)
+    return writer.to_bytes()
+
+
+def _symbol_levels(tables: GridTables) -> NDArray[np.int16]:
+    """What each symbol of each table stands for, in the order of its frequencies."""
+    positions = np.arange(tables.frequencies.shape[1])
+    levels = np.where(positions % 2, positions // 2 + 1, -(positions // 2))
+    return np.where(positions == 2 * tables.reach[:, None] + 1, ESCAPE, levels).astype(np.int16)
+
+
+def _read_list(reader: BitReader, count: int, most: int) -> NDArray[np.int8]:
+    return reader.numbers(count, -most, most).astype(np.int8)
+
+
+def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
+    rows, columns = matrix_shape(shape)
+    if not rows * columns:
+        raise ContainerError(f"expected at least one weight, found the shape {list(shape)}")
+    return rows, columns
+
+
+def _check_size(tensor: GridTensor) -> None:
+    if not tensor.levels.size:
+        raise ValueError(f"levels: expected at least one, found the shape {list(tensor.levels.shape)}")
+
+
+def _checked_step(step: np.float32) -> float:
+    if not (np.isfinite(step) and step > 0):
+        raise ContainerError(f"step: expected a number above 0, found {step}")
+    return float(step)
