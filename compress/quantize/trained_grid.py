@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lite_nlp.compress.lnlp.encodings import EncodedTensor, GridTensor, encode_grid, encode_grid_rans, grid_bits
+from lite_nlp.compress.lnlp.grid_payload import encode_grid, encode_grid_rans, grid_bits
+from lite_nlp.compress.lnlp.tensors import EncodedTensor, GridTensor
 from lite_nlp.compress.quantize.protocol import Choice
 from lite_nlp.core.errors import ModelError
 
@@ -111,7 +112,7 @@ class GridWeights:
 
     def encode(self) -> dict[str, EncodedTensor]:
         """Levels of fixed width."""
-        return encode_grid(self.tensors)
+        return {name: encode_grid(tensor) for name, tensor in self.tensors.items()}
 
     def encode_entropy(self) -> dict[str, EncodedTensor]:
         """Levels coded by rANS, by class of expected magnitude."""
