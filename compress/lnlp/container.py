@@ -8,6 +8,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final
@@ -15,8 +16,16 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from lite_nlp.compress.lnlp.encodings import EncodedTensor, decode_tensors
-from lite_nlp.compress.lnlp.header import FileEntry, Header, TensorEntry, is_plain_file_name, parse_header
+from lite_nlp.compress.lnlp.header import (
+    FileEntry,
+    Header,
+    TensorEntry,
+    is_plain_file_name,
+    make_header,
+    parse_header,
+)
 from lite_nlp.compress.lnlp.limits import MAX_CONTAINER_BYTES, MAX_HEADER_BYTES
+from lite_nlp.compress.lnlp.vocabulary import decode_vocabulary, encode_vocabulary
 from lite_nlp.core.errors import ContainerError
 from lite_nlp.core.files import write_bytes
 from lite_nlp.core.parsing import read_document
@@ -32,10 +41,11 @@ __all__ = [
 ]
 
 MAGIC: Final = b"\x89LNLP\r\n\x1a"
-FORMAT_VERSION: Final = 1
-#: magic, version, stored and inflated length of the header, CRC-32 of the stored header, length of the whole file.
-_PREAMBLE: Final = Struct("<8sIIIIQ")
-_CRC: Final = Struct("<I")
+FORMAT_VERSION: Final = 2
+#: magic, version, length of the whole file, stored length of the header's stream, inflated length of its JSON.
+_PREAMBLE: Final = Struct("<8sIIII")
+#: The file that is stored by its merges where they give it back.
+_TOKENIZER_FILE: Final = "tokenizer.json"
 _DIGEST_BYTES: Final = 32
 
 
@@ -91,27 +101,31 @@ def container_bytes(
     for alias, target in aliases.items():
         if target not in tensors or alias in tensors:
             raise ValueError(f"alias {alias!r}: expected a new name for one of the tensors, found {target!r}")
-    sections = [zlib.compress(content, 9) for content in files.values()]
-    file_table = [
-        {"name": name, "size": len(content), **_section_entry(stored)}
-        for (name, content), stored in zip(files.items(), sections, strict=True)
-    ]
-    tensor_table = [
-        {"name": name, "shape": list(tensor.shape), "encoding": tensor.encoding, **_section_entry(tensor.payload)}
-        for name, tensor in tensors.items()
-    ]
-    sections += [tensor.payload for tensor in tensors.values()]
-    header = {"aliases": aliases, "files": file_table, "metadata": dict(metadata), "tensors": tensor_table}
-    raw = json.dumps(header, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-    stored_header = zlib.compress(raw, 9)
-    body = b"".join([stored_header, *sections])
-    total = _PREAMBLE.size + _CRC.size + len(body) + _DIGEST_BYTES
+    coded = {name: encode_vocabulary(content) for name, content in files.items() if name == _TOKENIZER_FILE}
+    sections = {name: stored for name, stored in coded.items() if stored is not None}
+    header = Header(
+        metadata=dict(metadata),
+        files=[
+            FileEntry(name, len(content), len(sections[name]) if name in sections else None)
+            for name, content in files.items()
+        ],
+        tensors=[
+            TensorEntry(name, tensor.shape, tensor.encoding, len(tensor.payload)) for name, tensor in tensors.items()
+        ],
+        aliases=aliases,
+    )
+    raw = json.dumps(
+        make_header(header), sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    ).encode()
+    plain = [content for name, content in files.items() if name not in sections]
+    stored = zlib.compress(b"".join([raw, *plain]), 9)
+    body = b"".join([stored, *sections.values(), *(tensor.payload for tensor in tensors.values())])
+    total = _PREAMBLE.size + len(body) + _DIGEST_BYTES
     # What a reader would refuse is not written.
     parse_header(raw, file_bytes=total)
     if total > MAX_CONTAINER_BYTES:
         raise ContainerError(f"container: expected at most {MAX_CONTAINER_BYTES} bytes, found {total}")
-    preamble = _PREAMBLE.pack(MAGIC, FORMAT_VERSION, len(stored_header), len(raw), zlib.crc32(stored_header), total)
-    content = preamble + _CRC.pack(zlib.crc32(preamble)) + body
+    content = _PREAMBLE.pack(MAGIC, FORMAT_VERSION, total, len(stored), len(raw)) + body
     return content + hashlib.sha256(content).digest()
 
 
@@ -136,15 +150,11 @@ def write_container(
     return len(content)
 
 
-def _section_entry(stored: bytes) -> dict[str, int]:
-    return {"length": len(stored), "crc32": zlib.crc32(stored)}
-
-
 def read_container(path: Path) -> Container:
     """Read and check a container.
 
     Raises:
-        ContainerError: If the file is missing, truncated, altered, of a newer version, or no container at all.
+        ContainerError: If the file is missing, truncated, altered, of another version, or no container at all.
     """
     content = read_document(
         path, expected="a compressed model file", error=ContainerError, max_bytes=MAX_CONTAINER_BYTES
@@ -157,62 +167,85 @@ def read_container(path: Path) -> Container:
 
 def parse_container(content: bytes) -> Container:
     """Check and parse the bytes of a container; errors as for ``read_container``."""
-    start = _PREAMBLE.size + _CRC.size
     if not content.startswith(MAGIC[: len(content)]):
         raise ContainerError(f"not a container: expected the first bytes {MAGIC!r}, found {content[:8]!r}")
     if len(content) >= len(MAGIC) + 4:
         version = int.from_bytes(content[8:12], "little")
-        if version > FORMAT_VERSION:
-            raise ContainerError(f"newer format: expected version {FORMAT_VERSION} or older, found {version}")
-    if len(content) < start:
-        raise ContainerError(f"truncated: expected at least {start} bytes, found {len(content)}")
-    _, version, header_length, header_size, header_crc, total = _PREAMBLE.unpack_from(content)
-    if version < 1 or _CRC.unpack_from(content, _PREAMBLE.size)[0] != zlib.crc32(content[: _PREAMBLE.size]):
-        raise ContainerError("altered: the preamble fails its checksum")
+        if version != FORMAT_VERSION:
+            age = "newer" if version > FORMAT_VERSION else "older"
+            raise ContainerError(f"{age} format: expected version {FORMAT_VERSION}, found {version}")
+    if len(content) < _PREAMBLE.size:
+        raise ContainerError(f"truncated: expected at least {_PREAMBLE.size} bytes, found {len(content)}")
+    _, _, total, stored_length, header_size = _PREAMBLE.unpack_from(content)
     if len(content) != total:
         problem = "truncated" if len(content) < total else "altered"
         raise ContainerError(f"{problem}: expected {total} bytes, found {len(content)}")
     view = memoryview(content)
-    stored = view[start : start + header_length]
-    if start + header_length + _DIGEST_BYTES > total or zlib.crc32(stored) != header_crc:
-        raise ContainerError("altered: the header fails its checksum")
+    end = total - _DIGEST_BYTES
+    if end < _PREAMBLE.size or hashlib.sha256(view[:end]).digest() != content[end:]:
+        raise ContainerError("altered: the file fails its SHA-256 checksum")
+    if stored_length > end - _PREAMBLE.size:
+        raise ContainerError(f"header: expected {stored_length} bytes, found {end - _PREAMBLE.size}")
     if header_size > MAX_HEADER_BYTES:
         raise ContainerError(f"header: expected at most {MAX_HEADER_BYTES} bytes, found a size of {header_size}")
-    header = parse_header(_inflate(stored, header_size, "header"), file_bytes=total)
-    sections = _cut_sections(view[start + header_length : -_DIGEST_BYTES], header)
-    if hashlib.sha256(view[:-_DIGEST_BYTES]).digest() != content[-_DIGEST_BYTES:]:
-        raise ContainerError("altered: the file fails its SHA-256 checksum")
-    files = {entry.name: _inflate(next(sections), entry.size, f"file {entry.name!r}") for entry in header.files}
+    stream = _Stream(view[_PREAMBLE.size : _PREAMBLE.size + stored_length])
+    header = parse_header(stream.take(header_size), file_bytes=total)
+    sections = _cut_sections(view[_PREAMBLE.size + stored_length : end], header)
+    plain = stream.take(header.plain_bytes)
+    stream.finish()
+    files, at = {}, 0
+    for entry in header.files:
+        if entry.length is None:
+            files[entry.name] = plain[at : at + entry.size]
+            at += entry.size
+        else:
+            files[entry.name] = _vocabulary(next(sections), entry)
     tensors = {
         entry.name: EncodedTensor(entry.shape, entry.encoding, bytes(next(sections))) for entry in header.tensors
     }
     return Container(header.metadata, files, tensors, header.aliases)
 
 
-def _inflate(stored: memoryview, size: int, what: str) -> bytes:
-    """Inflate to exactly ``size`` bytes, allocating no more than that whatever the stream holds."""
-    inflater = zlib.decompressobj()
+def _vocabulary(stored: memoryview, entry: FileEntry) -> bytes:
     try:
-        content = inflater.decompress(stored, size + 1)
-    except zlib.error as error:
-        raise ContainerError(f"{what}: expected a zlib stream: {error}") from error
-    if len(content) != size or not inflater.eof or inflater.unused_data:
-        raise ContainerError(f"{what}: expected a zlib stream of exactly {size} bytes")
-    return content
+        return decode_vocabulary(stored, entry.size)
+    except ContainerError as error:
+        raise ContainerError(f"file {entry.name!r}: {error}") from error
+
+
+class _Stream:
+    """A zlib stream, inflated as far as is asked for, whatever it holds."""
+
+    def __init__(self, stored: memoryview) -> None:
+        self._inflater = zlib.decompressobj()
+        self._rest: memoryview | bytes = stored
+
+    def take(self, size: int) -> bytes:
+        """The next bytes."""
+        content = self._inflate(size) if size else b""
+        if len(content) != size:
+            raise ContainerError(f"header: expected a zlib stream with {size} bytes more, found {len(content)}")
+        return content
+
+    def finish(self) -> None:
+        """Check that the stream ends here, and with it its section."""
+        if self._inflate(1) or not self._inflater.eof or self._inflater.unused_data:
+            raise ContainerError("header: expected the zlib stream to end with the embedded files")
+
+    def _inflate(self, size: int) -> bytes:
+        try:
+            content = self._inflater.decompress(self._rest, size)
+        except zlib.error as error:
+            raise ContainerError(f"header: expected a zlib stream: {error}") from error
+        self._rest = self._inflater.unconsumed_tail
+        return content
 
 
 def _cut_sections(body: memoryview, header: Header) -> Iterator[memoryview]:
-    """Check that the sections fill the body, and each section's checksum; then hand them out in order."""
-    entries: list[FileEntry | TensorEntry] = [*header.files, *header.tensors]
-    expected = sum(entry.length for entry in entries)
-    if expected != len(body):
-        raise ContainerError(f"altered: expected sections of {expected} bytes in total, found {len(body)}")
-    sections = []
-    position = 0
-    for entry in entries:
-        section = body[position : position + entry.length]
-        position += entry.length
-        if zlib.crc32(section) != entry.crc32:
-            raise ContainerError(f"altered: {entry.name!r} fails its checksum")
-        sections.append(section)
-    return iter(sections)
+    """Check that the sections fill the body; then hand them out in order."""
+    lengths = [entry.length for entry in header.files if entry.length is not None]
+    lengths += [entry.length for entry in header.tensors]
+    if sum(lengths) != len(body):
+        raise ContainerError(f"sections: expected {sum(lengths)} bytes in total, found {len(body)}")
+    ends = list(accumulate(lengths))
+    return (body[end - length : end] for length, end in zip(lengths, ends, strict=True))

@@ -21,8 +21,10 @@ _PRIOR: Final = 2.0
 MAX_CLASS_OFFSET: Final = 63
 #: Widths of the classes of rows and of columns that are tried, in quarters of an octave; 0 for none.
 _WIDTHS: Final = ((0, 0), (2, 2), (3, 3), (4, 4), (2, 0), (0, 2))
-#: Bits of a tensor's fields besides lists, and of the states' surplus.
-_FIXED_BITS: Final = 64
+#: About what an escaped level takes: the rarest symbol, and its number.
+_ESCAPE_BITS: Final = 20.0
+#: Bits of a tensor's fields besides lists, half of its step among them.
+_FIXED_BITS: Final = 38
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -61,7 +63,7 @@ def fit_grid(levels: NDArray[np.int32], *, sample: int | None = None) -> GridFit
         sample: Look at about so many of the levels, for an estimate; left out, at all.
     """
     matrix = _Magnitudes.of(levels, sample)
-    widths = _WIDTHS if sample is None else _WIDTHS[:3]
+    widths = _WIDTHS if sample is None else _WIDTHS[:2]
     fits = [fit for rows, columns in widths if (fit := matrix.fit(rows, columns)) is not None]
     return min(fits, key=lambda fit: fit.bits)
 
@@ -116,7 +118,7 @@ class _Magnitudes:
         # A sample may miss a table or two, which an estimate can do without.
         if len(present) > max_grid_tables(self.size):
             return None
-        shape, tilts, bits = _fit_tables(counts[present].astype(np.float64), present)
+        shape, tilts, bits = _fit_tables(counts[present] * np.float64(self.size / len(self.magnitudes)), present)
         sides = [list_bits(classes) for classes, width in ((rows, row_width), (columns, column_width)) if width]
         return GridFit(
             center=self.center,
@@ -126,7 +128,7 @@ class _Magnitudes:
             widths=(row_width, column_width),
             row_classes=rows,
             column_classes=columns,
-            bits=bits * self.size / len(self.magnitudes) + sum(sides) + list_bits(tilts) + _FIXED_BITS,
+            bits=bits + sum(sides) + _FIXED_BITS,
         )
 
 
@@ -150,7 +152,7 @@ def _untilted() -> FloatArray:
 
 
 def _fit_tables(counts: FloatArray, classes: IntArray) -> tuple[int, IntArray, float]:
-    """Shape and tilts for counts of magnitudes (classes, magnitudes), and the bits that the levels then take."""
+    """Shape and tilts for counts of magnitudes (classes, magnitudes), and the bits that levels and tilts then take."""
     reach = counts.shape[1]
     tilted = min(reach, NUM_TILTS)
     weights = _untilted()[:, classes]
@@ -167,11 +169,19 @@ def _fit_tables(counts: FloatArray, classes: IntArray) -> tuple[int, IntArray, f
         totals = rest + current.sum(axis=2)
         expected = np.einsum("t,stl->sl", seen, current[:, :, :tilted] / totals[:, :, None]) + _PRIOR
         octaves = octaves + np.log2(found / expected)
-    signs = counts[:, 1:].sum()
-    costs = (
-        np.einsum("t,st->s", seen, np.log2(totals)) - np.einsum("tl,stl->s", counts, np.log2(current + 1e-300)) + signs
-    )
-    best = int(np.argmin(costs))
+    plain = _level_bits(counts, seen, weights, rest + weights.sum(axis=2))
+    fitted = _level_bits(counts, seen, current, totals)
+    best, plainest = int(np.argmin(fitted)), int(np.argmin(plain))
     kept = np.zeros(NUM_TILTS, dtype=np.int64)
+    plain_bits = float(plain[plainest]) + list_bits(kept)
     kept[:tilted] = tilts[best].astype(np.int64)
-    return best, kept, float(costs[best])
+    bits = float(fitted[best]) + list_bits(kept)
+    if plain_bits <= bits:
+        return plainest, np.zeros(NUM_TILTS, dtype=np.int64), plain_bits
+    return best, kept, bits
+
+
+def _level_bits(counts: FloatArray, seen: FloatArray, weights: FloatArray, totals: FloatArray) -> FloatArray:
+    """Bits that the levels take for each shape; one that is too rare for a table is escaped."""
+    costs = np.minimum(np.log2(totals)[:, :, None] - np.log2(weights + 1e-300), _ESCAPE_BITS)
+    return np.asarray(np.einsum("tl,stl->s", counts, costs) + counts[:, 1:].sum())

@@ -3,9 +3,9 @@
 ``FORMAT.md``, sections "Grid" and "Tables", specifies the bytes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,7 @@ from lite_nlp.core.errors import ContainerError
 __all__ = ["ParsedGrid", "decode_grid", "encode_grid", "encode_grid_rans", "grid_bits", "parse_grid_rans"]
 
 #: Levels that an estimate looks at, for each tensor.
-_SAMPLE: Final = 1 << 15
+_SAMPLE: Final = 1 << 14
 #: Width of the fields of the side information.
 _SHAPE_BITS: Final = 3
 _CLASS_BITS: Final = 7
@@ -77,16 +77,14 @@ class _Classes:
         cls,
         base: int,
         widths: tuple[int, int],
-        row_classes: IntArray,
-        column_classes: IntArray,
-        height: int,
-        width: int,
+        sides: Sequence[NDArray[np.signedinteger[Any]]],
+        shape: tuple[int, int],
     ) -> "_Classes":
-        rows = np.broadcast_to((base + widths[0] * row_classes).astype(np.int16), (height,))
-        columns = np.broadcast_to((widths[1] * column_classes).astype(np.int16), (width,))
-        different = (np.unique(base + widths[0] * row_classes), np.unique(widths[1] * column_classes))
-        sums = np.unique(np.clip(different[0][:, None] + different[1], 0, NUM_CLASSES - 1))
-        return cls(rows, columns, sums.astype(np.int64))
+        """From the classes of rows and of columns, each one for all where there are none."""
+        rows = base + widths[0] * sides[0].astype(np.int16)
+        columns = widths[1] * sides[1].astype(np.int16)
+        sums = np.unique(np.clip(np.unique(rows)[:, None] + np.unique(columns), 0, NUM_CLASSES - 1))
+        return cls(np.broadcast_to(rows, (shape[0],)), np.broadcast_to(columns, (shape[1],)), sums.astype(np.int64))
 
     def choose(self, start: int, count: int) -> NDArray[np.uint8]:
         """Places among ``present`` of the classes of ``count`` levels, in row-major order from ``start`` on."""
@@ -171,11 +169,13 @@ def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
         raise ContainerError(f"expected {-(-num_bits // 8)} bytes for {rows * columns} weights, found {len(packed)}")
     if num_bits % 8 and int(packed[-1]) >> num_bits % 8:
         raise ContainerError("levels: expected zeros after the last weight")
-    levels = np.full(rows * columns, least, dtype=np.int16 if width < 15 and abs(least) < 1 << 14 else np.int32)
+    narrow = width < 15 and abs(least) < 1 << 14
+    levels: NDArray[np.signedinteger[Any]] = np.full(rows * columns, least, dtype=np.int16 if narrow else np.int32)
+    places = np.left_shift(1, np.arange(width)).astype(levels.dtype)
     for start in range(0, len(levels) if width else 0, _BLOCK_WEIGHTS):
         part = levels[start : start + _BLOCK_WEIGHTS]
         bits = np.unpackbits(packed[start * width // 8 :], count=len(part) * width, bitorder="little")
-        part += bits.reshape(-1, width).astype(part.dtype) @ (part.dtype.type(1) << np.arange(width, dtype=part.dtype))
+        np.add(part, bits.reshape(-1, width).astype(part.dtype) @ places, out=part)
     lowest, highest = int(levels.min()), int(levels.max())
     if lowest != least or (highest - least).bit_length() != width or highest > MAX_LEVEL:
         raise ContainerError(
@@ -235,7 +235,7 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
     if num_escapes > min(rows * columns, 8 * len(payload)):
         raise ContainerError(f"escapes: expected at most {rows * columns}, found {num_escapes}")
     escapes = reader.numbers(num_escapes, -MAX_LEVEL - min(0, center), MAX_LEVEL - max(0, center))
-    classes = _Classes.of(base, widths, *(side.astype(np.int64) for side in sides), rows, columns)
+    classes = _Classes.of(base, widths, sides, (rows, columns))
     if len(classes.present) > max_grid_tables(rows * columns):
         raise ContainerError(
             f"tables: expected at most {max_grid_tables(rows * columns)} for {rows * columns} weights, "
@@ -257,7 +257,7 @@ def _plan(tensor: GridTensor) -> tuple[bytes, RansSymbols]:
     """The bytes in front of a tensor's stream, and the symbols of its stream."""
     _check_size(tensor)
     fit = fit_grid(tensor.matrix)
-    classes = _Classes.of(fit.base, fit.widths, fit.row_classes, fit.column_classes, *tensor.matrix.shape)
+    classes = _Classes.of(fit.base, fit.widths, (fit.row_classes, fit.column_classes), tensor.matrix.shape)
     tables = build_tables(fit.shape, fit.tilts, classes.present)
     chosen = classes.choose(0, tensor.levels.size).astype(np.int64)
     levels = tensor.levels.reshape(-1) - np.int32(fit.center)

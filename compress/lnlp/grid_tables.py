@@ -74,7 +74,7 @@ class GridTables:
 
 def class_of_magnitude(magnitude: NDArray[np.float64]) -> IntArray:
     """The class that expects a magnitude, not yet bounded: in quarters of an octave from the first class on."""
-    return np.rint(4 * np.log2(magnitude)).astype(np.int64) - _FIRST_CLASS
+    return np.asarray(np.rint(4 * np.log2(magnitude)).astype(np.int64) - _FIRST_CLASS)
 
 
 @lru_cache(maxsize=1)
@@ -151,4 +151,4 @@ def _mantissas() -> IntArray:
 
 
 def _weights(exponents: IntArray) -> IntArray:
-    return _mantissas()[exponents & 255] >> np.minimum(exponents >> 8, 31)
+    return np.asarray(_mantissas()[exponents & 255] >> np.minimum(exponents >> 8, 31))

@@ -13,6 +13,7 @@ __all__ = [
     "DEFAULT_SCALE_BITS",
     "MAX_ALIASES",
     "MAX_CENTROIDS",
+    "MAX_CODED_MERGES",
     "MAX_CONTAINER_BYTES",
     "MAX_DIMENSIONS",
     "MAX_FILES",
@@ -21,6 +22,7 @@ __all__ = [
     "MAX_LISTED",
     "MAX_SCALE_BITS",
     "MAX_TENSORS",
+    "MAX_TOKEN_CHARACTERS",
     "MIN_SCALE_BITS",
     "SYMBOLS_PER_LANE",
     "limits_of",
@@ -73,6 +75,10 @@ SYMBOLS_PER_LANE: Final = 8192
 _BASE_GRID_TABLES: Final = 2
 _WEIGHTS_PER_GRID_TABLE: Final = 256
 
+#: Merges of a tokenizer that is stored by them, each of which takes some ten microseconds, and characters of a token.
+MAX_CODED_MERGES: Final = 100_000
+MAX_TOKEN_CHARACTERS: Final = 4096
+
 #: Numbers in a list that are not all equal, such as the classes of a matrix's rows.
 MAX_LISTED: Final = 1 << 20
 
@@ -113,4 +119,6 @@ def limits_of(file_bytes: int, num_centroids: int) -> dict[str, int]:
         "max_scale_bits": max_scale_bits(num_centroids),
         "symbols_per_lane": SYMBOLS_PER_LANE,
         "listed": MAX_LISTED,
+        "coded_merges": MAX_CODED_MERGES,
+        "token_characters": MAX_TOKEN_CHARACTERS,
     }

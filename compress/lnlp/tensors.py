@@ -108,7 +108,7 @@ class GridTensor:
     @property
     def matrix(self) -> NDArray[np.int32]:
         """The levels as (rows, columns)."""
-        return self.levels.reshape(matrix_shape(self.levels.shape))
+        return self.levels.reshape(*matrix_shape(self.levels.shape))
 
     def values(self) -> FloatArray:
         """The weights, in the tensor's shape, exactly as a reader of the file decodes them.
@@ -163,7 +163,7 @@ def outer_sums(rows: NDArray[np.int16], columns: NDArray[np.int16], start: int, 
     top, left = divmod(start, width)
     bottom = (start + count - 1) // width
     if top == bottom:
-        return rows[top] + columns[left : left + count]
+        return np.asarray(rows[top] + columns[left : left + count])
     return np.asarray((rows[top : bottom + 1, None] + columns).reshape(-1)[left : left + count])
 
 
