@@ -140,13 +140,19 @@ class Ledger:
         self.start_stage()
         return row
 
-    def metadata(self, stage: str) -> dict[str, Any]:
-        """The metadata of the file of a stage: the stage, and the ledger of those before it."""
+    def metadata(self, stage: str, *, expected: int = 0) -> dict[str, Any]:
+        """The metadata of the file of a stage: the stage, and the ledger of those before it.
+
+        Args:
+            stage: The stage.
+            expected: Rows before it, if there are to be more than now: to know the size of the file in advance.
+        """
+        rows = [*self.rows, *self.rows[-1:] * (expected - len(self.rows))]
         return {
             "kind": "model",
             "name": self._subject.name,
             "stage": stage,
-            "stages": [row.as_dict() for row in self.rows],
+            "stages": [row.as_dict() for row in rows],
         }
 
     def forget_after(self, count: int) -> list[StageRow]:

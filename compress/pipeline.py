@@ -42,6 +42,8 @@ _BRIEF, _BRIEF_STEPS = 0.05, 20
 _PRUNED_SHARE: Final = 0.5
 #: Of the steps, what a file that training has pushed over its target is given to shrink, and how often.
 _SHRINKING_SHARE, _SHRINKING_TRIES = 0.05, 4
+#: Without a target the first quantizer is taken, unless another one's file is smaller by this factor.
+_MUCH_SMALLER: Final = 0.9
 #: Factors of the tolerance while too much quality is lost.
 _BACKOFF: Final = (0.5, 0.2, 0.05)
 
@@ -159,6 +161,8 @@ class _Run:
         self.work = work
         self.progress = progress
         self.on_dropped = on_dropped
+        # Before anything is written: a model without matrices is refused.
+        prunable_parameters(model)
         self.ledger = Ledger(out=out, subject=subject, original=model)
         self.attempt = 0
 
@@ -201,7 +205,8 @@ class _Run:
         if len(planned) == 1:
             return planned[0]
         if self.options.target_bytes is None:
-            return min(planned, key=lambda plan: plan.size_bytes)
+            smallest = min(planned, key=lambda plan: plan.size_bytes)
+            return smallest if smallest.size_bytes < _MUCH_SMALLER * planned[0].size_bytes else planned[0]
         return min(planned, key=lambda plan: self._loss_after_tuning(planner, plan))
 
     def _loss_after_tuning(self, planner: Planner, planned: Planned) -> float:
@@ -221,11 +226,11 @@ class _Run:
     def _compress(self, planned: Planned, planner: Planner) -> StageRow:
         parameters = prunable_parameters(self.model)
         sparsities = {name: choice.sparsity for name, choice in planned.plan.items()}
-        if planned.quantizer.prunes_first and any(sparsities.values()):
+        if planned.quantizer.prunes_first:
             with weights_restored(parameters):
                 apply_masks(parameters, magnitude_masks(parameters, sparsities))
                 self.ledger.add(PRUNED, self.model, pruned_model(model_tensors(self.model).tensors))
-            if self._tune_pruned(FINETUNED, sparsities):
+            if any(sparsities.values()) and self._tune_pruned(FINETUNED, sparsities):
                 self.ledger.add(FINETUNED, self.model, pruned_model(model_tensors(self.model).tensors))
             else:
                 apply_masks(parameters, magnitude_masks(parameters, sparsities))
@@ -267,7 +272,8 @@ class _Run:
             self._tune(weights, self.finetuning, short, None, scale)
             tuned = weights.quantized()
         set_weights(parameters, tuned)
-        if self.subject.evaluate(self.model) <= limit:
+        fits = target is None or planner.file_size(self.model, untuned) <= target
+        if not fits or self.subject.evaluate(self.model) <= limit:
             return tuned
         before.restore()
         set_weights(parameters, untuned)

@@ -35,6 +35,9 @@ FloatArray = NDArray[np.float32]
 
 #: Files are planned this much below the target, and need not be nearer to it than that.
 _MARGIN, _NEAR = 0.998, 0.985
+#: Stages in the metadata of the last file.
+_STAGES_BEFORE: Final = 5
+_UNKNOWN_BYTES: Final = 48
 _SIZE_ROUNDS: Final = 6
 #: Rounds of the search for the strongest plan within a tolerance.
 _TOLERANCE_ROUNDS: Final = 6
@@ -143,13 +146,13 @@ class Planner:
         return entropy_coded_model(model_tensors(model).tensors, quantized, vector_bits=self.vector_bits)
 
     def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
-        """The size of the final file in bytes."""
-        return len(
+        """The size of the final file in bytes, or a little more: its ledger is not known yet."""
+        return _UNKNOWN_BYTES + len(
             container_bytes(
                 tensors=self.encoded(model, quantized),
                 aliases=model_tensors(model).aliases,
                 files=self._subject.files(model),
-                metadata=self._ledger.metadata(ENTROPY_CODED),
+                metadata=self._ledger.metadata(ENTROPY_CODED, expected=_STAGES_BEFORE),
             )
         )
 

@@ -173,7 +173,8 @@ class TrainedClusters:
         """Prune on and take centroids away, then let the centroids follow the weights.
 
         Sparsity rises by a cubic law (Zhu and Gupta 2017, arXiv 1710.01878), the number of centroids falls
-        geometrically. A ``scale`` below 1 leaves so much fewer weights.
+        geometrically. A ``scale`` below 1 prunes more: zeros cost bits too, so that it takes more than
+        its share of the weights.
         """
         self._recluster(min(max(share, 0.0), 1.0), min(scale, 1.0))
         self.update_weights()
@@ -214,7 +215,7 @@ class TrainedClusters:
         for name, matrix in self._matrices.items():
             choice = self._plan[name]
             zeros = max(matrix.zeros, choice.sparsity * (1 - (1 - share) ** 3))
-            kept = (1 - zeros) * scale
+            kept = (1 - zeros) * scale**2
             levels = max(choice.levels, round(_FINEST ** (1 - share) * choice.levels**share))
             matrix.recluster(1 - kept, levels, self._importance[name])
 
