@@ -42,8 +42,6 @@ _BRIEF, _BRIEF_STEPS = 0.05, 20
 _PRUNED_SHARE: Final = 0.5
 #: Of the steps, what a file that training has pushed over its target is given to shrink, and how often.
 _SHRINKING_SHARE, _SHRINKING_TRIES = 0.05, 4
-#: Without a target the first quantizer is taken, unless another one's file is smaller by this factor.
-_MUCH_SMALLER: Final = 0.9
 #: Factors of the tolerance while too much quality is lost.
 _BACKOFF: Final = (0.5, 0.2, 0.05)
 
@@ -199,14 +197,23 @@ class _Run:
         )
 
     def _choose(self, planner: Planner, tolerance: float) -> Planned:
-        """The plan of the quantizer that is asked for, or of the one that is best after brief tuning."""
-        names = COMPARED if self.options.quantizer is None else (self.options.quantizer,)
-        planned = planner.plans(names, target_bytes=self.options.target_bytes, tolerance=tolerance)
+        """The plan of the quantizer that is asked for, or else of the first, where its loss is tolerated.
+
+        Beyond, the quantizers are compared after brief tuning.
+        """
+        target = self.options.target_bytes
+        first = self.options.quantizer or COMPARED[0]
+        planned = planner.plans((first,), target_bytes=target, tolerance=tolerance)
+        if (
+            self.options.quantizer is None
+            and target is not None
+            and not (planned and planner.loss_of(planned[0]) <= planner.original_loss + tolerance)
+        ):
+            planned += planner.plans(COMPARED[1:], target_bytes=target, tolerance=tolerance)
+        if not planned:
+            raise planner.out_of_reach(target or 0)
         if len(planned) == 1:
             return planned[0]
-        if self.options.target_bytes is None:
-            smallest = min(planned, key=lambda plan: plan.size_bytes)
-            return smallest if smallest.size_bytes < _MUCH_SMALLER * planned[0].size_bytes else planned[0]
         return min(planned, key=lambda plan: self._loss_after_tuning(planner, plan))
 
     def _loss_after_tuning(self, planner: Planner, planned: Planned) -> float:

@@ -1,5 +1,6 @@
 """From a model and a target to plans: importance, measured sensitivity, the quantizers' choices, real file sizes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -40,7 +41,8 @@ _STAGES_BEFORE: Final = 5
 _UNKNOWN_BYTES: Final = 48
 _SIZE_ROUNDS: Final = 6
 #: Rounds of the search for the strongest plan within a tolerance.
-_TOLERANCE_ROUNDS: Final = 6
+_TOLERANCE_ROUNDS: Final = 8
+_WIDE: Final = 4.0
 #: Bits of biases and norms to try, fewest first, and the increase of the loss that is harmless.
 _VECTOR_BITS: Final = (5, 6, 8)
 _HARMLESS: Final = 1e-3
@@ -97,9 +99,12 @@ class Planner:
         self.importance: dict[str, FloatArray] = {}
         self.sensitivities: dict[str, Sensitivity] = {}
         self.vector_bits: int | None = None
+        self.original_loss = 0.0
+        self._smallest = 0
 
     def measure(self) -> None:
         """Measure importance, sensitivity, and how few bits the vectors need."""
+        self.original_loss = self._subject.evaluate(self._model)
         found = self._keep("importance", self._measure_importance)
         self.importance = {name: tensor.numpy() for name, tensor in found.items()}
         self.vector_bits = self._keep("vectors", self._measure_vectors) or None
@@ -110,18 +115,14 @@ class Planner:
         }
 
     def plans(self, quantizers: Sequence[str], *, target_bytes: int | None, tolerance: float) -> list[Planned]:
-        """The best plan of each quantizer that can reach the target, or stay within the tolerance.
+        """The best plan of each quantizer that can reach the target; without one, the smallest within the tolerance.
 
         Args:
             quantizers: Names, in the order of preference.
             target_bytes: Largest size of the file.
             tolerance: Largest increase of the loss with all matrices stored as planned, where there is no target.
-
-        Raises:
-            TargetSizeError: If none can reach the target; the message tells the smallest size.
         """
         found = []
-        smallest = None
         for name in quantizers:
             quantizer = get_quantizer(name)
             choices = self._corrected(quantizer)
@@ -130,16 +131,22 @@ class Planner:
                 found.append(self._within_tolerance(quantizer, choices, tolerance))
                 continue
             planned, size = self._within_bytes(quantizer, choices, target_bytes)
-            smallest = size if smallest is None else min(smallest, size)
+            self._smallest = min(self._smallest or size, size)
             if planned is not None:
                 found.append(planned)
-        if not found:
-            raise TargetSizeError(
-                f"{self._subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file, with "
-                f"every matrix as coarse as it can be, has {smallest:,} bytes",
-                smallest_bytes=smallest or 0,
-            )
         return found
+
+    def out_of_reach(self, target_bytes: int) -> TargetSizeError:
+        """The error that no plan is small enough."""
+        return TargetSizeError(
+            f"{self._subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file, with every "
+            f"matrix as coarse as it can be, has {self._smallest:,} bytes",
+            smallest_bytes=self._smallest,
+        )
+
+    def loss_of(self, planned: Planned) -> float:
+        """The loss with all matrices stored as planned, without fine-tuning."""
+        return self._loss_of(planned.quantizer, planned.plan)
 
     def encoded(self, model: nn.Module, quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
         """The tensors of the final file."""
@@ -179,12 +186,13 @@ class Planner:
     def _measure_vectors(self) -> int:
         """The fewest bits of vectors that are harmless; 0 if none are."""
         vectors = {name: parameter for name, parameter in self._model.named_parameters() if parameter.ndim == 1}
-        base = self._subject.evaluate(self._model)
         for bits in _VECTOR_BITS if vectors else ():
             with weights_restored(vectors), torch.no_grad():
                 for name, tensor in quantized_vectors(vectors, bits).items():
                     vectors[name].copy_(torch.from_numpy(tensor.values()))
-                if self._subject.evaluate(self._model) - base <= _HARMLESS * max(1.0, abs(base)):
+                if self._subject.evaluate(self._model) - self.original_loss <= _HARMLESS * max(
+                    1.0, abs(self.original_loss)
+                ):
                     return bits
         return 0
 
@@ -251,18 +259,24 @@ class Planner:
 
         The losses of single matrices do not add up, so that the sum allowed is searched.
         """
-        limit = self._subject.evaluate(self._model) + tolerance
+        limit = self.original_loss + tolerance
         finest = {name: max(found, key=lambda choice: choice.bits) for name, found in choices.items()}
         best: Plan = finest
-        allowed, factor = tolerance, 4.0
+        allowed = max(tolerance, 2 * total_distortion(finest))
+        low: float | None = None
+        high: float | None = None
         for _ in range(_TOLERANCE_ROUNDS):
             plan = plan_within(choices, distortion=allowed)
-            within = plan is not None and self._loss_of(quantizer, plan) <= limit
-            if within and plan is not None and total_bits(plan) < total_bits(best):
-                best = plan
-            allowed = allowed * factor if within else allowed / factor
-            factor = max(factor**0.7, 1.1)
+            if plan is not None and self._loss_of(quantizer, plan) <= limit:
+                best, low = plan, allowed
+            else:
+                high = allowed
             self._progress.advance()
+            if low is None or high is None:
+                # The first rounds find two bounds.
+                allowed = allowed * _WIDE if high is None else allowed / _WIDE
+            else:
+                allowed = math.sqrt(low * high)
         return self._planned(quantizer, best)
 
     def _loss_of(self, quantizer: Quantizer, plan: Plan) -> float:

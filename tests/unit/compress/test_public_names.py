@@ -10,16 +10,18 @@ import lite_nlp.compress
 
 def test_the_list_of_names() -> None:
     assert lite_nlp.compress.__all__ == [
+        "Choice",
         "CompressionOptions",
         "CompressionSubject",
         "Container",
-        "FinetuneOptions",
         "Finetuning",
+        "HeldWeights",
         "Metric",
         "QuantizedWeights",
         "Quantizer",
         "StageRow",
         "TrainableWeights",
+        "TuningOptions",
         "compress_module",
         "load_compressed",
         "read_container",

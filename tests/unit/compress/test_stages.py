@@ -1,20 +1,21 @@
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lite_nlp.compress.lnlp.container import read_container, write_container
 from lite_nlp.compress.lnlp.encodings import decode_tensors
 from lite_nlp.compress.prune.magnitude import prunable_parameters
-from lite_nlp.compress.quantize.shared_centroids import KMeansQuantizer
+from lite_nlp.compress.quantize.clusters import KMeansQuantizer
+from lite_nlp.compress.quantize.protocol import Choice, QuantizedWeights
 from lite_nlp.compress.stages import (
     dense_model,
     entropy_coded_model,
     model_tensors,
     pruned_model,
-    quantize_parameters,
     quantized_model,
     set_weights,
 )
@@ -31,6 +32,12 @@ class Tied(nn.Module):
         self.output = nn.Linear(32, 100)
         self.output.weight = self.embedding.weight
         self.norm = nn.BatchNorm1d(32)
+
+
+def _quantize(parameters: Mapping[str, Tensor], levels: Mapping[str, int]) -> QuantizedWeights:
+    arrays = {name: parameter.detach().numpy() for name, parameter in parameters.items()}
+    plan = {name: Choice(levels=count, sparsity=0.0, bits=0.0, distortion=0.0) for name, count in levels.items()}
+    return KMeansQuantizer().fit(arrays, plan, {name: np.ones_like(array) for name, array in arrays.items()})
 
 
 def test_tied_tensors_are_stored_once(tmp_path: Path) -> None:
@@ -62,7 +69,7 @@ def test_each_stage_decodes_to_what_it_should_and_gets_smaller() -> None:
     tensors = model_tensors(model).tensors
     parameters = prunable_parameters(model)
     table = model.embedding.weight.detach().numpy()
-    quantized = quantize_parameters(KMeansQuantizer(), parameters, dict.fromkeys(parameters, 16))
+    quantized = _quantize(parameters, dict.fromkeys(parameters, 16))
     stages = [
         dense_model(tensors),
         pruned_model(tensors),
@@ -81,6 +88,21 @@ def test_each_stage_decodes_to_what_it_should_and_gets_smaller() -> None:
     assert decoded[3]["norm.num_batches_tracked"].dtype == np.int64
 
 
+def test_vectors_take_as_few_bits_as_asked_for() -> None:
+    model = Tied()
+    with torch.no_grad():
+        model.norm.weight.uniform_(-1, 1, generator=torch.Generator().manual_seed(1))
+    tensors = model_tensors(model).tensors
+    quantized = _quantize(prunable_parameters(model), {"embedding.weight": 16})
+    plain = entropy_coded_model(tensors, quantized)
+    coarse = entropy_coded_model(tensors, quantized, vector_bits=5)
+    assert len(coarse["norm.weight"].payload) < 0.7 * len(plain["norm.weight"].payload)
+    found = decode_tensors(coarse)["norm.weight"]
+    assert len(np.unique(found)) <= 32
+    np.testing.assert_allclose(found, model.norm.weight.detach().numpy(), atol=1 / 15)
+    assert coarse["norm.num_batches_tracked"] == plain["norm.num_batches_tracked"]
+
+
 def test_dense_tensors_are_not_stored_with_a_bitmap() -> None:
     tensors = {"full": torch.ones(100), "empty": torch.zeros(100)}
     assert {name: tensor.encoding for name, tensor in pruned_model(tensors).items()} == {
@@ -92,19 +114,19 @@ def test_dense_tensors_are_not_stored_with_a_bitmap() -> None:
 def test_each_matrix_has_its_own_number_of_levels() -> None:
     torch.manual_seed(0)
     parameters = {"few": torch.randn(40, 40), "many": torch.randn(40, 40)}
-    values = quantize_parameters(KMeansQuantizer(), parameters, {"few": 4, "many": 32}).values()
+    values = _quantize(parameters, {"few": 4, "many": 32}).values()
     assert {name: len(np.unique(array)) for name, array in values.items()} == {"few": 4, "many": 32}
 
 
 def test_a_weight_that_is_no_number_is_refused() -> None:
     with pytest.raises(ModelError, match="expected finite weights"):
-        quantize_parameters(KMeansQuantizer(), {"w": torch.tensor([1.0, float("nan")])}, {"w": 4})
+        _quantize({"w": torch.tensor([1.0, float("nan")])}, {"w": 4})
 
 
 def test_parameters_take_the_values_of_their_centroids() -> None:
     model = Tied()
     parameters = prunable_parameters(model)
-    quantized = quantize_parameters(KMeansQuantizer(), parameters, dict.fromkeys(parameters, 8))
+    quantized = _quantize(parameters, dict.fromkeys(parameters, 8))
     set_weights(parameters, quantized)
     assert np.array_equal(model.output.weight.detach().numpy(), quantized.values()["embedding.weight"])
 

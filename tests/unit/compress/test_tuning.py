@@ -1,4 +1,4 @@
-"""Tuning: weights stay in their form at every step, tighten gradually, survive interruptions and losses without a value."""
+"""Tuning: weights keep their form at every step, tighten gradually, survive interruptions and losses that are NaN."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -106,7 +106,7 @@ def test_weights_are_quantized_after_every_step(quantizer: Quantizer) -> None:
     tune(model, repeat(0), _loss, weights=weights, options=TuningOptions(steps=25), on_step=check)
 
 
-class _Stop(Exception):
+class _Stopped(Exception):  # noqa: N818
     """Raised in the middle of a tuning."""
 
 
@@ -147,10 +147,10 @@ def test_an_interrupted_tuning_goes_on_to_the_same_weights(held: str, tmp_path: 
         nonlocal steps
         steps += 1
         if steps == 37:
-            raise _Stop
+            raise _Stopped
 
     interrupted = _model()
-    with pytest.raises(_Stop):
+    with pytest.raises(_Stopped):
         run(interrupted, Eager(tmp_path / "work", "key").phase("tuned"), stop)
     resumed, taken = _model(), []
     run(resumed, Eager(tmp_path / "work", "key").phase("tuned"), lambda loss, bits: taken.append(loss))
