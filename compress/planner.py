@@ -150,7 +150,8 @@ class Planner:
 
     def encoded(self, model: nn.Module, quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
         """The tensors of the final file."""
-        return entropy_coded_model(model_tensors(model).tensors, quantized, vector_bits=self.vector_bits)
+        vectors = {} if self.vector_bits is None else quantized_vectors(model, self.vector_bits)
+        return entropy_coded_model(model_tensors(model).tensors, quantized, vectors=vectors)
 
     def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
         """The size of the final file in bytes, or a little more: its ledger is not known yet."""
@@ -185,14 +186,13 @@ class Planner:
 
     def _measure_vectors(self) -> int:
         """The fewest bits of vectors that are harmless; 0 if none are."""
-        vectors = {name: parameter for name, parameter in self._model.named_parameters() if parameter.ndim == 1}
-        for bits in _VECTOR_BITS if vectors else ():
-            with weights_restored(vectors), torch.no_grad():
-                for name, tensor in quantized_vectors(vectors, bits).items():
-                    vectors[name].copy_(torch.from_numpy(tensor.values()))
-                if self._subject.evaluate(self._model) - self.original_loss <= _HARMLESS * max(
-                    1.0, abs(self.original_loss)
-                ):
+        parameters = {name: parameter for name, parameter in self._model.named_parameters() if parameter.ndim == 1}
+        harmless = _HARMLESS * max(1.0, abs(self.original_loss))
+        for bits in _VECTOR_BITS if parameters else ():
+            with weights_restored(parameters), torch.no_grad():
+                for name, tensor in quantized_vectors(self._model, bits).items():
+                    parameters[name].copy_(torch.from_numpy(tensor.values()))
+                if self._subject.evaluate(self._model) - self.original_loss <= harmless:
                     return bits
         return 0
 

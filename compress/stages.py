@@ -121,31 +121,29 @@ def quantized_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) 
 
 
 def entropy_coded_model(
-    tensors: Mapping[str, Tensor], quantized: QuantizedWeights, *, vector_bits: int | None = None
+    tensors: Mapping[str, Tensor], quantized: QuantizedWeights, *, vectors: Mapping[str, GridTensor] | None = None
 ) -> dict[str, EncodedTensor]:
     """``quantized_model`` with entropy-coded weights wherever that is smaller.
 
     Args:
         tensors: Those of the model.
         quantized: Its matrices.
-        vector_bits: Bits of each weight of the vectors (biases, norms); None keeps them as 16-bit floats.
+        vectors: Biases and norms on grids; those that are missing are kept as 16-bit floats.
     """
     encoded = quantized_model(tensors, quantized)
-    coded = dict(quantized.encode_entropy())
-    if vector_bits is not None:
-        coded |= encode_grid_rans(quantized_vectors(tensors, vector_bits))
+    coded = {**quantized.encode_entropy(), **encode_grid_rans(vectors or {})}
     for name, tensor in coded.items():
         if len(tensor.payload) < len(encoded[name].payload):
             encoded[name] = tensor
     return encoded
 
 
-def quantized_vectors(tensors: Mapping[str, Tensor], bits: int) -> dict[str, GridTensor]:
-    """The vectors of a model, each on a grid of so many bits."""
+def quantized_vectors(model: nn.Module, bits: int) -> dict[str, GridTensor]:
+    """The trained vectors of a model (biases, norms), each on a grid of so many bits."""
     return {
-        name: quantize_vector(tensor.float().numpy(), bits)
-        for name, tensor in tensors.items()
-        if tensor.ndim == 1 and tensor.numel() > 1 and tensor.is_floating_point()
+        name: quantize_vector(parameter.detach().float().cpu().numpy(), bits)
+        for name, parameter in model.named_parameters()
+        if parameter.ndim == 1 and parameter.numel() > 1 and parameter.is_floating_point()
     }
 
 

@@ -17,6 +17,7 @@ from lite_nlp.compress.stages import (
     model_tensors,
     pruned_model,
     quantized_model,
+    quantized_vectors,
     set_weights,
 )
 from lite_nlp.core.errors import ModelError
@@ -95,7 +96,7 @@ def test_vectors_take_as_few_bits_as_asked_for() -> None:
     tensors = model_tensors(model).tensors
     quantized = _quantize(prunable_parameters(model), {"embedding.weight": 16})
     plain = entropy_coded_model(tensors, quantized)
-    coarse = entropy_coded_model(tensors, quantized, vector_bits=5)
+    coarse = entropy_coded_model(tensors, quantized, vectors=quantized_vectors(model, 5))
     assert len(coarse["norm.weight"].payload) < 0.7 * len(plain["norm.weight"].payload)
     found = decode_tensors(coarse)["norm.weight"]
     assert len(np.unique(found)) <= 32
