@@ -75,20 +75,26 @@ class BitReader:
     """
 
     def __init__(self, content: bytes | memoryview, what: str) -> None:
-        self._bytes = np.frombuffer(content, dtype=np.uint8)
+        self._content = memoryview(content)
         self._at = 0
         self._what = what
 
     def field(self, width: int) -> int:
         """An unsigned number of ``width`` bits, at most 32."""
-        return int(self._take(width) @ (np.int64(1) << np.arange(width)))
+        self._check(width)
+        value = self._ahead(width)
+        self._at += width
+        return value
 
     def number(self) -> int:
         """An unsigned number below 2 ** 32 - 1."""
-        for above in range(_NUMBER_BITS):
-            if self.field(1):
-                return (1 << above) + self.field(above) - 1
-        raise ContainerError(f"{self._what}: expected numbers of at most {_NUMBER_BITS} bits, found a longer one")
+        ahead = self._ahead(_NUMBER_BITS)
+        if not ahead:
+            self._check(_NUMBER_BITS)
+            raise ContainerError(f"{self._what}: expected numbers of at most {_NUMBER_BITS} bits, found a longer one")
+        above = (ahead & -ahead).bit_length() - 1
+        self._at += above + 1
+        return (1 << above) + self.field(above) - 1
 
     def signed(self) -> int:
         """A number with its sign."""
@@ -107,7 +113,12 @@ class BitReader:
         if width != _CONSTANT:
             if count > MAX_LISTED:
                 raise ContainerError(f"{self._what}: expected at most {MAX_LISTED} numbers in a list, found {count}")
-            folded = self._quotients(count) << width
+            quotients = self._quotients(count)
+            if int(quotients.max()) >> (_NUMBER_BITS + 1 - width):
+                raise ContainerError(
+                    f"{self._what}: expected numbers of at most {_NUMBER_BITS} bits, found a longer one"
+                )
+            folded = quotients << width
             if width:
                 folded += self._take(count * width).reshape(count, width) @ (np.int64(1) << np.arange(width))
             if not folded.any():
@@ -120,7 +131,7 @@ class BitReader:
 
     def finish(self) -> int:
         """Check that the rest of the last byte is clear; returns the number of bytes read."""
-        if self._take(-self._at % 8).any():
+        if self.field(-self._at % 8):
             raise ContainerError(f"{self._what}: expected zeros after the last number")
         return self._at // 8
 
@@ -139,16 +150,26 @@ class BitReader:
         self._at += int(ends[-1]) + 1
         return np.diff(ends, prepend=-1) - 1
 
+    def _ahead(self, width: int) -> int:
+        """The next bits as a number; beyond the end they are zeros."""
+        first = self._at // 8
+        ahead = int.from_bytes(self._content[first : first + width // 8 + 2], "little")
+        return ahead >> self._at % 8 & ((1 << width) - 1)
+
+    def _check(self, count: int) -> None:
+        left = 8 * len(self._content) - self._at
+        if count > left:
+            raise ContainerError(f"{self._what}: expected {count} bits more, found {left}")
+
     def _peek(self, count: int) -> NDArray[np.uint8]:
         """The next bits, fewer if there are fewer."""
         first = self._at // 8
-        part = self._bytes[first : (self._at + count + 7) // 8]
+        part = np.frombuffer(self._content[first : (self._at + count + 7) // 8], dtype=np.uint8)
         return np.unpackbits(part, bitorder="little")[self._at - 8 * first :][:count]
 
     def _take(self, count: int) -> NDArray[np.uint8]:
+        self._check(count)
         bits = self._peek(count)
-        if len(bits) < count:
-            raise ContainerError(f"{self._what}: expected {count} bits more, found {len(bits)}")
         self._at += count
         return bits
 

@@ -33,6 +33,7 @@ from lite_nlp.compress.lnlp.tensors import (
     EncodedTensor,
     GridScales,
     GridTensor,
+    convert,
     matrix_shape,
     outer_sums,
 )
@@ -68,8 +69,8 @@ class _Classes:
         present: (T,) ascending classes that occur.
     """
 
-    rows: NDArray[np.int16]
-    columns: NDArray[np.int16]
+    rows: NDArray[np.signedinteger[Any]]
+    columns: NDArray[np.signedinteger[Any]]
     present: IntArray
 
     @classmethod
@@ -80,9 +81,11 @@ class _Classes:
         sides: Sequence[NDArray[np.signedinteger[Any]]],
         shape: tuple[int, int],
     ) -> "_Classes":
-        """From the classes of rows and of columns, each one for all where there are none."""
-        rows = base + widths[0] * sides[0].astype(np.int16)
-        columns = widths[1] * sides[1].astype(np.int16)
+        """From the classes of rows and of columns; a single one is that of all."""
+        # One number for all of them takes no memory, however many they are.
+        rows, columns = (side[:1] if side.strides == (0,) else side for side in sides)
+        rows = base + widths[0] * rows.astype(np.int16)
+        columns = widths[1] * columns.astype(np.int16)
         sums = np.unique(np.clip(np.unique(rows)[:, None] + np.unique(columns), 0, NUM_CLASSES - 1))
         return cls(np.broadcast_to(rows, (shape[0],)), np.broadcast_to(columns, (shape[1],)), sums.astype(np.int64))
 
@@ -90,7 +93,7 @@ class _Classes:
         """Places among ``present`` of the classes of ``count`` levels, in row-major order from ``start`` on."""
         places = np.zeros(NUM_CLASSES, dtype=np.uint8)
         places[self.present] = np.arange(len(self.present))
-        return places[np.clip(outer_sums(self.rows, self.columns, start, count), 0, NUM_CLASSES - 1)]
+        return np.asarray(places[np.clip(outer_sums(self.rows, self.columns, start, count), 0, NUM_CLASSES - 1)])
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,8 @@ class ParsedGrid:
     center: int
     escapes: IntArray
     reach: IntArray
-    row_exponents: NDArray[np.int8]
-    column_exponents: NDArray[np.int8]
+    row_exponents: NDArray[np.signedinteger[Any]]
+    column_exponents: NDArray[np.signedinteger[Any]]
 
     def weights(self, decoded: DecodedStream) -> FloatArray:
         """The weights of the tensor, in row-major order, from its stream."""
@@ -298,8 +301,8 @@ def _symbol_levels(tables: GridTables) -> NDArray[np.int16]:
     return np.where(positions == 2 * tables.reach[:, None] + 1, ESCAPE, levels).astype(np.int16)
 
 
-def _read_list(reader: BitReader, count: int, most: int) -> NDArray[np.int8]:
-    return reader.numbers(count, -most, most).astype(np.int8)
+def _read_list(reader: BitReader, count: int, most: int) -> NDArray[np.signedinteger[Any]]:
+    return convert(reader.numbers(count, -most, most), np.int8)
 
 
 def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:

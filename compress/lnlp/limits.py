@@ -103,8 +103,8 @@ def max_grid_tables(num_weights: int) -> int:
     return _BASE_GRID_TABLES + num_weights // _WEIGHTS_PER_GRID_TABLE
 
 
-def limits_of(file_bytes: int, num_centroids: int) -> dict[str, int]:
-    """All limits by name, for a file and a codebook of that size; what another implementation compares itself with."""
+def limits_of(file_bytes: int, num_centroids: int, num_weights: int) -> dict[str, int]:
+    """All limits by name, for a file, a codebook and a tensor of that size: another implementation compares its own."""
     return {
         "header_bytes": MAX_HEADER_BYTES,
         "header_values": MAX_HEADER_VALUES,
@@ -117,6 +117,7 @@ def limits_of(file_bytes: int, num_centroids: int) -> dict[str, int]:
         "centroids": MAX_CENTROIDS,
         "min_scale_bits": MIN_SCALE_BITS,
         "max_scale_bits": max_scale_bits(num_centroids),
+        "grid_tables": max_grid_tables(num_weights),
         "symbols_per_lane": SYMBOLS_PER_LANE,
         "listed": MAX_LISTED,
         "coded_merges": MAX_CODED_MERGES,

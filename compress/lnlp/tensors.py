@@ -14,6 +14,7 @@ __all__ = [
     "EncodedTensor",
     "GridScales",
     "GridTensor",
+    "convert",
     "matrix_shape",
     "outer_sums",
     "quantize_vector",
@@ -123,8 +124,13 @@ class GridTensor:
 class GridScales:
     """The factors between the levels of a grid and its weights; arguments as in ``GridTensor``."""
 
-    def __init__(self, step: float, row_exponents: NDArray[np.int8], column_exponents: NDArray[np.int8]) -> None:
-        self._rows, self._columns = row_exponents.astype(np.int16), column_exponents.astype(np.int16)
+    def __init__(
+        self,
+        step: float,
+        row_exponents: NDArray[np.signedinteger[Any]],
+        column_exponents: NDArray[np.signedinteger[Any]],
+    ) -> None:
+        self._rows, self._columns = convert(row_exponents, np.int16), convert(column_exponents, np.int16)
         if self._rows.size and self._columns.size:
             self._least = int(self._rows.min()) + int(self._columns.min())
             most = int(self._rows.max()) + int(self._columns.max())
@@ -155,7 +161,18 @@ class GridScales:
                 np.multiply(levels.astype(np.float32), self._scales[sums - self._least], out=out)
 
 
-def outer_sums(rows: NDArray[np.int16], columns: NDArray[np.int16], start: int, count: int) -> NDArray[np.int16]:
+def convert(
+    values: NDArray[np.signedinteger[Any]], dtype: type[np.signedinteger[Any]]
+) -> NDArray[np.signedinteger[Any]]:
+    """Integers as another type; one that is repeated by a stride of zero still takes no memory."""
+    if values.strides == (0,):
+        return np.broadcast_to(values[:1].astype(dtype), values.shape)
+    return values.astype(dtype)
+
+
+def outer_sums(
+    rows: NDArray[np.signedinteger[Any]], columns: NDArray[np.signedinteger[Any]], start: int, count: int
+) -> NDArray[np.signedinteger[Any]]:
     """Sums of a row's and a column's number for ``count`` elements of their matrix, row by row from ``start``."""
     if not count:
         return np.zeros(0, dtype=np.int16)
@@ -206,6 +223,6 @@ def quantize_vector(values: NDArray[Any], bits: int) -> GridTensor:
 def _scales(step: float, least: int, most: int) -> FloatArray:
     """The scale for each sum of exponents from ``least`` to ``most``."""
     sums = np.arange(least, most + 1)
-    odd = np.where(sums % 2 == 1, np.float32(step) * np.float32(np.sqrt(2.0)), np.float32(step))
     with np.errstate(over="ignore", under="ignore"):
+        odd = np.where(sums % 2 == 1, np.float32(step) * np.float32(np.sqrt(2.0)), np.float32(step))
         return (odd.astype(np.float32) * np.ldexp(np.float32(1.0), sums // 2)).astype(np.float32)

@@ -146,14 +146,9 @@ def _encode_merges(first: int, merges: Sequence[tuple[int, int]]) -> bytes:
                 while span < _RANGE_MIN:
                     low = _emit(out, low)
                     span <<= 8
-    # The bytes of the number in the last interval that ends with the most zeros, which a reader adds by itself.
-    for kept in (24, 16, 8, 0):
-        number = (low + (1 << kept) - 1) >> kept << kept
-        if number < low + span:
-            break
     for _ in range(4):
-        number = _emit(out, number)
-    return bytes(out).rstrip(b"\0")
+        low = _emit(out, low)
+    return bytes(out)
 
 
 def _emit(out: bytearray, low: int) -> int:
@@ -170,7 +165,7 @@ def _emit(out: bytearray, low: int) -> int:
 
 def _decode_merges(stored: bytes | memoryview, first: int, num_merges: int) -> Iterator[tuple[int, int]]:
     trees = _trees(first, num_merges)
-    code, span, at = int.from_bytes(bytes(stored[:4]).ljust(4, b"\0"), "big"), (1 << _RANGE_BITS) - 1, 4
+    code, span, at = int.from_bytes(stored[:4], "big"), (1 << _RANGE_BITS) - 1, 4
     for _ in range(num_merges):
         found = []
         for tree in trees:
@@ -188,10 +183,11 @@ def _decode_merges(stored: bytes | memoryview, first: int, num_merges: int) -> I
                     ones_of[node] += 1
                     node += node + 1
                 while span < _RANGE_MIN:
+                    # Beyond the end are zeros; that none was taken is checked below.
                     code = code << 8 | (stored[at] if at < len(stored) else 0)
                     at += 1
                     span <<= 8
             found.append(node - (1 << tree.width))
         yield found[0], found[1]
-    if len(stored) and (at < len(stored) or not stored[-1]):
-        raise ContainerError(f"expected the merges to end with their bytes, found {len(stored) - at} more")
+    if code or at != len(stored):
+        raise ContainerError(f"expected the merges to end with their {at} bytes, found {len(stored)}")

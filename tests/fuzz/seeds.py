@@ -10,12 +10,16 @@ import numpy as np
 from lite_nlp.compress.lnlp.container import container_bytes, parse_container
 from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
+    GridTensor,
     encode_fp16,
     encode_fp32,
+    encode_grid,
+    encode_grid_rans,
     encode_int64,
     encode_kmeans,
     encode_kmeans_rans,
     encode_pruned,
+    quantize_vector,
 )
 from lite_nlp.config.preset import dump_config, load_config
 from lite_nlp.data.tokenizer import Tokenizer
@@ -62,6 +66,12 @@ def _containers() -> list[bytes]:
         skewed = np.minimum(rng.geometric(0.2, size=shape) - 1, size - 1).astype(np.uint16)
         return ClusteredTensor(rng.normal(size=size).astype(np.float16).astype(np.float32), skewed)
 
+    def levels(shape: tuple[int, int], spread: float) -> GridTensor:
+        scales = np.exp2(rng.normal(size=(shape[0], 1)))
+        exact = np.rint(spread * scales * rng.standard_t(2.0, size=shape))
+        rows, columns = rng.integers(-5, 6, size=shape[0]), rng.integers(-3, 4, size=shape[1])
+        return GridTensor(exact.astype(np.int32), 0.011, rows.astype(np.int8), columns.astype(np.int8))
+
     normal = rng.normal(size=(5, 7)).astype(np.float32)
     tensors = {
         "raw": encode_fp32(normal),
@@ -73,8 +83,11 @@ def _containers() -> list[bytes]:
         "indexed": encode_kmeans(clusters((11, 3), 6)),
         "wide": encode_kmeans(clusters((9,), 256)),
         **encode_kmeans_rans({"coded": clusters((50, 90), 30), "short": clusters((3,), 2), "one": clusters((6,), 1)}),
+        **encode_grid_rans({"levels": levels((40, 120), 2.0), "bias": quantize_vector(normal[1] + 9.0, 5)}),
+        "fixed": encode_grid(levels((3, 4), 1.5)),
     }
-    files = {"config.toml": b'name = "small"\n', "notes.txt": b"a few words " * 9}
+    tokenizer = Tokenizer.train(_TEXT, vocab_size=270).to_json()
+    files = {"config.toml": b'name = "small"\n', "notes.txt": b"a few words " * 9, "tokenizer.json": tokenizer}
     return [
         container_bytes(
             tensors=tensors, files=files, metadata={"kind": "model", "n": [1, 2.5, None]}, aliases={"t": "raw"}

@@ -3,7 +3,6 @@ package dev.litenlp.core.container
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import java.security.MessageDigest
-import java.util.zip.CRC32
 import java.util.zip.DataFormatException
 import java.util.zip.Inflater
 import org.json.JSONObject
@@ -27,10 +26,9 @@ class Container private constructor(
 
     companion object {
         /** Version of the format that this class reads. */
-        const val FORMAT_VERSION = 1
+        const val FORMAT_VERSION = 2
 
-        private const val PREAMBLE_BYTES = 32
-        private const val HEADER_START = PREAMBLE_BYTES + 4
+        private const val PREAMBLE_BYTES = 24
         private const val DIGEST_BYTES = 32
         private val MAGIC = byteArrayOf(0x89.toByte(), 0x4C, 0x4E, 0x4C, 0x50, 0x0D, 0x0A, 0x1A)
 
@@ -38,25 +36,30 @@ class Container private constructor(
          * Checks and takes apart a container. Nothing is allocated by what it claims before that has been checked.
          *
          * @param bytes The file; kept, not copied.
-         * @throws LiteNlpException `NOT_A_BUNDLE` (no container), `NEWER_SCHEMA`, `TRUNCATED`, `ALTERED` or `TOO_LARGE`.
+         * @throws LiteNlpException `NOT_A_BUNDLE` (no container), `NEWER_SCHEMA`, `UNSUPPORTED` (an older version), `TRUNCATED`,
+         *   `ALTERED` or `TOO_LARGE`.
          */
         fun parse(bytes: ByteArray): Container {
-            val header = checkedHeader(bytes)
-            val starts = checkSections(bytes, header)
-            checkDigest(bytes)
-            val files = LinkedHashMap<String, ByteArray>()
-            for ((index, file) in header.files.withIndex()) {
-                files[file.name] = inflate(bytes, starts[index], file.length.toInt(), file.size, "file '${file.name}'")
+            checkWhole(bytes)
+            val stored = uint(bytes, 16)
+            val size = uint(bytes, 20)
+            val end = bytes.size - DIGEST_BYTES
+            if (stored > end - PREAMBLE_BYTES) throw altered("header: expected $stored bytes, found ${end - PREAMBLE_BYTES}")
+            if (size > Limits.MAX_HEADER_BYTES) {
+                throw LiteNlpException(
+                    Problem.TOO_LARGE, "header: expected at most ${Limits.MAX_HEADER_BYTES} bytes, found a size of $size",
+                )
             }
-            val tensors = LinkedHashMap<String, Tensor>()
-            for ((index, entry) in header.tensors.withIndex()) {
-                val start = starts[header.files.size + index]
-                tensors[entry.name] = Tensor(entry.name, entry.shape, entry.encoding, bytes, start, entry.length.toInt())
+            return Inflation(bytes, PREAMBLE_BYTES, stored.toInt(), "header").use { stream ->
+                val header = ContainerHeader.parse(stream.take(size), bytes.size.toLong())
+                val plain = stream.take(header.plainBytes)
+                stream.finish()
+                Sections(bytes, PREAMBLE_BYTES + stored.toInt(), end, header).cut(plain)
             }
-            return Container(tensors, files, header.metadata, header.aliases)
         }
 
-        private fun checkedHeader(bytes: ByteArray): ContainerHeader {
+        /** Checks magic, version, length and checksum. */
+        private fun checkWhole(bytes: ByteArray) {
             for (index in 0 until minOf(MAGIC.size, bytes.size)) {
                 if (bytes[index] != MAGIC[index]) {
                     throw LiteNlpException(
@@ -65,108 +68,120 @@ class Container private constructor(
                     )
                 }
             }
-            if (bytes.size >= MAGIC.size + 4) {
-                val version = uint(bytes, MAGIC.size)
-                if (version > FORMAT_VERSION) {
-                    throw LiteNlpException(
-                        Problem.NEWER_SCHEMA, "newer format: expected version $FORMAT_VERSION or older, found $version",
-                    )
-                }
-            }
-            if (bytes.size < HEADER_START) {
+            if (bytes.size >= MAGIC.size + 4) checkVersion(uint(bytes, MAGIC.size))
+            if (bytes.size < PREAMBLE_BYTES) {
                 throw LiteNlpException(
-                    Problem.TRUNCATED, "truncated: expected at least $HEADER_START bytes, found ${bytes.size}",
+                    Problem.TRUNCATED, "truncated: expected at least $PREAMBLE_BYTES bytes, found ${bytes.size}",
                 )
             }
-            if (uint(bytes, 8) < 1 || uint(bytes, PREAMBLE_BYTES) != crc(bytes, 0, PREAMBLE_BYTES)) {
-                throw altered("altered: the preamble fails its checksum")
-            }
-            val total = uint(bytes, 24) or (uint(bytes, 28) shl 32)
+            val total = uint(bytes, 12)
             if (total != bytes.size.toLong()) {
-                // A length of 2^63 or more is negative here, and more than there is all the same.
-                val short = total < 0 || bytes.size < total
+                val short = bytes.size < total
                 throw LiteNlpException(
                     if (short) Problem.TRUNCATED else Problem.ALTERED,
-                    "${if (short) "truncated" else "altered"}: expected ${java.lang.Long.toUnsignedString(total)} bytes, " +
-                        "found ${bytes.size}",
+                    "${if (short) "truncated" else "altered"}: expected $total bytes, found ${bytes.size}",
                 )
             }
-            val length = uint(bytes, 12)
-            if (length > bytes.size - HEADER_START - DIGEST_BYTES ||
-                crc(bytes, HEADER_START, length.toInt()) != uint(bytes, 20)
-            ) {
-                throw altered("altered: the header fails its checksum")
-            }
-            val size = uint(bytes, 16)
-            if (size > Limits.MAX_HEADER_BYTES) {
-                throw LiteNlpException(
-                    Problem.TOO_LARGE, "header: expected at most ${Limits.MAX_HEADER_BYTES} bytes, found a size of $size",
-                )
-            }
-            val raw = inflate(bytes, HEADER_START, length.toInt(), size, "header")
-            return ContainerHeader.parse(raw, end = HEADER_START + length.toInt(), fileBytes = total)
-        }
-
-        /** Checks that the sections fill the file, and each section's checksum; returns where each begins. */
-        private fun checkSections(bytes: ByteArray, header: ContainerHeader): IntArray {
-            val entries: List<SectionEntry> = header.files + header.tensors
-            val found = (bytes.size - DIGEST_BYTES - header.end).toLong()
-            val expected = entries.fold(0L) { sum, entry -> saturatingAdd(sum, entry.length) }
-            if (expected != found) {
-                throw altered("altered: expected sections of $expected bytes in total, found $found")
-            }
-            var position = header.end
-            return IntArray(entries.size) { index ->
-                val entry = entries[index]
-                val start = position
-                if (crc(bytes, start, entry.length.toInt()) != entry.crc32) {
-                    throw altered("altered: '${entry.name}' fails its checksum")
-                }
-                position += entry.length.toInt()
-                start
-            }
-        }
-
-        private fun checkDigest(bytes: ByteArray) {
+            val end = bytes.size - DIGEST_BYTES
             val digest = MessageDigest.getInstance("SHA-256")
-            digest.update(bytes, 0, bytes.size - DIGEST_BYTES)
-            if (!digest.digest().contentEquals(bytes.copyOfRange(bytes.size - DIGEST_BYTES, bytes.size))) {
+            if (end >= PREAMBLE_BYTES) digest.update(bytes, 0, end)
+            if (end < PREAMBLE_BYTES || !digest.digest().contentEquals(bytes.copyOfRange(end, bytes.size))) {
                 throw altered("altered: the file fails its SHA-256 checksum")
             }
         }
 
-        /** Inflates to exactly [size] bytes, allocating no more than that whatever the stream holds. */
-        private fun inflate(bytes: ByteArray, start: Int, length: Int, size: Long, what: String): ByteArray {
-            val inflater = Inflater()
-            try {
-                inflater.setInput(bytes, start, length)
-                // One byte more, to reach the end of the stream and to notice one that goes on.
-                val content = ByteArray(size.toInt() + 1)
-                var filled = 0
-                while (!inflater.finished()) {
-                    val count = inflater.inflate(content, filled, content.size - filled)
-                    if (count == 0) break
-                    filled += count
-                }
-                if (filled.toLong() != size || !inflater.finished() || inflater.remaining != 0) {
-                    throw altered("$what: expected a zlib stream of exactly $size bytes")
-                }
-                return content.copyOf(filled)
-            } catch (error: DataFormatException) {
-                throw LiteNlpException(Problem.ALTERED, "$what: expected a zlib stream: ${error.message}", error)
-            } finally {
-                inflater.end()
+        private fun checkVersion(version: Long) {
+            if (version > FORMAT_VERSION) {
+                throw LiteNlpException(Problem.NEWER_SCHEMA, "newer format: expected version $FORMAT_VERSION, found $version")
+            }
+            if (version < FORMAT_VERSION) {
+                throw LiteNlpException(Problem.UNSUPPORTED, "older format: expected version $FORMAT_VERSION, found $version")
             }
         }
-
-        private fun crc(bytes: ByteArray, start: Int, length: Int): Long =
-            CRC32().apply { update(bytes, start, length) }.value
 
         private fun uint(bytes: ByteArray, at: Int): Long = littleEndianInt(bytes, at).toLong() and 0xFFFFFFFFL
 
         private fun hex(bytes: ByteArray): String =
             bytes.joinToString(" ") { "%02X".format(java.util.Locale.ROOT, it) }
     }
+
+    /** What follows the header in [bytes], from [start] until [end]: sections of files, then of tensors. */
+    private class Sections(private val bytes: ByteArray, start: Int, end: Int, private val header: ContainerHeader) {
+        private var at = start
+
+        init {
+            val lengths = header.files.mapNotNull { it.length } + header.tensors.map { it.length }
+            val expected = lengths.fold(0L, ::saturatingAdd)
+            if (expected != (end - start).toLong()) {
+                throw altered("sections: expected $expected bytes in total, found ${end - start}")
+            }
+        }
+
+        /** The container, whose files that are stored as they are lie in [plain]. */
+        fun cut(plain: ByteArray): Container {
+            val files = LinkedHashMap<String, ByteArray>()
+            var taken = 0
+            for (file in header.files) {
+                files[file.name] = if (file.length == null) {
+                    plain.copyOfRange(taken, taken + file.size.toInt()).also { taken += it.size }
+                } else {
+                    vocabulary(file.name, take(file.length), file)
+                }
+            }
+            val tensors = LinkedHashMap<String, Tensor>()
+            for (entry in header.tensors) {
+                tensors[entry.name] = Tensor(entry.name, entry.shape, entry.encoding, bytes, take(entry.length), entry.length.toInt())
+            }
+            return Container(tensors, files, header.metadata, header.aliases)
+        }
+
+        private fun vocabulary(name: String, start: Int, file: FileSection): ByteArray = try {
+            decodeVocabulary(Payload(bytes, start, at), file.size)
+        } catch (error: LiteNlpException) {
+            throw LiteNlpException(error.problem, "file '$name': ${error.message}", error)
+        }
+
+        private fun take(length: Long): Int = at.also { at += length.toInt() }
+    }
+}
+
+/** A zlib stream of [length] bytes at [start] of [bytes], inflated as far as is asked for, whatever it holds. */
+internal class Inflation(bytes: ByteArray, start: Int, length: Int, private val what: String) : AutoCloseable {
+    private val inflater = Inflater().apply { setInput(bytes, start, length) }
+
+    /** The next [size] bytes. */
+    fun take(size: Long): ByteArray {
+        val content = takeUpTo(size.toInt())
+        if (content.size.toLong() != size) {
+            throw altered("$what: expected a zlib stream with $size bytes more, found ${content.size}")
+        }
+        return content
+    }
+
+    /** The next [size] bytes, fewer at the end. */
+    fun takeUpTo(size: Int): ByteArray {
+        val content = ByteArray(size)
+        var filled = 0
+        try {
+            while (filled < size && !inflater.finished()) {
+                val count = inflater.inflate(content, filled, size - filled)
+                if (count == 0) break
+                filled += count
+            }
+        } catch (error: DataFormatException) {
+            throw LiteNlpException(Problem.ALTERED, "$what: expected a zlib stream: ${error.message}", error)
+        }
+        return if (filled == size) content else content.copyOf(filled)
+    }
+
+    /** Checks that the stream ends here, and nothing follows it. */
+    fun finish() {
+        if (takeUpTo(1).isNotEmpty() || !inflater.finished() || inflater.remaining != 0) {
+            throw altered("$what: expected the zlib stream to end")
+        }
+    }
+
+    override fun close() = inflater.end()
 }
 
 internal fun altered(message: String) = LiteNlpException(Problem.ALTERED, message)

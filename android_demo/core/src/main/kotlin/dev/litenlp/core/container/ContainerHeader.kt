@@ -7,54 +7,38 @@ import dev.litenlp.core.Problem
 import org.json.JSONArray
 import org.json.JSONObject
 
-/** A section of [length] bytes with the checksum [crc32]: a file or a tensor. */
-internal interface SectionEntry {
-    val name: String
-    val length: Long
-    val crc32: Long
-}
+/** An embedded file of [size] bytes; stored by its merges in a section of [length] bytes, or as it is where that is null. */
+internal class FileSection(val name: String, val size: Long, val length: Long?)
 
-/** An embedded file of [size] bytes, once inflated. */
-internal class FileSection(
-    override val name: String,
-    override val length: Long,
-    override val crc32: Long,
-    val size: Long,
-) : SectionEntry
-
-/** A tensor as the header describes it. */
-internal class TensorSection(
-    override val name: String,
-    override val length: Long,
-    override val crc32: Long,
-    val shape: IntArray,
-    val encoding: Encoding,
-) : SectionEntry
+/** A tensor as the header describes it, in a section of [length] bytes. */
+internal class TensorSection(val name: String, val length: Long, val shape: IntArray, val encoding: Encoding)
 
 /**
  * The header of a container after every field of it has been checked.
  *
- * @property end Offset of the byte after the header, where the first section begins.
  */
 internal class ContainerHeader private constructor(
     val metadata: JSONObject,
     val files: List<FileSection>,
     val tensors: List<TensorSection>,
     val aliases: Map<String, String>,
-    val end: Int,
 ) {
+    /** Bytes of the files that are stored as they are, together. */
+    val plainBytes: Long get() = files.filter { it.length == null }.fold(0L) { sum, file -> saturatingAdd(sum, file.size) }
+
     companion object {
         private const val MAX_NAME_LENGTH = 128
         private val KINDS = mapOf(
-            "metadata" to JSONObject::class, "files" to JSONArray::class, "tensors" to JSONArray::class,
+            "metadata" to JSONObject::class, "files" to JSONArray::class, "tensors" to JSONObject::class,
             "aliases" to JSONObject::class,
         )
+        private val COLUMNS = listOf("names", "shapes", "encodings", "lengths")
 
         /**
          * @param fileBytes Size of the whole container, which the limits depend on.
          * @throws LiteNlpException `ALTERED`, or `TOO_LARGE` if it states more than a file of that size may hold.
          */
-        fun parse(raw: ByteArray, end: Int, fileBytes: Long): ContainerHeader {
+        fun parse(raw: ByteArray, fileBytes: Long): ContainerHeader {
             val content = try {
                 Json.parseObject(raw, Limits.MAX_HEADER_BYTES, Limits.MAX_HEADER_VALUES)
             } catch (error: JsonSyntaxException) {
@@ -64,10 +48,15 @@ internal class ContainerHeader private constructor(
                 throw altered("header: expected an object with ${KINDS.keys.joinToString(", ")}")
             }
             checkLimit("files", Limits.MAX_FILES.toLong(), content.getJSONArray("files").length().toLong())
-            checkLimit("tensors", Limits.MAX_TENSORS.toLong(), content.getJSONArray("tensors").length().toLong())
+            val columns = COLUMNS.map { content.getJSONObject("tensors").opt(it) as? JSONArray }
+            val count = columns[0]?.length() ?: -1
+            if (columns.any { it == null || it.length() != count }) {
+                throw altered("header: expected tensors with ${COLUMNS.joinToString(", ")} of one length")
+            }
+            checkLimit("tensors", Limits.MAX_TENSORS.toLong(), count.toLong())
             checkLimit("aliases", Limits.MAX_ALIASES.toLong(), content.getJSONObject("aliases").length().toLong())
             val files = elements(content.getJSONArray("files")).map(::parseFile)
-            val tensors = parseTensors(content.getJSONArray("tensors"), fileBytes)
+            val tensors = parseTensors(columns.map { elements(checkNotNull(it)) }, fileBytes)
             val inflated = files.fold(0L) { sum, file -> saturatingAdd(sum, file.size) }
             checkLimit("bytes of embedded files", Limits.maxFileBytes(fileBytes), inflated)
             val names = tensors.mapTo(HashSet()) { it.name }
@@ -75,7 +64,7 @@ internal class ContainerHeader private constructor(
                 throw altered("header: expected every name once")
             }
             val aliases = parseAliases(content.getJSONObject("aliases"), names)
-            return ContainerHeader(content.getJSONObject("metadata"), files, tensors, aliases, end)
+            return ContainerHeader(content.getJSONObject("metadata"), files, tensors, aliases)
         }
 
         private fun checkLimit(what: String, limit: Long, found: Long) {
@@ -85,31 +74,36 @@ internal class ContainerHeader private constructor(
         }
 
         private fun parseFile(element: Any): FileSection {
-            val entry = checkedEntry(element, "file")
-            val name = entry.getString("name")
+            val entry = element as? JSONObject
+            val name = entry?.opt("name") as? String ?: throw altered("header: expected a file with name and size, found $element")
             val size = count(entry.opt("size"))
-            if (!isPlainFileName(name) || size == null) {
+            val length = count(entry.opt("length"))
+            if (!isPlainFileName(name) || size == null || (entry.has("length") && length == null)) {
                 throw altered("header: file '$name': expected a plain file name and a size")
             }
-            return FileSection(name, entry.getLong("length"), entry.getLong("crc32"), size)
+            return FileSection(name, size, length)
         }
 
-        private fun parseTensors(elements: JSONArray, fileBytes: Long): List<TensorSection> {
+        private fun parseTensors(columns: List<List<Any>>, fileBytes: Long): List<TensorSection> {
             val most = Limits.maxWeights(fileBytes)
             val tensors = ArrayList<TensorSection>()
             var weights = 0L
-            for (element in elements(elements)) {
-                val entry = checkedEntry(element, "tensor")
-                val name = entry.getString("name")
-                val shape = parseShape(entry.opt("shape"), name)
-                val encoding = Encoding.values().find { it.key == entry.opt("encoding") } ?: throw altered(
+            val (names, shapes, encodings, lengths) = columns
+            for (index in names.indices) {
+                val name = names[index]
+                val length = count(lengths[index])
+                if (name !is String || length == null) {
+                    throw altered("header: expected a tensor with a name and a length, found $name and ${lengths[index]}")
+                }
+                val shape = parseShape(shapes[index], name)
+                val encoding = Encoding.values().find { it.key == encodings[index] } ?: throw altered(
                     "header: tensor '$name': expected an encoding among " +
-                        "${Encoding.values().joinToString(", ") { it.key }}, found '${entry.opt("encoding")}'",
+                        "${Encoding.values().joinToString(", ") { it.key }}, found '${encodings[index]}'",
                 )
                 weights = saturatingAdd(weights, shape.fold(1L) { product, size -> saturatingMultiply(product, maxOf(1L, size)) })
                 // A shape beyond the bound is refused below, so its sizes need not fit.
                 val sizes = IntArray(shape.size) { minOf(shape[it], most).toInt() }
-                tensors.add(TensorSection(name, entry.getLong("length"), entry.getLong("crc32"), sizes, encoding))
+                tensors.add(TensorSection(name, length, sizes, encoding))
             }
             checkLimit("weights in a file of $fileBytes bytes", most, weights)
             return tensors
@@ -133,14 +127,6 @@ internal class ContainerHeader private constructor(
                 result[alias] = target
             }
             return result
-        }
-
-        private fun checkedEntry(element: Any, what: String): JSONObject {
-            val entry = element as? JSONObject
-            if (entry?.opt("name") !is String || count(entry.opt("length")) == null || count(entry.opt("crc32")) == null) {
-                throw altered("header: expected a $what with name, length and crc32, found $element")
-            }
-            return entry
         }
 
         private fun elements(array: JSONArray): List<Any> = List(array.length()) { array.get(it) }

@@ -39,12 +39,10 @@ internal fun decodePruned(payload: Payload, size: Int): FloatArray {
 
 /** A codebook, then the indices in as few bits as name every centroid, packed lowest bit first. */
 internal fun decodeKmeans(payload: Payload, size: Int): FloatArray {
-    val codebook = Codebook.read(payload)
-    val centroids = codebook.centroids
+    val reader = payload.bits("codebook")
+    val centroids = readCodebook(reader)
+    payload.skip(reader)
     val width = maxOf(1, Int.SIZE_BITS - Integer.numberOfLeadingZeros(centroids.size - 1))
-    if (codebook.bits != width) {
-        throw altered("index width: expected that of ${centroids.size} centroids, found ${codebook.bits} bits")
-    }
     var at = payload.takeRest((size.toLong() * width + 7) / 8)
     checkClear(payload.bytes, at, size.toLong() * width, "indices")
     val mask = (1 shl width) - 1
@@ -67,34 +65,26 @@ internal fun decodeKmeans(payload: Payload, size: Int): FloatArray {
 }
 
 /** Checks that what the last byte holds beyond [bits] bits from [start] on is clear: one content has one form. */
-private fun checkClear(bytes: ByteArray, start: Int, bits: Long, what: String) {
+internal fun checkClear(bytes: ByteArray, start: Int, bits: Long, what: String) {
     val used = (bits % 8).toInt()
     if (used != 0 && (bytes[start + (bits / 8).toInt()].toInt() and 0xFF) ushr used != 0) {
         throw altered("$what: expected zeros after the last weight")
     }
 }
 
-/** Centroids, and the one number that follows their kind: the width of an index or the scale bits of the entropy coder. */
-internal class Codebook private constructor(val centroids: FloatArray, val bits: Int) {
-    companion object {
-        fun read(payload: Payload): Codebook {
-            val start = payload.take(4, "codebook header")
-            val kind = payload.bytes[start].toInt() and 0xFF
-            val bits = payload.bytes[start + 1].toInt() and 0xFF
-            val size = littleEndianShort(payload.bytes, start + 2) + 1
-            if ((kind != 2 && kind != 4) || size > Limits.MAX_CENTROIDS) {
-                throw altered("codebook: expected kind 2 or 4 and at most ${Limits.MAX_CENTROIDS} centroids, found $kind, $size")
-            }
-            val content = payload.take(kind.toLong() * size, "codebook")
-            val centroids = FloatArray(size) {
-                if (kind == 2) {
-                    halfToFloat(littleEndianShort(payload.bytes, content + 2 * it))
-                } else {
-                    Float.fromBits(littleEndianInt(payload.bytes, content + 4 * it))
-                }
-            }
-            return Codebook(centroids, bits)
-        }
+/** Ascending centroids, by the gaps between their bits, which ascend once those of negative numbers are inverted. */
+internal fun readCodebook(reader: BitReader): FloatArray {
+    val bits = if (reader.field(1) == 1L) 32 else 16
+    val size = reader.number() + 1
+    if (size > Limits.MAX_CENTROIDS) throw altered("codebook: expected at most ${Limits.MAX_CENTROIDS} centroids, found $size")
+    var key = reader.field(bits)
+    val gaps = reader.numbers(size.toInt() - 1, 0L until (1L shl bits))
+    val top = 1L shl (bits - 1)
+    return FloatArray(size.toInt()) {
+        if (it > 0) key += gaps.long(it - 1) + 1
+        if (key shr bits != 0L) throw altered("codebook: expected centroids of $bits bits, found more")
+        val pattern = (if (key and top != 0L) key xor top else key xor (2 * top - 1)).toInt()
+        if (bits == 16) halfToFloat(pattern) else Float.fromBits(pattern)
     }
 }
 

@@ -37,7 +37,9 @@ class Tensor internal constructor(
                 Encoding.FP16 -> decodeFp16(it, size)
                 Encoding.PRUNED -> decodePruned(it, size)
                 Encoding.KMEANS -> decodeKmeans(it, size)
-                else -> decodeKmeansRans(it, size)
+                Encoding.KMEANS_RANS -> decodeKmeansRans(it, size)
+                Encoding.GRID -> decodeGrid(it, shape)
+                else -> decodeGridRans(it, shape)
             }
         }
     }
@@ -69,6 +71,8 @@ internal enum class Encoding(val key: String) {
     PRUNED("pruned"),
     KMEANS("kmeans"),
     KMEANS_RANS("kmeans+rans"),
+    GRID("grid"),
+    GRID_RANS("grid+rans"),
 }
 
 /** Bytes [at] until [end] of [bytes], read from front to back; says so when they are too few. */
@@ -84,8 +88,13 @@ internal class Payload(val bytes: ByteArray, private var at: Int, private val en
         return start
     }
 
-    /** Consumes one byte, 0 to 255. */
-    fun byte(what: String): Int = bytes[take(1, what)].toInt() and 0xFF
+    /** A reader of the bits that come next; [skip] consumes what it has read. */
+    fun bits(what: String) = BitReader(bytes, at, end, what)
+
+    /** Consumes what [reader], made by [bits], has read. */
+    fun skip(reader: BitReader) {
+        at += reader.finish()
+    }
 
     /** Consumes the rest, which must be [expected] bytes, and returns its start. */
     fun takeRest(expected: Long): Int {
