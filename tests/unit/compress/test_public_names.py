@@ -10,18 +10,22 @@ import lite_nlp.compress
 
 def test_the_list_of_names() -> None:
     assert lite_nlp.compress.__all__ == [
+        "Change",
         "CompressionOptions",
         "CompressionSubject",
         "Container",
         "FinetuneOptions",
         "Finetuning",
+        "Measure",
         "Metric",
         "QuantizedWeights",
         "Quantizer",
+        "Scored",
         "StageRow",
         "TrainableWeights",
         "compress_module",
         "load_compressed",
+        "mean_measure",
         "read_container",
         "register_quantizer",
         "run_pipeline",
