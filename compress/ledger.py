@@ -289,5 +289,5 @@ def _fingerprint(container: Container, state: Mapping[str, NDArray[Any]]) -> str
     digest = hashlib.sha256(repr((container.files, container.aliases)).encode())
     for name in container.tensors:
         digest.update(repr((name, state[name].shape, state[name].dtype)).encode())
-        digest.update(np.ascontiguousarray(state[name]))
+        digest.update(np.ascontiguousarray(state[name]).data)
     return digest.hexdigest()

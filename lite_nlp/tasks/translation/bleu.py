@@ -12,7 +12,7 @@ from lite_nlp.compress.significance import Measure, interval_of
 from lite_nlp.core.errors import DataError
 from lite_nlp.tasks.translation.scorer import PairScorer
 
-__all__ = ["TRANSLATION_SCORER", "Scores", "score_translations", "translation_measures"]
+__all__ = ["TRANSLATION_SCORER", "Scores", "score_translations", "sentence_chrf", "translation_measures"]
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,12 @@ def score_translations(
 
 def translation_measures(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Measure]:
     """BLEU and chrF as sacreBLEU's statistics of each sentence; arguments as of ``score_translations``."""
-    return {
-        name: _measure(metric, hypotheses, references) for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items()
-    }
+    return {name: _measure(metric, hypotheses, references) for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items()}
+
+
+def sentence_chrf(hypothesis: str, reference: str) -> float:
+    """The chrF of one sentence, 0 to 100."""
+    return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
 def _measure(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
