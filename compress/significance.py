@@ -3,8 +3,8 @@
 A test set is resampled by drawing as many examples as it has, with replacement. A metric that is computed from sums
 over the examples (BLEU, a mean, perplexity) needs no more for that than its statistics of each example: outputs are
 neither made nor compared a second time. Resamples are drawn with one seed, so that those of two models hold the same
-examples; differences between the models are then far smaller than the intervals of their scores (Koehn 2004,
-"Statistical significance tests for machine translation evaluation", sections 3 and 4).
+examples: the interval of their difference is then far smaller than those of their scores (Koehn 2004, "Statistical
+significance tests for machine translation evaluation": paired bootstrap resampling).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
