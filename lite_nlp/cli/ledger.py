@@ -59,7 +59,11 @@ def _tests(compressed: CompressedModel) -> Table:
         test = (
             ("", "", "")
             if change is None
-            else (f"{change.difference:+.2f}", f"{change.low:+.2f} to {change.high:+.2f}", f"{change.p:.3f}")
+            else (
+                f"{change.difference:+.2f}",
+                f"{change.low:+.2f} to {change.high:+.2f}",
+                f"{change.p:.3f}",
+            )
         )
         table.add_row(row.stage, f"{low:.2f} to {high:.2f}", *test)
     return table

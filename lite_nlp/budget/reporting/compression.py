@@ -94,7 +94,7 @@ def render_compression(ledger: Mapping[str, Any]) -> str:
         seconds=sum(row["seconds"] for row in stages),
         score=_score,
         change=_change,
-        probability=_probability,
+        test=_test,
         size=size_text,
         short=short_count,
     )
@@ -122,11 +122,9 @@ def _change(change: Mapping[str, float] | None) -> str:
     return "" if change is None else f"{change['difference']:+.2f} ({change['low']:+.2f} to {change['high']:+.2f})"
 
 
-def _probability(change: Mapping[str, float] | None) -> str:
-    """The probability of a paired test; empty without one."""
-    if change is None:
-        return ""
-    return "< 0.001" if change["p"] < 0.001 else f"{change['p']:.3f}"
+def _test(change: Mapping[str, float]) -> str:
+    """A difference with its interval and its probability."""
+    return f"{_change(change)}, p = {change['p']:.3f}"
 
 
 def _matrices(tensors: Sequence[Mapping[str, Any]], kinds: Mapping[str, Any]) -> Iterator[_Matrix]:
