@@ -16,23 +16,28 @@ if TYPE_CHECKING:
     from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
     from lite_nlp.compress.quantize.protocol import Choice, HeldWeights, QuantizedWeights, Quantizer, TrainableWeights
     from lite_nlp.compress.quantize.registry import register_quantizer
+    from lite_nlp.compress.significance import Change, Measure, Scored, mean_measure
     from lite_nlp.compress.tuning import TuningOptions
 
 __all__ = [
+    "Change",
     "Choice",
     "CompressionOptions",
     "CompressionSubject",
     "Container",
     "Finetuning",
     "HeldWeights",
+    "Measure",
     "Metric",
     "QuantizedWeights",
     "Quantizer",
+    "Scored",
     "StageRow",
     "TrainableWeights",
     "TuningOptions",
     "compress_module",
     "load_compressed",
+    "mean_measure",
     "read_container",
     "register_quantizer",
     "run_pipeline",
@@ -41,20 +46,24 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "Change": "lite_nlp.compress.significance",
         "Choice": "lite_nlp.compress.quantize.protocol",
         "HeldWeights": "lite_nlp.compress.quantize.protocol",
         "CompressionOptions": "lite_nlp.compress.pipeline",
         "CompressionSubject": "lite_nlp.compress.ledger",
         "Container": "lite_nlp.compress.lnlp.container",
         "Finetuning": "lite_nlp.compress.pipeline",
+        "Measure": "lite_nlp.compress.significance",
         "Metric": "lite_nlp.compress.metric",
         "QuantizedWeights": "lite_nlp.compress.quantize.protocol",
         "Quantizer": "lite_nlp.compress.quantize.protocol",
+        "Scored": "lite_nlp.compress.significance",
         "StageRow": "lite_nlp.compress.ledger",
         "TrainableWeights": "lite_nlp.compress.quantize.protocol",
         "TuningOptions": "lite_nlp.compress.tuning",
         "compress_module": "lite_nlp.compress.modules",
         "load_compressed": "lite_nlp.compress.modules",
+        "mean_measure": "lite_nlp.compress.significance",
         "read_container": "lite_nlp.compress.lnlp.container",
         "register_quantizer": "lite_nlp.compress.quantize.registry",
         "run_pipeline": "lite_nlp.compress.pipeline",

@@ -1,20 +1,54 @@
 """The ledger: one row per stage, measured on the file that the stage wrote after reading it back."""
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lite_nlp.compress.lnlp.container import read_container, write_container
+from lite_nlp.compress.lnlp.composition import bytes_by_kind, tensor_parts
+from lite_nlp.compress.lnlp.container import Container, read_container, write_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Change, Scored, changes_between
 from lite_nlp.compress.stages import model_tensors, stage_file
 
-__all__ = ["CompressionSubject", "Ledger", "StageRow"]
+__all__ = ["CompressionSubject", "Ledger", "ReferenceModel", "StageRow", "TensorRow"]
+
+#: Fields of a row that the files of later stages embed; the others would cost bytes there, and are in ``ledger.json``.
+_EMBEDDED = ("stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores", "seconds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReferenceModel:
+    """Another model, to which the stages are compared.
+
+    Attributes:
+        name: Its name.
+        size_bytes: Size of its file with every weight as fp32.
+        macs: Its Mult-Adds; None if they are not counted.
+        scored: Its scores on the same examples.
+    """
+
+    name: str
+    size_bytes: int
+    macs: int | None
+    scored: Scored
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as a JSON object."""
+        return {
+            "model": self.name,
+            "size_bytes": self.size_bytes,
+            "macs": self.macs,
+            "scores": dict(self.scored.scores),
+            "intervals": {name: list(ends) for name, ends in self.scored.intervals().items()},
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,22 +62,62 @@ class CompressionSubject:
         files: The small files to embed in a file of this model (config, tokenizer, metrics).
         load: Rebuild the model from a container and nothing else, in evaluation mode.
         metric: The measure of quality that ``CompressionOptions.max_loss`` limits.
-        score: Quality of a model for the ledger, by metric; that of ``metric`` is among them.
+        score: Quality of a model for the ledger, by metric; that of ``metric`` is among them. A ``Scored`` adds what
+            intervals and paired tests need, and outputs.
         evaluate: Loss of a model on validation data, lower is better; called hundreds of times.
         informing: Batches for the importance of the weights.
         information: Their loss: ``lite_nlp.compress.importance.diagonal_fisher`` says which.
         count_macs: Mult-Adds of a model; None if they are not counted.
+        reference: Another model to compare with.
     """
 
     name: str
     files: Callable[[nn.Module], Mapping[str, bytes]]
     load: Callable[[Path], nn.Module]
     metric: Metric
-    score: Callable[[nn.Module], Mapping[str, float]]
+    score: Callable[[nn.Module], Mapping[str, float] | Scored]
     evaluate: Callable[[nn.Module], float]
     informing: Callable[[], Sequence[Any]]
     information: Callable[[nn.Module, Any], Tensor]
     count_macs: Callable[[nn.Module], int | None]
+    reference: ReferenceModel | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorRow:
+    """The figures of one tensor of a file.
+
+    Attributes:
+        name: Its name.
+        shape: Its dimensions.
+        encoding: How it is stored.
+        size_bytes: Bytes of its payload.
+        bytes_by_kind: The same by kind (``lite_nlp.compress.lnlp.composition.KINDS``).
+        num_weights: Number of weights; 1 for a scalar.
+        zeros: How many of them are zero.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    encoding: str
+    size_bytes: int
+    bytes_by_kind: dict[str, int]
+    num_weights: int
+    zeros: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures as a JSON object, with sparsity and bits per weight."""
+        weights = max(1, self.num_weights)
+        return {
+            "name": self.name,
+            "shape": list(self.shape),
+            "encoding": self.encoding,
+            "weights": self.num_weights,
+            "size_bytes": self.size_bytes,
+            "bytes_by_kind": self.bytes_by_kind,
+            "sparsity": round(self.zeros / weights, 4),
+            "bits_per_weight": round(8 * self.size_bytes / weights, 3),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +135,14 @@ class StageRow:
         macs: Mult-Adds of the model in the file; None if they are not counted.
         scores: By metric, of the model rebuilt from the file.
         seconds: Time to make and write the file, without scoring it.
+        bytes_by_kind: The bytes of the file by kind (``lite_nlp.compress.lnlp.composition.KINDS``); their sum is
+            ``size_bytes``.
+        against_original: Paired tests against the first stage, by metric; empty for that stage, and without statistics
+            of single examples.
+        reference_ratio: Size of the reference model's fp32 file divided by this one; None without a reference.
+        against_reference: Paired tests against the reference model, by metric.
+        scored: What the model was scored by, its outputs among them; not part of the JSON.
+        tensors: The tensors of the file, in order; not part of the JSON.
     """
 
     stage: str
@@ -72,10 +154,30 @@ class StageRow:
     macs: int | None
     scores: dict[str, float]
     seconds: float
+    bytes_by_kind: dict[str, int]
+    against_original: dict[str, Change] = field(default_factory=dict)
+    reference_ratio: float | None = None
+    against_reference: dict[str, Change] = field(default_factory=dict)
+    scored: Scored = field(repr=False, compare=False)
+    tensors: tuple[TensorRow, ...] = field(repr=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON object."""
-        return asdict(self)
+        found = self.embedded() | {
+            "intervals": {name: list(ends) for name, ends in self.scored.intervals().items()},
+            "against_original": {name: change.as_dict() for name, change in self.against_original.items()},
+            "bytes_by_kind": self.bytes_by_kind,
+        }
+        if self.reference_ratio is None:
+            return found
+        return found | {
+            "reference_ratio": self.reference_ratio,
+            "against_reference": {name: change.as_dict() for name, change in self.against_reference.items()},
+        }
+
+    def embedded(self) -> dict[str, Any]:
+        """The figures that the files of later stages embed, as a JSON object."""
+        return {name: getattr(self, name) for name in _EMBEDDED}
 
 
 class Ledger:
@@ -92,6 +194,7 @@ class Ledger:
         self._subject = subject
         self._num_weights = model_tensors(original).num_weights
         self._started = time.perf_counter()
+        self._last: tuple[str, Scored] | None = None
         self.rows: list[StageRow] = []
 
     def start_stage(self) -> None:
@@ -120,21 +223,26 @@ class Ledger:
         seconds = time.perf_counter() - self._started
         container = read_container(path)
         state = container.state_dict()
-        elements = sum(tensor.num_elements for tensor in container.tensors.values())
-        zeros = sum(state[name].size - int(np.count_nonzero(state[name])) for name in container.tensors)
+        rows = _tensor_rows(container, state)
         loaded = self._subject.load(path)
+        scored = self._score(loaded, _fingerprint(container, state))
+        reference = self._subject.reference
         row = StageRow(
             stage=stage,
             file=path.name,
             size_bytes=size_bytes,
             ratio=round((self.rows[0].size_bytes if self.rows else size_bytes) / size_bytes, 3),
-            sparsity=round(zeros / elements, 4),
-            bits_per_weight=round(
-                8 * sum(len(tensor.payload) for tensor in container.tensors.values()) / self._num_weights, 3
-            ),
+            sparsity=round(sum(row.zeros for row in rows) / sum(row.num_weights for row in rows), 4),
+            bits_per_weight=round(8 * sum(row.size_bytes for row in rows) / self._num_weights, 3),
             macs=self._subject.count_macs(loaded),
-            scores=dict(self._subject.score(loaded)),
+            scores=dict(scored.scores),
             seconds=round(seconds, 2),
+            bytes_by_kind=bytes_by_kind(container, size_bytes=size_bytes),
+            against_original=changes_between(self.rows[0].scored, scored) if self.rows else {},
+            reference_ratio=None if reference is None else round(reference.size_bytes / size_bytes, 3),
+            against_reference={} if reference is None else changes_between(reference.scored, scored),
+            scored=scored,
+            tensors=rows,
         )
         self.rows.append(row)
         self.start_stage()
@@ -152,7 +260,7 @@ class Ledger:
             "kind": "model",
             "name": self._subject.name,
             "stage": stage,
-            "stages": [row.as_dict() for row in rows],
+            "stages": [row.embedded() for row in rows],
         }
 
     def forget_after(self, count: int) -> list[StageRow]:
@@ -162,3 +270,34 @@ class Ledger:
             (self._out / row.file).unlink(missing_ok=True)
         del self.rows[count:]
         return forgotten
+
+    def _score(self, loaded: nn.Module, fingerprint: str) -> Scored:
+        """The scores of a model, which are those of the file before it if both hold the same weights."""
+        if self._last is None or self._last[0] != fingerprint:
+            found = self._subject.score(loaded)
+            self._last = fingerprint, found if isinstance(found, Scored) else Scored(scores=found)
+        return self._last[1]
+
+
+def _tensor_rows(container: Container, state: Mapping[str, NDArray[Any]]) -> tuple[TensorRow, ...]:
+    return tuple(
+        TensorRow(
+            name=name,
+            shape=tensor.shape,
+            encoding=tensor.encoding,
+            size_bytes=len(tensor.payload),
+            bytes_by_kind=tensor_parts(tensor),
+            num_weights=tensor.num_elements,
+            zeros=tensor.num_elements - int(np.count_nonzero(state[name])),
+        )
+        for name, tensor in container.tensors.items()
+    )
+
+
+def _fingerprint(container: Container, state: Mapping[str, NDArray[Any]]) -> str:
+    """A digest of everything that a model is rebuilt from: weights and embedded files."""
+    digest = hashlib.sha256(repr((container.files, container.aliases)).encode())
+    for name in container.tensors:
+        digest.update(repr((name, state[name].shape, state[name].dtype)).encode())
+        digest.update(np.ascontiguousarray(state[name]).data)
+    return digest.hexdigest()

@@ -2,12 +2,13 @@
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -16,13 +17,17 @@ from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress
 
-__all__ = ["compress_module", "load_compressed"]
+__all__ = ["Score", "compress_module", "load_compressed"]
+
+#: A score, or the score of each example, whose mean is the score.
+Score = float | Tensor | Sequence[float]
 
 Batch = TypeVar("Batch")
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
@@ -38,7 +43,7 @@ def compress_module(
     module: nn.Module,
     *,
     out: str | Path,
-    score: Callable[[nn.Module], float],
+    score: Callable[[nn.Module], Score],
     metric: str = "score",
     lower_is_better: bool = False,
     batches: Iterable[Batch] | None = None,
@@ -66,6 +71,8 @@ def compress_module(
         module: Not changed: a copy in evaluation mode is compressed.
         out: Directory to write: a ``.lnlp`` file for each stage, of which ``model.lnlp`` is the one to keep.
         score: Quality of a module, for the ledger and for ``max_loss``. Called without gradients, in evaluation mode.
+            It returns a number, or the score of each example, always in the same order: their mean is the score, and
+            the ledger then has its interval and a paired test against the original.
         metric: Name of that score.
         lower_is_better: Whether a smaller score is better, as for perplexity.
         batches: Training batches, such as a ``DataLoader`` or a list; gone through again and again.
@@ -132,7 +139,7 @@ def compress_module(
         files=lambda _: files or {},
         load=lambda path: _rebuilt(working, path),
         metric=Metric(name=metric, label=metric, unit=f"of {metric}", lower_is_better=lower_is_better),
-        score=lambda model: {metric: judge(model)},
+        score=lambda model: _scored(score, model, title, metric),
         evaluate=guide,
         # Without a loss all weights matter alike, but for what the scan of single matrices measures.
         informing=lambda: guiding,
@@ -190,18 +197,27 @@ def _rebuilt(module: nn.Module, path: Path) -> nn.Module:
     return load_compressed(path, copy.deepcopy(module))
 
 
-def _judge(score: Callable[[nn.Module], float], title: str, what: str) -> Callable[[nn.Module], float]:
-    """``score`` in evaluation mode and without gradients; refuses what is no number."""
+def _judge(score: Callable[[nn.Module], Score], title: str, what: str) -> Callable[[nn.Module], float]:
+    """``score`` as one number, in evaluation mode and without gradients; refuses what is no number."""
+    return lambda model: _scored(score, model, title, what).scores[what]
 
-    def judge(model: nn.Module) -> float:
-        model.eval()
-        with torch.no_grad():
-            value = float(score(model))
-        if not math.isfinite(value):
-            raise ModelError(f"{title}: expected a finite {what}, found {value}")
-        return value
 
-    return judge
+def _scored(score: Callable[[nn.Module], Score], model: nn.Module, title: str, what: str) -> Scored:
+    """The score of a model by its name, with the scores of single examples if there are any.
+
+    Raises:
+        ModelError: If it is not finite, or is an empty list or a table.
+    """
+    model.eval()
+    with torch.no_grad():
+        found = score(model)
+        values = np.asarray(found.double().cpu() if isinstance(found, Tensor) else found, dtype=np.float64)
+    if values.ndim > 1 or not values.size:
+        raise ModelError(f"{title}: expected one {what}, or one for each example, found shape {list(values.shape)}")
+    value = float(values.mean())
+    if not math.isfinite(value):
+        raise ModelError(f"{title}: expected a finite {what}, found {value}")
+    return Scored(scores={what: value}, measures={what: mean_measure(values)} if values.ndim else {})
 
 
 def _negative(judge: Callable[[nn.Module], float]) -> Callable[[nn.Module], float]:

@@ -58,12 +58,14 @@ class Container:
         files: Embedded files by name.
         tensors: Encoded tensors by name, each stored once.
         aliases: Further names of tensors (tied weights): alias to the name in ``tensors``.
+        stored_bytes: Bytes that each embedded file takes in the container.
     """
 
     metadata: dict[str, Any]
     files: dict[str, bytes]
     tensors: dict[str, EncodedTensor]
     aliases: dict[str, str] = field(default_factory=dict)
+    stored_bytes: dict[str, int] = field(default_factory=dict)
 
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Decode every tensor to float32 (integers to int64); aliases share the array of their tensor.
@@ -203,7 +205,8 @@ def parse_container(content: bytes) -> Container:
     tensors = {
         entry.name: EncodedTensor(entry.shape, entry.encoding, bytes(next(sections))) for entry in header.tensors
     }
-    return Container(header.metadata, files, tensors, header.aliases)
+    stored_bytes = {entry.name: entry.length for entry in header.files}
+    return Container(header.metadata, files, tensors, header.aliases, stored_bytes)
 
 
 def _vocabulary(stored: memoryview, entry: FileEntry) -> bytes:

@@ -4,23 +4,21 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from lite_nlp.api.compressed import LEDGER_FILES, CompressedModel, write_ledger
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
-from lite_nlp.artifacts.records import LEDGER_FILE
-from lite_nlp.compress.metric import Metric
 from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
-from lite_nlp.core.errors import UsageError
+from lite_nlp.core.errors import LiteNlpError, UsageError
 from lite_nlp.core.extras import needs_extra
-from lite_nlp.core.files import atomic_directory, write_text
+from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.core.version import SCHEMA_VERSION
 from lite_nlp.data.directory import INFO_FILE
+from lite_nlp.tasks.changed_outputs import find_changes
 from lite_nlp.tasks.registry import task_of_architecture, task_of_data
 from lite_nlp.tasks.usefulness import CompressionFacts, compression_warnings
 
@@ -28,12 +26,13 @@ if TYPE_CHECKING:
     from torch import nn
 
     from lite_nlp.budget.gate.enforcement import BudgetGate
-    from lite_nlp.compress.ledger import CompressionSubject, StageRow
+    from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
     from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
+    from lite_nlp.tasks.changed_outputs import ChangedOutputs
 
-__all__ = ["CompressedModel", "Effort", "compress_model", "embedded_files"]
+__all__ = ["Effort", "compress_model", "embedded_files"]
 
 #: Divergence from the original's predictions, in nats per prediction, that the plan may cause without a target size or
 #: ratio; tuning recovers a part of it.
@@ -51,49 +50,6 @@ _INFORMING_BATCHES: Final = 20
 #: How long to fine-tune.
 Effort = Literal["quick", "normal", "thorough"]
 
-_PLOT_FILE: Final = "size-quality.svg"
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompressedModel:
-    """The files of a compression and their ledger.
-
-    Attributes:
-        name: The model's name.
-        out: Directory of the files.
-        text: Display name of the scored data.
-        metric: The metric that a largest loss refers to.
-        stages: One row for each file, in order; the last is the one to keep.
-        candidates: Rows of files that were measured and dropped, since an attempt was too large or lost too much.
-        warnings: What was lost or is wrong with the final file, and what to try.
-    """
-
-    name: str
-    out: Path
-    text: str
-    metric: Metric
-    stages: "tuple[StageRow, ...]"
-    candidates: "tuple[StageRow, ...]" = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def path(self) -> Path:
-        """The final ``.lnlp`` file."""
-        return self.out / self.stages[-1].file
-
-    def as_dict(self) -> dict[str, Any]:
-        """The ledger, as JSON takes it."""
-        stages = [row.as_dict() for row in self.stages]
-        candidates = [row.as_dict() for row in self.candidates]
-        return {
-            "model": self.name,
-            "text": self.text,
-            "metric": self.metric.name,
-            "stages": stages,
-            "candidates": candidates,
-            "warnings": list(self.warnings),
-        }
-
 
 @needs_extra("compress", "train")
 def compress_model(
@@ -108,6 +64,7 @@ def compress_model(
     finetune_steps: int | None = None,
     effort: Effort = "quick",
     structured_ffn: float | None = None,
+    reference: str | Path | LoadedModel | None = None,
     threads: int | None = None,
     gate: "BudgetGate | None" = None,
     force: bool = False,
@@ -129,6 +86,8 @@ def compress_model(
         finetune_steps: Finetuning steps; None chooses by the effort and the model's Mult-Adds.
         effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores.
         structured_ffn: Fraction of the feed-forward channels to remove first, above 0 and below 1.
+        reference: A MODEL, or a loaded one, of the same task: sizes are also compared with its fp32 file, and scores
+            with its own on the same examples.
         threads: Threads of torch; None chooses them by a short measurement.
         gate: The limits of the model and the final file; None sets no limits.
         force: Overwrite ``out``.
@@ -160,7 +119,7 @@ def compress_model(
     from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.threads import threads_restored
 
-    owned = (*COMPRESSION_FILES, LEDGER_FILE, _PLOT_FILE)
+    owned = (*COMPRESSION_FILES, *LEDGER_FILES)
     check_output_directory(out, force=force, owned=owned)
     progress = progress or SilentProgress()
     loaded = load_model(model)
@@ -173,6 +132,7 @@ def compress_model(
             from lite_nlp.tasks.shrinking import check_shrinkable
         check_shrinkable(loaded)
     guidance = _guide(loaded, None if data is None else Path(data))
+    other = None if reference is None else load_model(reference)
     options = CompressionOptions(
         tolerance=_TOLERANCE if finetune else _TOLERANCE_WITHOUT_FINETUNING,
         target_bytes=target_bytes,
@@ -193,10 +153,11 @@ def compress_model(
         atomic_directory(out, force=force, owned=owned) as directory,
     ):
         _set_threads(loaded, guidance, threads)
+        subject = _subject(loaded, guidance, progress, gate, other)
         rows = run_pipeline(
             loaded.model,
             out=directory,
-            subject=_subject(loaded, guidance, progress, gate),
+            subject=subject,
             options=options,
             shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
             finetuning=finetuning,
@@ -223,11 +184,11 @@ def compress_model(
             metric=guidance.metric,
             stages=tuple(rows),
             candidates=tuple(candidates),
-            warnings=_warnings(loaded, guidance, rows, facts, file=directory / rows[-1].file),
+            reference=subject.reference,
+            changed_outputs=_changed_outputs(guidance, rows),
+            warnings=_warnings(loaded, guidance, rows, facts),
         )
-        content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
-        write_text(directory / LEDGER_FILE, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
-        _draw_ledger(content, directory / _PLOT_FILE)
+        write_ledger(compressed, directory)
     work.remove()
     return compressed
 
@@ -247,12 +208,12 @@ def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None)
 
 
 def _warnings(
-    loaded: LoadedModel, guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts, *, file: Path
+    loaded: LoadedModel, guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts
 ) -> tuple[str, ...]:
     """What there is to say against the final file."""
     found = compression_warnings(guidance.metric, [(row.stage, row.scores) for row in rows], facts)
     if not found and guidance.inspect is not None:
-        found += guidance.inspect(load_model(file).model)
+        found += guidance.inspect(rows[-1].scored)
     languages = loaded.metrics.get("languages", loaded.metrics.get("uncompressed", {}).get("languages"))
     if guidance.languages is not None and isinstance(languages, dict):
         own = (languages.get("src"), languages.get("tgt"))
@@ -264,13 +225,12 @@ def _warnings(
     return tuple(found)
 
 
-def _draw_ledger(ledger: Mapping[str, Any], path: Path) -> None:
-    """Write the size-quality plot of a ledger."""
-    from lite_nlp.budget.reporting.plots import render_svg
-    from lite_nlp.budget.reporting.size_quality import draw_size_quality
-
-    if panel := draw_size_quality(ledger["stages"], metric=ledger["metric"], candidates=ledger["candidates"]):
-        write_text(path, render_svg([panel], title=f"Compression of {ledger['model']}"))
+def _changed_outputs(guidance: "Guidance", rows: "Sequence[StageRow]") -> "ChangedOutputs | None":
+    """What the last file says of the scored examples beside what the first says; nothing is decoded again."""
+    before, after = rows[0].scored.outputs, rows[-1].scored.outputs
+    if guidance.texts is None or before is None or after is None:
+        return None
+    return find_changes(before, after, guidance.texts)
 
 
 def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
@@ -283,7 +243,11 @@ def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
 
 
 def _subject(
-    loaded: LoadedModel, guidance: "Guidance", progress: Progress, gate: "BudgetGate | None"
+    loaded: LoadedModel,
+    guidance: "Guidance",
+    progress: Progress,
+    gate: "BudgetGate | None",
+    reference: LoadedModel | None,
 ) -> "CompressionSubject":
     """The callbacks to the model's task, on which compression itself does not depend."""
     from lite_nlp.budget.closed_form.formulas import count_config
@@ -308,7 +272,37 @@ def _subject(
         informing=lambda: list(islice(guidance.tuning(), _INFORMING_BATCHES)),
         information=information_loss(guidance.predict),
         count_macs=count_macs,
+        reference=None if reference is None else _reference(reference, guidance, progress, count_macs),
     )
+
+
+def _reference(
+    reference: LoadedModel, guidance: "Guidance", progress: Progress, count_macs: "Callable[[nn.Module], int]"
+) -> "ReferenceModel":
+    """The figures of a model to compare with, its size that of a file with every weight as fp32.
+
+    Raises:
+        UsageError: If it cannot be scored on the same examples.
+    """
+    from lite_nlp.compress.ledger import ReferenceModel
+    from lite_nlp.compress.lnlp.container import container_bytes
+    from lite_nlp.compress.stages import dense_model, model_tensors
+
+    if guidance.score_other is None:
+        raise UsageError(f"--reference {reference.name}: the task of this model compares no models")
+    try:
+        scored = guidance.score_other(reference, progress)
+    except LiteNlpError as error:
+        raise UsageError(f"--reference {reference.name}: expected a model of the same task: {error}") from error
+    tensors = model_tensors(reference.model)
+    content = container_bytes(
+        tensors=dense_model(tensors.tensors),
+        aliases=tensors.aliases,
+        files=embedded_files(reference, reference.model),
+        metadata={"kind": "model", "name": reference.name},
+    )
+    macs = count_macs(reference.model)
+    return ReferenceModel(name=reference.name, size_bytes=len(content), macs=macs, scored=scored)
 
 
 def embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:

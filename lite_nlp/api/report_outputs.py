@@ -125,10 +125,10 @@ def _classified(data: Path, split: str, predictions: Sequence[str], *, test_set:
 def _sentence_chrf(output: str, reference: str) -> float | None:
     """The chrF of one sentence, 0 to 100; None where sacreBLEU is not installed, as with the runtime alone."""
     try:
-        from sacrebleu.metrics import CHRF
+        from lite_nlp.tasks.translation.bleu import sentence_chrf
     except ModuleNotFoundError:
         return None
-    return float(CHRF().sentence_score(output, [reference]).score)
+    return sentence_chrf(output, reference)
 
 
 def _spread(items: Sequence[T], number: int) -> list[T]:

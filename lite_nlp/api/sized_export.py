@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.api.compress import CompressedModel, compress_model, embedded_files
+from lite_nlp.api.compress import compress_model, embedded_files
+from lite_nlp.api.compressed import CompressedModel
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.core.errors import TargetSizeError

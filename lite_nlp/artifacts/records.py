@@ -119,7 +119,10 @@ def _read_ledger(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     except ModelError:
         beside = {}
     rows = list(_rows(beside, "stages"))[: len(earlier) + 1]
-    if rows and rows[:-1] == earlier and (rows[-1].get("file"), rows[-1].get("size_bytes")) == (path.name, size_bytes):
+    # The container holds some figures of each row, the ledger beside it all of them.
+    known = [{name: row.get(name) for name in held} for row, held in zip(rows, earlier, strict=False)]
+    itself = (rows[-1].get("file"), rows[-1].get("size_bytes")) if rows else None
+    if len(rows) == len(earlier) + 1 and known == earlier and itself == (path.name, size_bytes):
         return {**beside, "stages": rows}
     if not earlier:
         return {}

@@ -73,6 +73,15 @@ def compress(
             "--structured-ffn", metavar="FRACTION", help="Remove this fraction of the feed-forward channels first."
         ),
     ] = None,
+    reference: Annotated[
+        str | None,
+        typer.Option(
+            "--reference",
+            metavar="MODEL",
+            help="Another model of the same task: compare sizes with its fp32 file, and scores with its own on the "
+            "same examples.",
+        ),
+    ] = None,
     threads: MeasuredThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -109,6 +118,7 @@ def compress(
             finetune_steps=finetune_steps,
             effort=effort,
             structured_ffn=structured_ffn,
+            reference=reference,
             threads=threads,
             gate=gate,
             force=force,

@@ -1,24 +1,35 @@
-"""The ledger of a compression as a table."""
+"""The ledger of a compression as tables."""
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from lite_nlp.api.compress import CompressedModel
+from lite_nlp.api.compressed import CompressedModel
+from lite_nlp.budget.reporting.compression import KIND_NAMES
 from lite_nlp.cli.console import out
 
 __all__ = ["print_ledger"]
 
 
 def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
-    """Print the ledger as a table that fits 80 columns.
+    """Print the ledger as tables that fit 80 columns: the stages, the paired tests, the bytes of the final file.
 
     Args:
         compressed: The ledger.
         path: Whether to print the path of the file to keep too.
     """
+    out.print(_stages(compressed))
+    if compressed.stages[-1].against_original.get(compressed.metric.name):
+        out.print(_tests(compressed))
+    if compressed.reference is not None:
+        out.print(_reference(compressed))
+    out.print(_kinds(compressed))
+    if path:
+        out.print(str(compressed.path), markup=False, soft_wrap=True)
+
+
+def _stages(compressed: CompressedModel) -> Table:
     metric = compressed.metric
-    table = Table(title=f"{compressed.name}, {metric.label} on {compressed.text}", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("stage", no_wrap=True)
+    table = _table(f"{compressed.name}, {metric.label} on {compressed.text}", "stage")
     table.add_column("bytes", justify="right", no_wrap=True)
     # A heading of several words wraps, so that the table fits 80 columns.
     for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", metric.label):
@@ -33,6 +44,69 @@ def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
             "" if row.macs is None else f"{row.macs / 1e6:.1f}M",
             f"{row.scores[metric.name]:.2f}",
         )
-    out.print(table)
-    if path:
-        out.print(str(compressed.path), markup=False, soft_wrap=True)
+    return table
+
+
+def _tests(compressed: CompressedModel) -> Table:
+    """The interval of every score, and the paired test against the original."""
+    name = compressed.metric.name
+    table = _table("95 % intervals, and paired bootstrap against the original", "stage")
+    for heading in (compressed.metric.label, "difference", "interval", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in compressed.stages:
+        low, high = row.scored.intervals()[name]
+        change = row.against_original.get(name)
+        test = (
+            ("", "", "")
+            if change is None
+            else (
+                f"{change.difference:+.2f}",
+                f"{change.low:+.2f} to {change.high:+.2f}",
+                f"{change.p:.3f}",
+            )
+        )
+        table.add_row(row.stage, f"{low:.2f} to {high:.2f}", *test)
+    return table
+
+
+def _reference(compressed: CompressedModel) -> Table:
+    """The reference model beside the final file."""
+    reference, last, metric = compressed.reference, compressed.stages[-1], compressed.metric
+    if reference is None:
+        raise ValueError("expected a reference")
+    table = _table("The reference model, as fp32", "model", no_wrap=False)
+    for heading in ("bytes", "ratio", "Mult-Adds", metric.label, "difference", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    change = last.against_reference.get(metric.name)
+    for name, row, ratio, score, test in (
+        (reference.name, reference, 1.0, reference.scored.scores.get(metric.name), None),
+        (last.file, last, last.reference_ratio, last.scores[metric.name], change),
+    ):
+        table.add_row(
+            name,
+            f"{row.size_bytes:,}",
+            f"{ratio:.2f}x",
+            "" if row.macs is None else f"{row.macs / 1e6:.1f}M",
+            "" if score is None else f"{score:.2f}",
+            "" if test is None else f"{test.difference:+.2f}",
+            "" if test is None else f"{test.p:.3f}",
+        )
+    return table
+
+
+def _kinds(compressed: CompressedModel) -> Table:
+    """The bytes of the final file by kind."""
+    last = compressed.stages[-1]
+    table = _table(f"Bytes of {last.file}", "kind")
+    for heading in ("bytes", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for kind, count in last.bytes_by_kind.items():
+        if count:
+            table.add_row(KIND_NAMES[kind][0], f"{count:,}", f"{count / last.size_bytes:.1%}")
+    return table
+
+
+def _table(title: str, first: str, *, no_wrap: bool = True) -> Table:
+    table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(first, no_wrap=no_wrap)
+    return table

@@ -1,9 +1,9 @@
 """Guidance of a compression: the data, losses and scores for the scan, finetuning and the ledger. Needs torch."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Scored
 from lite_nlp.core.progress import Progress
+from lite_nlp.tasks.changed_outputs import ScoredTexts
+
+if TYPE_CHECKING:
+    from lite_nlp.artifacts.models import LoadedModel
 
 __all__ = ["Guidance", "Predict", "distillation_loss", "divergence_from", "information_loss", "mean_loss", "spaced"]
 
@@ -32,9 +37,12 @@ class Guidance:
         tuning: Makes an endless iterator of batches to finetune on.
         label_weight: Weight of the labels, against the uncompressed model's own predictions, in finetuning; 0 if there
             are too few labels to learn from.
-        score: Computes the scores of a model, that of ``metric`` among them.
-        inspect: Warnings about what a compressed model says of the scored data; None if it says nothing that could be
-            judged.
+        score: Computes the scores of a model, that of ``metric`` among them. A ``Scored`` adds the statistics of single
+            examples, for intervals and paired tests, and the outputs.
+        score_other: Scores another model, with a tokenizer and a config of its own, on the same examples; raises a
+            ``LiteNlpError`` if it cannot be. None if the task compares no models.
+        inspect: Warnings about the outputs of a compressed model; None if they are nothing that could be judged.
+        texts: Sources and references of the scored examples; None where outputs are no text.
         languages: Codes of the source and target language of data that comes with the package; None for data that was
             given.
     """
@@ -45,8 +53,10 @@ class Guidance:
     scan: Sequence[Any]
     tuning: Callable[[], Iterator[Any]]
     label_weight: float
-    score: Callable[[nn.Module, Progress], dict[str, float]]
-    inspect: Callable[[nn.Module], Sequence[str]] | None = None
+    score: Callable[[nn.Module, Progress], Mapping[str, float] | Scored]
+    score_other: "Callable[[LoadedModel, Progress], Scored] | None" = None
+    inspect: Callable[[Scored], Sequence[str]] | None = None
+    texts: ScoredTexts | None = None
     languages: tuple[str, str] | None = None
 
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
+# A console that is made while COLUMNS is set keeps that width: made here, it follows what each test sets.
+import lite_nlp.cli.console
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.cli.main import main
 from lite_nlp.config.preset import Config, parse_model

@@ -11,17 +11,22 @@ import torch
 import torch.nn.functional as F
 
 from lite_nlp import prepare_data, report_model
+from lite_nlp.api.compressed import LEDGER_FILES
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
-from lite_nlp.config.model import EncoderDecoderConfig
+from lite_nlp.compress.pipeline import COMPRESSION_FILES
+from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig
 from lite_nlp.config.preset import Config
+from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import collate
 from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
+from lite_nlp.tasks.translation.bleu import score_translations
 from lite_nlp.tasks.translation.calibration import everyday_calibration
+from lite_nlp.tasks.translation.evaluate import translate_all
 from tests.integration.conftest import Done, LiteNlp, write_model
 
 PAIRS = [
@@ -89,8 +94,11 @@ class Compress:
     def __call__(self, *words: str | Path) -> Done:
         return self._lite_nlp(*self._words, *words)
 
+    def ledger(self, *words: str | Path) -> dict[str, Any]:
+        return self._lite_nlp.json(*self._words, *words)
+
     def stages(self, *words: str | Path) -> list[dict[str, Any]]:
-        stages: list[dict[str, Any]] = self._lite_nlp.json(*self._words, *words)["stages"]
+        stages: list[dict[str, Any]] = self.ledger(*words)["stages"]
         return stages
 
 
@@ -107,8 +115,9 @@ def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
     assert [stage["stage"] for stage in stages] == ["original", "pruned", "finetuned", "kmeans", "entropy-coded"]
     keys = {"stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores", "seconds"}
     for stage in stages:
-        assert set(stage) == keys
-        assert stage["size_bytes"] == (out / stage["file"]).stat().st_size
+        assert set(stage) == keys | {"bytes_by_kind", "intervals", "against_original"}
+        assert stage["size_bytes"] == (out / stage["file"]).stat().st_size == sum(stage["bytes_by_kind"].values())
+        assert set(stage["intervals"]) == {"bleu", "chrf"}
     assert stages[0]["bits_per_weight"] == 32
     assert stages[0]["scores"]["bleu"] > 90
     assert stages[-1]["file"] == "model.lnlp"
@@ -156,6 +165,87 @@ def test_the_ledger_is_kept_beside_the_files_and_read_by_report(
     assert [set(row) for row in lite_nlp.json("report", out)["stages"]][-1] == {"stage", "file", "size_bytes", "ratio"}
     (out / "ledger.json").write_text("{", encoding="utf-8")
     assert len(lite_nlp.json("report", out)["stages"]) == len(stages)
+
+
+def test_the_ledger_compares_with_the_original_and_a_reference_without_a_second_decoding(
+    run: Compress, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[list[str]] = []
+
+    def counted(*words: Any, **options: Any) -> list[str]:
+        decoded.append(translate_all(*words, **options))
+        return decoded[-1]
+
+    monkeypatch.setattr("lite_nlp.tasks.translation.calibration.translate_all", counted)
+    out = tmp_path / "small"
+    options = ("--no-finetune", "--target-size", "23KB", "--reference", home / "model", "--out", out)
+    found = run.ledger(*options)
+    stages, reference = found["stages"], found["reference"]
+    # The reference, and each file but the last, which holds the weights of the one before it.
+    assert len(decoded) == len(stages)
+    # The reference is the same model: its scores are the original's, and so are the tests against it.
+    assert reference["model"] == "model"
+    assert reference["macs"] == stages[0]["macs"]
+    assert reference["scores"]["bleu"] == stages[0]["scores"]["bleu"]
+    # Its file of fp32 weights differs in the name of the stage alone.
+    assert reference["size_bytes"] == pytest.approx(stages[0]["size_bytes"], abs=100)
+    for stage in stages:
+        assert stage["reference_ratio"] == pytest.approx(reference["size_bytes"] / stage["size_bytes"], abs=1e-3)
+    assert stages[-1]["against_reference"] == stages[-1]["against_original"]
+    assert stages[0]["against_original"] == {}
+    assert stages[0]["against_reference"]["bleu"] == {"difference": 0, "low": 0, "high": 0, "p": 1}
+    change = stages[-1]["against_original"]["bleu"]
+    assert change["p"] < 0.01
+    assert change["low"] <= change["difference"] <= change["high"] < 0
+    texts = [PAIRS[place][1] for place in range(1, len(PAIRS), 2)]
+    wanted = score_translations(decoded[-1], texts).as_dict()
+    assert stages[-1]["intervals"]["bleu"] == [round(wanted["bleu_low"], 4), round(wanted["bleu_high"], 4)]
+    assert found["bootstrap"] == {"resamples": 1000, "seed": 12345, "examples": len(texts)}
+    # Outputs that changed are those of the first and the last file.
+    changed = found["changed_outputs"]
+    assert changed["total"] == len(texts)
+    assert changed["unchanged"] == sum(map(str.__eq__, decoded[1], decoded[-1]))
+    for row in changed["rows"]:
+        place = texts.index(row["reference"])
+        assert (row["before"], row["after"]) == (decoded[1][place], decoded[-1][place])
+        assert row["source"] == PAIRS[2 * place + 1][0]
+    assert sum(row["size_bytes"] for row in found["tensors"]) < stages[-1]["size_bytes"]
+    page = (out / "compression.html").read_text(encoding="utf-8")
+    assert "Outputs that changed" in page
+    assert f"{stages[-1]['size_bytes']:,} bytes" in page
+    # Nothing but its own files is there, which --force may replace.
+    check_output_directory(out, force=True, owned=(*COMPRESSION_FILES, *LEDGER_FILES))
+
+
+def test_the_tables_of_the_ledger_fit_a_terminal(run: Compress, home: Path, tmp_path: Path) -> None:
+    done = run("--no-finetune", "--reference", home / "model", "--out", tmp_path / "small")
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert max(map(len, lines[:-1])) <= 80
+    assert "…" not in done.out
+    for words in ("paired bootstrap against the original", "The reference model", "Bytes of model.lnlp", "vocabulary"):
+        assert words in done.out
+
+
+def test_a_reference_that_does_not_fit_is_refused(run: Compress, home: Path, tmp_path: Path) -> None:
+    tokenizer = open_sentence_pairs(home / "data").tokenizer
+    config = LanguageModelConfig(
+        family="transformer", tgt_vocab_size=tokenizer.vocab_size, embed_dim=16, ffn_dim=16, num_decoder_layers=1
+    )
+    save_model_directory(
+        tmp_path / "language",
+        config=Config(name="language", model=config),
+        state=build_model(config).state_dict(),
+        tokenizer_json=tokenizer.to_json(),
+        metrics={},
+    )
+    done = run("--no-finetune", "--reference", tmp_path / "language", "--out", tmp_path / "small")
+    assert done.code == 2
+    assert "--reference language: expected a model of the same task: language: expected an encoder" in done.message
+    done = run("--no-finetune", "--reference", tmp_path / "nowhere", "--out", tmp_path / "small")
+    assert done.code == 1
+    assert "nowhere: expected a model directory" in done.message
+    assert not (tmp_path / "small").exists()
 
 
 def test_a_compression_that_lost_too_much_is_called_so(run: Compress, tmp_path: Path) -> None:

@@ -129,6 +129,7 @@ def test_every_score_is_what_evaluate_says_of_the_file(
         assert stage["scores"][metric] == pytest.approx(scores[metric], abs=6e-3 if metric == "accuracy" else 6e-5)
     trained = compress.evaluate(name, Path(name))
     assert stages[0]["scores"][metric] == pytest.approx(trained[metric], abs=6e-3)
+    check_tests(found, metric)
     # Not the same by failing alike: what was learned is there, and pruning has changed it.
     if metric == "accuracy":
         assert stages[-1]["scores"]["accuracy"] > trained["majority"] + 10
@@ -136,6 +137,48 @@ def test_every_score_is_what_evaluate_says_of_the_file(
     else:
         assert stages[-1]["scores"]["perplexity"] < 30
         assert stages[-1]["scores"]["perplexity"] != stages[0]["scores"]["perplexity"]
+
+
+def check_tests(found: dict[str, Any], metric: str) -> None:
+    """Every stage has the interval of its score, and all but the first a paired test against that."""
+    first, *others = found["stages"]
+    for stage in found["stages"]:
+        low, high = stage["intervals"][metric]
+        assert low <= stage["scores"][metric] <= high
+    for stage in others:
+        change = stage["against_original"][metric]
+        assert change["difference"] == pytest.approx(stage["scores"][metric] - first["scores"][metric], abs=0.02)
+        assert change["low"] <= change["difference"] <= change["high"]
+    # Windows of a text have no outputs; labels are outputs.
+    changed = found["changed_outputs"]
+    if metric == "perplexity":
+        assert changed is None
+        return
+    assert changed["total"] == found["bootstrap"]["examples"] == 20
+    points = 100 / changed["total"] * (changed["better"] - changed["worse"])
+    assert others[-1]["against_original"]["accuracy"]["difference"] == pytest.approx(points, abs=1e-3)
+    assert all(row["before"] != row["after"] for row in changed["rows"])
+
+
+def test_a_reference_is_scored_on_the_same_examples(compress: Compress, tmp_path: Path) -> None:
+    compress.model("factors")
+    options = ("--no-finetune", "--reference", "factors", "--out", tmp_path / "small")
+    reference = compress("single", *options)["reference"]
+    assert reference["scores"]["accuracy"] == pytest.approx(
+        compress.evaluate("factors", Path("factors"))["accuracy"], abs=6e-3
+    )
+    compress.model("adaptive")
+    found = compress("text", "--no-finetune", "--reference", "adaptive", "--out", tmp_path / "text")
+    wanted = compress.evaluate("adaptive", Path("adaptive"))["perplexity"]
+    assert found["reference"]["scores"]["perplexity"] == pytest.approx(wanted, abs=6e-5)
+    change = found["stages"][0]["against_reference"]["perplexity"]
+    original = found["stages"][0]["scores"]["perplexity"]
+    assert change["difference"] == pytest.approx(original - wanted, abs=1e-3)
+    done = compress.lite_nlp(
+        "compress", "single", "--data", "single-data", "--reference", "text", "--out", tmp_path / "none"
+    )
+    assert done.code == 2
+    assert "--reference text: expected a model of the same task" in done.message
 
 
 def test_the_file_of_a_language_model_is_a_model(compress: Compress, tmp_path: Path) -> None:

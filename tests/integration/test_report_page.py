@@ -91,6 +91,26 @@ def test_a_run_with_everything_renders_in_the_browser(
     assert (phone["page_width"], phone["window_width"], phone["wide"]) == (400, 400, [])
 
 
+def test_the_page_of_a_compression_renders_in_the_browser(
+    browser: Browser, run_directory: Path, lite_nlp: LiteNlp, tmp_path: Path
+) -> None:
+    out = tmp_path / "small"
+    # Random weights translate at length, which is not what this is about.
+    config = run_directory / "config.toml"
+    config.write_text(config.read_text(encoding="utf-8") + "\n[decoding]\nmax_length = 3\n", encoding="utf-8")
+    lite_nlp.json("compress", run_directory, "--no-finetune", "--reference", run_directory, "--out", out)
+    page = out / "compression.html"
+    assert sections(browser.dom(page)) == ["summary", "stages", "bytes", "matrices", "outputs"]
+    assert browser.console(page) == []
+    measured = browser.measure(page)
+    assert measured["loaded"] == []
+    assert measured["cut_texts"] == []
+    assert len(measured["charts"]) == 2
+    assert measured["page_width"] == measured["window_width"]
+    phone = browser.measure_phone(page, width=400)
+    assert (phone["page_width"], phone["wide"]) == (400, [])
+
+
 def test_the_check_of_the_page_sees_what_it_should_not_do(browser: Browser, run_directory: Path) -> None:
     page = run_directory / "page.html"
     content = lite_nlp.report_model(run_directory).to_html()

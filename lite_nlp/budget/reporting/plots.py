@@ -94,6 +94,8 @@ class MarkedPoint:
         name: The label's first line; empty for a small point without a label.
         detail: The label's second line.
         text: What it says when pointed at.
+        interval: Ends of the interval of its figure on the axis upwards; None without one.
+        apart: Whether it is no point of the way from mark to mark.
     """
 
     x: float
@@ -101,11 +103,16 @@ class MarkedPoint:
     name: str = ""
     detail: str = ""
     text: str = ""
+    interval: tuple[float, float] | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A labelled point as it is drawn; the label's two lines are at ``label_y`` and 14 units below it."""
+    """A labelled point as it is drawn; the label's two lines are at ``label_y`` and 14 units below it.
+
+    ``whisker`` is the lower and the upper end of its interval, None without one.
+    """
 
     x: float
     y: float
@@ -115,6 +122,8 @@ class Mark:
     label_x: float
     label_y: float
     anchor: str
+    apart: bool
+    whisker: tuple[float, float] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,13 +233,13 @@ def draw_marks(
     """
     left, top, right, bottom = _WIDE_PLOT
     x_axis = Axis.over([point.x for point in points], start=left, end=right, zero=True)
-    figures = [point.y for point in points]
+    figures = [figure for point in points for figure in (point.y, *(point.interval or ()))]
     middle = (max(figures) + min(figures)) / 2
     half = max(least_span, (max(figures) - min(figures)) * 1.5) / 2
     low = max(0.0, middle - half) if min(figures) >= 0 else middle - half
     y_axis = Axis.over([low, low + 2 * half], start=bottom, end=top, zero=False)
     places = [(x_axis.position(point.x), y_axis.position(point.y)) for point in points]
-    named = [place for place, point in zip(places, points, strict=True) if point.name]
+    named = [place for place, point in zip(places, points, strict=True) if point.name and not point.apart]
     return Panel(
         key=key,
         title=title,
@@ -241,16 +250,21 @@ def draw_marks(
         x_ticks=x_axis.ticks(),
         y_ticks=y_axis.ticks(),
         x_title=x_title,
-        marks=tuple(_place_marks(points, places)),
+        marks=tuple(_place_marks(points, places, y_axis)),
         trail=_path(named),
     )
 
 
-def _place_marks(points: Sequence[MarkedPoint], places: Sequence[tuple[float, float]]) -> list[Mark]:
+def _place_marks(points: Sequence[MarkedPoint], places: Sequence[tuple[float, float]], y_axis: Axis) -> list[Mark]:
     """Give each label the first place where it covers no other label, no point and no edge, else the first of all."""
+    whiskers = [
+        None if point.interval is None else (y_axis.position(point.interval[0]), y_axis.position(point.interval[1]))
+        for point in points
+    ]
     taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in places]
+    taken += [(x - 1, ends[1], x + 1, ends[0]) for (x, _), ends in zip(places, whiskers, strict=True) if ends]
     marks = []
-    for point, (x, y) in zip(points, places, strict=True):
+    for point, (x, y), whisker in zip(points, places, whiskers, strict=True):
         label_x, label_y, anchor = x, y, "middle"
         if point.name:
             width = _LETTER * max(len(point.name), len(point.detail))
@@ -268,6 +282,8 @@ def _place_marks(points: Sequence[MarkedPoint], places: Sequence[tuple[float, fl
                 label_x=label_x,
                 label_y=label_y,
                 anchor=anchor,
+                apart=point.apart,
+                whisker=whisker,
             )
         )
     return marks
@@ -280,7 +296,7 @@ def _label_box(x: float, y: float, anchor: str, width: float) -> tuple[float, fl
 
 def _is_free(box: tuple[float, float, float, float], taken: Sequence[tuple[float, float, float, float]]) -> bool:
     left, top, right, bottom = box
-    if left < _WIDE_PLOT[0] + 2 or right > _WIDE - 2 or top < _WIDE_PLOT[1] - 22 or bottom > _WIDE_PLOT[3] - 2:
+    if left < _WIDE_PLOT[0] + 2 or right > _WIDE - 2 or top < _WIDE_PLOT[1] - 10 or bottom > _WIDE_PLOT[3] - 2:
         return False
     return all(right < other[0] or left > other[2] or bottom < other[1] or top > other[3] for other in taken)
 

@@ -1,6 +1,7 @@
 """The size-quality plot of a compression: the bytes of each stage's file against its score. Imports no torch."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from lite_nlp.budget.reporting.plots import MarkedPoint, Panel, draw_marks
@@ -13,7 +14,11 @@ _LEAST_SPAN: Final = 0.1
 
 
 def draw_size_quality(
-    stages: Sequence[Mapping[str, Any]], *, metric: str | None = None, candidates: Sequence[Mapping[str, Any]] = ()
+    stages: Sequence[Mapping[str, Any]],
+    *,
+    metric: str | None = None,
+    candidates: Sequence[Mapping[str, Any]] = (),
+    reference: Mapping[str, Any] | None = None,
 ) -> Panel | None:
     """Lay out the stages of a ledger, each as a point.
 
@@ -21,6 +26,7 @@ def draw_size_quality(
         stages: Rows of a ledger; those without a size or a score are left out.
         metric: Name of the score; None is the first that a row has.
         candidates: Rows that were measured and not kept, drawn small.
+        reference: The figures of the model that the stages are compared with.
 
     Returns:
         The plot, or None if no row has both figures.
@@ -35,6 +41,9 @@ def draw_size_quality(
     # Two stages with the same file size and score are one point; its label names the later.
     points = [_point(row, metric, label, named=False) for row in candidates if _has_figures(row, metric)]
     points += [_point(row, metric, label, named=True) for row in kept]
+    if reference is not None and _has_figures(reference, metric):
+        other = {**reference, "stage": reference.get("model", "")}
+        points.append(replace(_point(other, metric, label, named=True), apart=True))
     first, last = kept[0], kept[-1]
     return draw_marks(
         "size-quality",
@@ -70,4 +79,12 @@ def _point(row: Mapping[str, Any], metric: str, label: str, *, named: bool) -> M
         name=stage if named else "",
         detail=f"{size_text(size)}, {label} {score:.2f}",
         text=f"{stage}: {size:,} bytes, {label} {score:.2f}",
+        interval=_interval(row, metric) if named else None,
     )
+
+
+def _interval(row: Mapping[str, Any], metric: str) -> tuple[float, float] | None:
+    ends = row["intervals"].get(metric) if isinstance(row.get("intervals"), Mapping) else None
+    if not isinstance(ends, Sequence) or len(ends) != 2 or not all(map(is_figure, ends)):
+        return None
+    return float(ends[0]), float(ends[1])

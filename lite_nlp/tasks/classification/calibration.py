@@ -1,9 +1,10 @@
 """Labelled examples to scan, finetune and score on when a classifier is compressed. Needs torch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +14,17 @@ from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit, open_labelled
 from lite_nlp.data.pairs.batches import make_batches
+from lite_nlp.models.build import Model
 from lite_nlp.tasks.calibration import Guidance, Predict, mean_loss, spaced
+from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
 from lite_nlp.tasks.classification.predict import classifier_inputs
-from lite_nlp.tasks.classification.scores import AccuracyScores
+from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.tasks.usefulness import accuracy_warnings
 
 __all__ = ["guide_by_labels"]
@@ -56,13 +60,31 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
     predict = _predict_labels(np.array([labels.index(label) for label in data.info.labels]))
     name = f"{path} valid"
 
-    def score_model(model: nn.Module) -> AccuracyScores:
-        return score_classifier(model, loaded.config, valid, known=data.info.labels, labels=labels)[1]
+    known = data.info.labels
+    references = [known[place] for place in valid.labels]
 
-    def score(model: nn.Module, report: Progress) -> dict[str, float]:
+    def judge(other: LoadedModel, report: Progress) -> Scored:
+        own = check_fit(other, data)
         report.start(f"classifying {name}", None)
-        scores = score_model(model)
-        return {"accuracy": round(scores.accuracy, 2), "loss": round(mean_loss(predict, model, scan), 4)}
+        predicted, scores = score_classifier(other.model, other.config, valid, known=known, labels=own)
+        outputs = [own[place] for place in predicted]
+        right = [100.0 * (output == reference) for output, reference in zip(outputs, references, strict=True)]
+        measures = {"accuracy": mean_measure(right)}
+        return Scored(scores={"accuracy": round(scores.accuracy, 2)}, measures=measures, outputs=outputs)
+
+    def score(model: nn.Module, report: Progress) -> Scored:
+        found = judge(replace(loaded, model=cast(Model, model)), report)
+        loss = round(mean_loss(predict, model, scan), 4)
+        return replace(found, scores={**found.scores, "loss": loss})
+
+    def inspect(scored: Scored) -> list[str]:
+        places = [np.array([labels.index(label) for label in side]) for side in (scored.outputs or (), references)]
+        return accuracy_warnings(score_classifications(*places, labels=labels))
+
+    def sentences(places: Sequence[int]) -> list[str]:
+        sides = valid.pairs.tokens(np.array(places, dtype=np.int64))[: valid.sentences]
+        rows = zip(*([loaded.tokenizer.decode(row.tolist()) for row in side] for side in sides), strict=True)
+        return [" / ".join(row) for row in rows]
 
     return Guidance(
         name=name,
@@ -72,7 +94,14 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
         tuning=lambda: rows.endless(np.setdiff1d(numbers, guiding)),
         label_weight=0.3,
         score=score,
-        inspect=lambda model: accuracy_warnings(score_model(model)),
+        score_other=judge,
+        inspect=inspect,
+        texts=ScoredTexts(
+            metric="right, %",
+            score=lambda output, reference: 100.0 * (output == reference),
+            references=references,
+            sources=sentences,
+        ),
     )
 
 

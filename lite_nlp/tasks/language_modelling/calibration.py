@@ -1,6 +1,7 @@
 """Running text to scan, finetune and score on when a language model is compressed. Needs torch."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Final, cast
@@ -12,12 +13,13 @@ from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Scored
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks, open_running_text
-from lite_nlp.models.language_model import LanguageModel
+from lite_nlp.models.build import Model, as_language_model
 from lite_nlp.tasks.calibration import Guidance, spaced
 from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
 
@@ -57,15 +59,22 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
     guiding = spaced(starts, min(max(1, scanned // block), len(starts) // 2))
     name = f"{path} valid"
 
-    def score(model: nn.Module, report: Progress) -> dict[str, float]:
+    window = min(loaded.config.training.block_tokens, loaded.config.model.max_positions)
+
+    def judge(other: LoadedModel, report: Progress) -> Scored:
+        check_vocabulary(other, data)
         report.start(f"scoring {name}", None)
-        scores = score_language_model(cast(LanguageModel, model), loaded.config, valid, counts)
+        model = as_language_model(other.model, source=other.name)
+        # In the same windows, so that the tokens of each can be compared.
+        scores = score_language_model(model, other.config, valid, counts, window=window)
         figures = {
             "perplexity": scores.perplexity,
             "word_perplexity": scores.word_perplexity,
             "bits_per_byte": scores.bits_per_byte,
         }
-        return {key: round(figure, 4) for key, figure in figures.items()}
+        return Scored(
+            scores={key: round(figure, 4) for key, figure in figures.items()}, measures={"perplexity": scores.measure}
+        )
 
     return Guidance(
         name=name,
@@ -74,7 +83,8 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         scan=[cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))],
         tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
         label_weight=0.3,
-        score=score,
+        score=lambda model, report: judge(replace(loaded, model=cast(Model, model)), report),
+        score_other=judge,
     )
 
 

@@ -2,18 +2,20 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from lite_nlp.compress.significance import Measure
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
 
-__all__ = ["LikelihoodModel", "TextScores", "score_text", "text_likelihood"]
+__all__ = ["LikelihoodModel", "TextScores", "score_text", "window_likelihoods"]
 
 #: Tokens given to the model at once, contexts included.
 _BATCH_TOKENS: Final = 4096
@@ -38,6 +40,7 @@ class TextScores:
         bytes: Its bytes in UTF-8, line ends included.
         window: Tokens read at once.
         context: Tokens at the beginning of each window but the first that served as context only.
+        windows: (windows, 2) negative log-likelihood and number of the tokens that each window scored.
     """
 
     nll: float
@@ -47,6 +50,7 @@ class TextScores:
     bytes: int
     window: int
     context: int
+    windows: NDArray[np.float64] = field(repr=False, compare=False)
 
     @property
     def perplexity(self) -> float:
@@ -68,6 +72,11 @@ class TextScores:
         """Bits per byte."""
         return self.nll / math.log(2.0) / self.bytes
 
+    @property
+    def measure(self) -> Measure:
+        """The perplexity, as a measure whose examples are the windows: neighbouring tokens are not independent."""
+        return Measure(statistics=self.windows, compute=lambda sums: _exp(float(sums[0] / sums[1])))
+
     def as_dict(self) -> dict[str, Any]:
         """The scores, as JSON takes them."""
         names = ("perplexity", "word_perplexity", "bits_per_character", "bits_per_byte")
@@ -84,7 +93,7 @@ def score_text(
     device: torch.device,
     on_progress: Callable[[int], None] | None = None,
 ) -> TextScores:
-    """Score a split of running text; see ``text_likelihood`` for the arguments.
+    """Score a split of running text; see ``window_likelihoods`` for the arguments.
 
     Args:
         model: In evaluation mode.
@@ -95,19 +104,20 @@ def score_text(
         device: Where the model is.
         on_progress: Told how many tokens have been scored.
     """
-    nll = text_likelihood(model, stream, window=window, context=context, device=device, on_progress=on_progress)
+    windows = window_likelihoods(model, stream, window=window, context=context, device=device, on_progress=on_progress)
     return TextScores(
-        nll=nll,
+        nll=float(windows[:, 0].sum()),
         tokens=len(stream),
         words=counts.words + counts.lines,
         characters=counts.characters,
         bytes=counts.bytes,
         window=window,
         context=context,
+        windows=windows,
     )
 
 
-def text_likelihood(
+def window_likelihoods(
     model: LikelihoodModel,
     stream: TokenStream,
     *,
@@ -115,8 +125,8 @@ def text_likelihood(
     context: int,
     device: torch.device,
     on_progress: Callable[[int], None] | None = None,
-) -> float:
-    """Negative log-likelihood of a text, in nats.
+) -> NDArray[np.float64]:
+    """Negative log-likelihood of a text, in nats, by window.
 
     The model reads windows of ``window`` tokens, and each window but the first scores its last ``window - context``
     places only: with 512 and 256 the protocol of T2R (section 4.1, the last 256 words of 512); the Subformer's table 5
@@ -131,13 +141,17 @@ def text_likelihood(
         device: Where the model is.
         on_progress: Told how many tokens have been scored.
 
+    Returns:
+        (windows, 2): the negative log-likelihood of the tokens that a window scored, and their number.
+
     Raises:
         DataError: If ``context`` leaves nothing to score in a window.
     """
     if not 0 <= context < window:
         raise DataError(f"context: expected 0 to {window - 1} tokens in windows of {window}, found {context}")
     starts = np.arange(0, max(1, len(stream) - context), window - context)
-    nll, scored = 0.0, 0
+    found: list[NDArray[np.float64]] = []
+    scored = 0
     rows = max(1, _BATCH_TOKENS // window)
     with torch.inference_mode():
         for first in range(0, len(starts), rows):
@@ -148,11 +162,12 @@ def text_likelihood(
             said[chosen > 0, :context] = False
             tokens, labels = (torch.from_numpy(array).to(device) for array in blocks)
             log_probs = model.target_log_probs(tokens, labels).double()
-            nll -= float(log_probs[torch.from_numpy(said).to(device)].sum())
+            log_probs = log_probs.masked_fill(~torch.from_numpy(said).to(device), 0.0)
+            found.append(np.stack([-log_probs.sum(dim=1).cpu().numpy(), said.sum(axis=1)], axis=1))
             scored += int(said.sum())
             if on_progress is not None:
                 on_progress(scored)
-    return nll
+    return np.concatenate(found)
 
 
 def _exp(nats: float) -> float:

@@ -12,15 +12,15 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from rouge_score.rouge_scorer import RougeScorer
 
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Measure, interval_of, mean_measure
 from lite_nlp.core.errors import DataError
 from lite_nlp.decoding.pieces import split_sentences
 from lite_nlp.tasks.translation.scorer import PairScorer
 
-__all__ = ["SUMMARY_SCORER", "RougeScores", "score_summaries"]
+__all__ = ["SUMMARY_SCORER", "RougeScores", "score_summaries", "summary_measures"]
 
 #: In the order of the fields of :class:`RougeScores`.
 _METRICS: Final = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -83,37 +83,32 @@ def score_summaries(
         )
     if not hypotheses:
         raise DataError("evaluation: expected at least one summary, found none")
+    measures = summary_measures(hypotheses, references, stemmer=stemmer)
+    fields: dict[str, Any] = {}
+    for name, measure in measures.items():
+        fields[name] = measure.value
+        low, high = interval_of(measure.resample(bootstrap, seed)) if bootstrap >= 2 else (None, None)
+        fields |= {f"{name}_low": low, f"{name}_high": high}
+    resampling = f"|bs:{bootstrap}|seed:{seed}" if bootstrap >= 2 else ""
+    signature = f"nrefs:1{resampling}|stem:{'porter' if stemmer else 'no'}|f1:mean|version:{version('rouge-score')}"
+    return RougeScores(**fields, rouge_signature=signature, sentences=len(hypotheses))
+
+
+def summary_measures(
+    hypotheses: Sequence[str], references: Sequence[str], *, stemmer: bool = True
+) -> dict[str, Measure]:
+    """Each ROUGE as the F1 of every summary; arguments as of ``score_summaries``."""
     scorer = RougeScorer(_METRICS, use_stemmer=stemmer)
     scores = np.array(
         [_score(scorer, hypothesis, reference) for hypothesis, reference in zip(hypotheses, references, strict=True)]
     )
-    fields: dict[str, Any] = dict(zip(_METRICS, scores.mean(axis=0).tolist(), strict=True))
-    low, high = _interval(scores, bootstrap, seed)
-    for place, name in enumerate(_METRICS):
-        fields[f"{name}_low"] = None if low is None else float(low[place])
-        fields[f"{name}_high"] = None if high is None else float(high[place])
-    resampling = f"|bs:{bootstrap}|seed:{seed}" if bootstrap >= 2 else ""
-    signature = f"nrefs:1{resampling}|stem:{'porter' if stemmer else 'no'}|f1:mean|version:{version('rouge-score')}"
-    return RougeScores(**fields, rouge_signature=signature, sentences=len(hypotheses))
+    return {name: mean_measure(scores[:, place]) for place, name in enumerate(_METRICS)}
 
 
 def _score(scorer: Any, hypothesis: str, reference: str) -> list[float]:
     """F1 of one summary, in the order of the metrics; the package expects one sentence per line."""
     found = scorer.score("\n".join(split_sentences(reference)), "\n".join(split_sentences(hypothesis)))
     return [100 * float(found[name].fmeasure) for name in _METRICS]
-
-
-def _interval(
-    scores: NDArray[np.float64], bootstrap: int, seed: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | tuple[None, None]:
-    """Interval of each column of (summaries, metrics) scores: lower ends, upper ends."""
-    if bootstrap < 2:
-        return None, None
-    rng = np.random.default_rng(seed)
-    count = len(scores)
-    means = np.sort([scores[rng.integers(count, size=count)].mean(axis=0) for _ in range(bootstrap)], axis=0)
-    tail = bootstrap // 40
-    return means[tail], means[bootstrap - 1 - tail]
 
 
 #: ROUGE; models are compared by ROUGE-Lsum, the "R-L" of the papers.
@@ -123,5 +118,6 @@ SUMMARY_SCORER: Final = PairScorer(
     columns={"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rougeL", "ROUGE-Lsum": "rougeLsum"},
     signatures={"ROUGE": "rouge_signature"},
     score=score_summaries,
+    measures=summary_measures,
     regards_case=False,
 )

@@ -8,10 +8,11 @@ import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
 
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Measure, interval_of
 from lite_nlp.core.errors import DataError
 from lite_nlp.tasks.translation.scorer import PairScorer
 
-__all__ = ["TRANSLATION_SCORER", "Scores", "score_translations"]
+__all__ = ["TRANSLATION_SCORER", "Scores", "score_translations", "sentence_chrf", "translation_measures"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,23 @@ def score_translations(
     )
 
 
+def translation_measures(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Measure]:
+    """BLEU and chrF as sacreBLEU's statistics of each sentence; arguments as of ``score_translations``."""
+    return {name: _measure(metric, hypotheses, references) for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items()}
+
+
+def sentence_chrf(hypothesis: str, reference: str) -> float:
+    """The chrF of one sentence, 0 to 100."""
+    return float(CHRF().sentence_score(hypothesis, [reference]).score)
+
+
+def _measure(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
+    return Measure(
+        statistics=np.array(metric._extract_corpus_statistics(hypotheses, [references]), np.float64),
+        compute=lambda sums: float(metric._compute_score_from_stats(sums).score),
+    )
+
+
 def _score(
     metric: Any, hypotheses: Sequence[str], references: Sequence[str], bootstrap: int, seed: int
 ) -> tuple[float, float | None, float | None, str]:
@@ -93,14 +111,10 @@ def _score(
     if bootstrap < 2:
         return score, None, None, str(metric.get_signature())
     # sacreBLEU's own bootstrap fails on a resample without any match (it mixes float types that Python's mean refuses),
-    # so the resampling is done here, on sacreBLEU's statistics of each sentence.
-    statistics = np.array(metric._extract_corpus_statistics(hypotheses, [references]), np.float64)
-    count = len(statistics)
-    resamples = np.random.default_rng(seed).choice(count, size=(bootstrap, count), replace=True)
-    scores = sorted(float(metric._compute_score_from_stats(statistics[rows].sum(axis=0)).score) for rows in resamples)
+    # so the resampling is ours, on sacreBLEU's statistics of each sentence.
+    low, high = interval_of(_measure(metric, hypotheses, references).resample(bootstrap, seed))
     metric.n_bootstrap, metric.seed = bootstrap, seed
-    tail = bootstrap // 40
-    return score, scores[tail], scores[bootstrap - 1 - tail], str(metric.get_signature())
+    return score, low, high, str(metric.get_signature())
 
 
 #: BLEU and chrF.
@@ -110,4 +124,5 @@ TRANSLATION_SCORER: Final = PairScorer(
     columns={"BLEU": "bleu", "chrF": "chrf"},
     signatures={"BLEU": "bleu_signature", "chrF": "chrf_signature"},
     score=score_translations,
+    measures=translation_measures,
 )

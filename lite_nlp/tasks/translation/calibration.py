@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.artifacts.translators import open_translator
+from lite_nlp.compress.significance import Scored
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
-from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 from lite_nlp.data.pairs.directory import open_sentence_pairs
@@ -24,6 +25,8 @@ from lite_nlp.data.pairs.everyday import EVERYDAY_LANGUAGES, read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
+from lite_nlp.tasks.changed_outputs import ScoredTexts
+from lite_nlp.tasks.translation.bleu import sentence_chrf
 from lite_nlp.tasks.translation.evaluate import translate_all
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.truncation import TruncatedRows
@@ -143,22 +146,25 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         else data_calibration(path, loaded.tokenizer, loaded.config)
     )
 
-    def translate(model: nn.Module, sources: Sequence[str], progress: Progress) -> list[str]:
-        candidate = replace(loaded, model=cast(EncoderDecoder, model))
+    def judge(candidate: LoadedModel, progress: Progress) -> Scored:
         # Torch has one number of threads for all that it does: compression's, which is not to be changed here.
         threads = torch.get_num_threads()
         with open_translator(candidate, batch=_SCORE_BATCH, threads=threads, warn=lambda _: None) as opened:
-            return translate_all(opened, sources, progress, name=pairs.name)
+            translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
+        measures = scorer.measures(translations, pairs.references)
+        scores = {name: round(measure.value, 2) for name, measure in measures.items()}
+        return Scored(scores=scores, measures=measures, outputs=translations)
 
-    def inspect(model: nn.Module) -> list[str]:
-        sources = pairs.sources[:INSPECTED]
-        return output_warnings(sources, translate(model, sources, SilentProgress()))
+    def score(model: nn.Module, progress: Progress) -> Scored:
+        found = judge(replace(loaded, model=cast(EncoderDecoder, model)), progress)
+        loss = round(mean_loss(_target_tokens, model, pairs.scan), 4)
+        return replace(found, scores={**found.scores, "loss": loss})
 
-    def score(model: nn.Module, progress: Progress) -> dict[str, float]:
-        translations = translate(model, pairs.sources, progress)
-        found = scorer.score(translations, pairs.references, bootstrap=0).as_dict()
-        scores = {field: round(found[field], 2) for field in scorer.columns.values()}
-        return scores | {"loss": round(mean_loss(_target_tokens, model, pairs.scan), 4)}
+    def score_other(other: LoadedModel, progress: Progress) -> Scored:
+        return judge(replace(other, model=other.encoder_decoder), progress)
+
+    def inspect(scored: Scored) -> list[str]:
+        return output_warnings(pairs.sources[:INSPECTED], (scored.outputs or ())[:INSPECTED])
 
     return Guidance(
         name=pairs.name,
@@ -168,7 +174,14 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         tuning=pairs.tuning,
         label_weight=pairs.label_weight,
         score=score,
+        score_other=score_other,
         inspect=inspect,
+        texts=ScoredTexts(
+            metric="chrF",
+            score=sentence_chrf,
+            references=pairs.references,
+            sources=lambda places: [pairs.sources[place] for place in places],
+        ),
         languages=EVERYDAY_LANGUAGES if path is None else None,
     )
 

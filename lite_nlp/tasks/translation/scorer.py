@@ -1,10 +1,11 @@
 """Scorers of tasks on sentence pairs: one record for translations, one for summaries."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.significance import Measure
 
 __all__ = ["PairScorer", "PairScores"]
 
@@ -30,6 +31,8 @@ class PairScorer:
         columns: The fields of the scores, by display name.
         signatures: The fields with the signatures, by display name.
         score: Compares outputs with as many references; takes ``bootstrap`` and, if case matters, ``lowercase``.
+        measures: The statistics of outputs and as many references, by the fields of ``columns``: compression computes
+            scores, intervals and paired tests from them.
         regards_case: Whether it can compare with regard to case.
     """
 
@@ -38,4 +41,5 @@ class PairScorer:
     columns: Mapping[str, str]
     signatures: Mapping[str, str]
     score: Callable[..., PairScores]
+    measures: Callable[[Sequence[str], Sequence[str]], dict[str, Measure]]
     regards_case: bool = True

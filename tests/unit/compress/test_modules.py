@@ -174,6 +174,34 @@ def test_a_score_alone_is_enough(cnn: nn.Module, tmp_path: Path) -> None:
     assert rows[-1].ratio > 4
 
 
+def test_scores_of_single_examples_give_intervals_and_paired_tests(cnn: nn.Module, tmp_path: Path) -> None:
+    batches = _image_batches()
+
+    def hits(model: nn.Module) -> Tensor:
+        return 100 * torch.cat([(model(inputs).argmax(-1) == labels).float() for inputs, labels in batches])
+
+    rows = compress_module(cnn, out=tmp_path / "small", score=hits, metric="accuracy", target_ratio=12)
+    single = _accuracy(batches)
+    for row in rows:
+        module = load_compressed(tmp_path / "small" / row.file, Images()).eval()
+        with torch.no_grad():
+            assert row.scores["accuracy"] == pytest.approx(single(module))
+        assert sum(row.bytes_by_kind.values()) == row.size_bytes
+    last = rows[-1].as_dict()
+    change = last["against_original"]["accuracy"]
+    assert change["difference"] == pytest.approx(rows[-1].scores["accuracy"] - rows[0].scores["accuracy"], abs=1e-3)
+    low, high = last["intervals"]["accuracy"]
+    assert low <= rows[-1].scores["accuracy"] <= high
+
+
+@pytest.mark.parametrize(("found", "shape"), [([], r"\[0\]"), ([[1.0, 2.0]], r"\[1, 2\]")])
+def test_a_score_of_no_examples_or_of_a_table_is_refused(
+    cnn: nn.Module, tmp_path: Path, found: Any, shape: str
+) -> None:
+    with pytest.raises(ModelError, match=f"expected one accuracy, or one for each example, found shape {shape}"):
+        compress_module(cnn, out=tmp_path / "small", score=lambda _: found, metric="accuracy")
+
+
 def test_the_module_of_the_caller_is_not_touched(cnn: nn.Module, tmp_path: Path) -> None:
     before = copy.deepcopy(cnn.state_dict())
     cnn.train()

@@ -13,10 +13,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.compress.ledger import CompressionSubject, StageRow
+from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.compress.stages import FINAL_FILE
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.core.errors import ModelError, OutputError
@@ -119,6 +120,14 @@ def test_every_figure_is_that_of_the_file(tmp_path: Path) -> None:
         assert row.scores["bleu"] == pytest.approx(100 * (1 - _evaluate(_load(path))))
         assert container.metadata["stage"] == row.stage
         assert container.files == {"config.toml": b"width = 48\n"}
+        assert sum(row.bytes_by_kind.values()) == row.size_bytes
+        assert {tensor.name: tensor.zeros for tensor in row.tensors} == {
+            name: int(np.sum(array == 0)) for name, array in state.items()
+        }
+        for tensor in row.tensors:
+            assert (
+                tensor.size_bytes == sum(tensor.bytes_by_kind.values()) == len(container.tensors[tensor.name].payload)
+            )
     sizes = [row.size_bytes for row in rows]
     assert sizes[0] > sizes[1] > sizes[3] > sizes[4]
     assert rows[1].sparsity > 0.4
@@ -127,6 +136,56 @@ def test_every_figure_is_that_of_the_file(tmp_path: Path) -> None:
         row.stage for row in rows[:-1]
     ]
     json.dumps([row.as_dict() for row in rows])
+    # Without examples there is nothing to resample.
+    assert all(row.as_dict()["intervals"] == row.as_dict()["against_original"] == {} for row in rows)
+    assert not any("reference_ratio" in row.as_dict() for row in rows)
+
+
+def _score_examples(model: nn.Module) -> Scored:
+    """The mean of the scores of 64 inputs."""
+    with torch.no_grad():
+        errors = (model(INPUTS) - TARGETS).square().mean(dim=1) / TARGETS.var()
+    measure = mean_measure((100 * (1 - errors)).numpy())
+    outputs = [f"{error:.3f}" for error in errors]
+    return Scored(scores={"bleu": measure.value}, measures={"bleu": measure}, outputs=outputs)
+
+
+def test_stages_are_compared_with_the_original_and_a_reference_on_the_same_examples(tmp_path: Path) -> None:
+    scored: list[nn.Module] = []
+
+    def score(model: nn.Module) -> Scored:
+        scored.append(model)
+        return _score_examples(model)
+
+    worse = _model()
+    with torch.no_grad():
+        worse.down.weight *= 0.5
+    reference = ReferenceModel(name="half", size_bytes=99_000, macs=None, scored=_score_examples(worse))
+    subject = replace(_subject(), score=score, reference=reference)
+    rows = run_pipeline(_model(), out=tmp_path, subject=subject, options=CompressionOptions(tolerance=0.02))
+    assert [row.stage for row in rows] == ["original", "pruned", "kmeans", "entropy-coded"]
+    # The last two files hold the same weights: what one says, the other says too.
+    assert len(scored) == 3
+    assert rows[2].scored is rows[3].scored
+    assert rows[0].against_original == {}
+    for row in rows[1:]:
+        change = row.against_original["bleu"]
+        assert change.difference == pytest.approx(row.scores["bleu"] - rows[0].scores["bleu"])
+        assert change.low <= change.difference <= change.high
+        low, high = row.scored.intervals()["bleu"]
+        assert low <= row.scores["bleu"] <= high
+        assert len(row.scored.outputs or ()) == 64
+    assert rows[1].against_original["bleu"].p < 0.01
+    for row in rows:
+        assert row.reference_ratio == pytest.approx(99_000 / row.size_bytes, abs=1e-3)
+        assert row.against_reference["bleu"].difference > 0
+        content = row.as_dict()
+        assert set(content["against_reference"]["bleu"]) == {"difference", "low", "high", "p"}
+        json.dumps(content)
+    # What a file holds of the stages before it are a few figures: the rest would cost bytes.
+    held = read_container(tmp_path / FINAL_FILE).metadata["stages"]
+    assert held == [row.embedded() for row in rows[:-1]]
+    assert not {"bytes_by_kind", "intervals", "against_original", "against_reference"} & set(held[1])
 
 
 def test_finetuning_can_be_left_out(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream
-from lite_nlp.tasks.language_modelling.scores import TextScores, score_text, text_likelihood
+from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text, window_likelihoods
 
 VOCAB = 50
 CPU = torch.device("cpu")
@@ -18,6 +18,13 @@ CPU = torch.device("cpu")
 def stream(length: int) -> TokenStream:
     tokens = np.random.default_rng(3).integers(3, VOCAB, size=length).astype(np.int32)
     return TokenStream("text", tokens, vocab_size=VOCAB)
+
+
+def likelihood(model: LikelihoodModel, text: TokenStream, *, window: int, context: int) -> float:
+    """Negative log-likelihood of a whole text, each of whose tokens is scored once."""
+    windows = window_likelihoods(model, text, window=window, context=context, device=CPU)
+    assert windows[:, 1].sum() == len(text)
+    return float(windows[:, 0].sum())
 
 
 class Uniform:
@@ -48,7 +55,7 @@ class Copying:
 @pytest.mark.parametrize(("window", "context"), [(8, 0), (8, 3), (8, 7), (200, 100), (512, 480)])
 def test_a_uniform_model_has_the_vocabulary_as_perplexity(window: int, context: int) -> None:
     text = stream(100)
-    nll = text_likelihood(Uniform(), text, window=window, context=context, device=CPU)
+    nll = likelihood(Uniform(), text, window=window, context=context)
     assert nll == pytest.approx(100 * math.log(VOCAB), rel=1e-6)
 
 
@@ -58,19 +65,19 @@ def test_every_token_has_its_context(length: int) -> None:
     expected = 0
     for index in range(length):
         expected += index + 1 if index < 8 else 6 + (index - 8) % 3
-    assert text_likelihood(ByPlace(), stream(length), window=8, context=5, device=CPU) == expected
+    assert likelihood(ByPlace(), stream(length), window=8, context=5) == expected
 
 
 def test_without_context_windows_are_neighbours() -> None:
     model = ByPlace()
-    assert text_likelihood(model, stream(20), window=8, context=0, device=CPU) == 2 * 36 + 10
+    assert likelihood(model, stream(20), window=8, context=0) == 2 * 36 + 10
     assert sum(int(window.shape[0]) for window in model.windows) == 3
 
 
 def test_what_is_read_is_what_stands_before_what_is_said() -> None:
     repeated = TokenStream("text", np.array([7] * 30, dtype=np.int32), vocab_size=VOCAB)
     # Only the first token comes after something else: the line end before the text.
-    assert text_likelihood(Copying(), repeated, window=8, context=3, device=CPU) == 1.0
+    assert likelihood(Copying(), repeated, window=8, context=3) == 1.0
 
 
 def test_scores_per_token_word_character_and_byte() -> None:
@@ -86,10 +93,13 @@ def test_scores_per_token_word_character_and_byte() -> None:
         "nll": pytest.approx(nll),
     }
     assert (scores.tokens, scores.words, scores.window, scores.context) == (100, 20, 64, 32)
+    assert scores.windows[:, 1].tolist() == [64, 32, 4]
+    assert scores.measure.value == pytest.approx(50.0)
+    assert scores.measure.interval == pytest.approx((50.0, 50.0))
 
 
 def test_a_hopeless_model_overflows_nothing() -> None:
-    scores = TextScores(nll=1e6, tokens=1, words=1, characters=1, bytes=1, window=8, context=0)
+    scores = TextScores(nll=1e6, tokens=1, words=1, characters=1, bytes=1, window=8, context=0, windows=np.ones((1, 2)))
     assert math.isfinite(scores.perplexity)
     assert math.isfinite(scores.word_perplexity)
 
@@ -97,12 +107,12 @@ def test_a_hopeless_model_overflows_nothing() -> None:
 @pytest.mark.parametrize("context", [-1, 8, 9])
 def test_a_context_that_leaves_nothing_to_score_is_refused(context: int) -> None:
     with pytest.raises(DataError, match=f"context: expected 0 to 7 tokens in windows of 8, found {context}"):
-        text_likelihood(Uniform(), stream(20), window=8, context=context, device=CPU)
+        likelihood(Uniform(), stream(20), window=8, context=context)
 
 
 def test_progress_ends_at_the_number_of_tokens() -> None:
     done: list[int] = []
-    text_likelihood(Uniform(), stream(5000), window=16, context=4, device=CPU, on_progress=done.append)
+    window_likelihoods(Uniform(), stream(5000), window=16, context=4, device=CPU, on_progress=done.append)
     assert done == sorted(done)
     assert done[-1] == 5000
     assert len(done) > 1
