@@ -129,6 +129,11 @@ class BitReader:
             raise ContainerError(f"{self._what}: expected {low} to {high}, found {least} to {greatest}")
         return values
 
+    @property
+    def bits_read(self) -> int:
+        """Number of bits read so far."""
+        return self._at
+
     def finish(self) -> int:
         """Check that the rest of the last byte is clear; returns the number of bytes read."""
         if self.field(-self._at % 8):

@@ -1,13 +1,20 @@
-"""What the bytes of a container are spent on, by kind, read from the file itself. NumPy is not needed.
+"""What the bytes of a container are spent on, by kind, read from the file itself. NumPy only.
 
 ``PARTS`` is the table: a new encoding states there how its payload divides into kinds.
 """
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from lite_nlp.compress.lnlp.bits import BitReader
+from lite_nlp.compress.lnlp.codebooks import SCALE_FIELD_BITS
 from lite_nlp.compress.lnlp.container import Container
+from lite_nlp.compress.lnlp.decoders import read_codebook
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
+from lite_nlp.compress.lnlp.grid_payload import parse_grid_rans
+from lite_nlp.compress.lnlp.limits import MAX_SCALE_BITS
+from lite_nlp.compress.lnlp.rans import num_lanes
 
 __all__ = ["KINDS", "PARTS", "bytes_by_kind", "tensor_parts"]
 
@@ -18,10 +25,6 @@ KINDS: Final = ("weights", "codebooks", "symbols", "tables", "states", "biases",
 
 #: Embedded files that hold the vocabulary; see ``FORMAT.md``.
 _VOCABULARY: Final = ("tokenizer.json",)
-
-#: Kind, bits and size of a codebook, before its values; and the number of lanes.
-_CODEBOOK_HEADER: Final = 4
-_LANES: Final = 4
 
 
 def bytes_by_kind(container: Container, *, size_bytes: int) -> dict[str, int]:
@@ -35,7 +38,7 @@ def bytes_by_kind(container: Container, *, size_bytes: int) -> dict[str, int]:
     for tensor in container.tensors.values():
         for kind, count in tensor_parts(tensor).items():
             found[kind] += count
-    for name, count in container.stored_bytes.items():
+    for name, count in _file_bytes(container).items():
         found["vocabulary" if name in _VOCABULARY else "files"] += count
     # Everything that is no section.
     found["header"] = size_bytes - sum(found.values())
@@ -50,6 +53,21 @@ def tensor_parts(tensor: EncodedTensor) -> dict[str, int]:
     return {kind: parts[kind] for kind in KINDS if parts.get(kind)}
 
 
+def _file_bytes(container: Container) -> dict[str, int]:
+    """Bytes of each embedded file: of its section or, in the stream that the header shares with small files, its own.
+
+    Its own are what it adds to the files before it when they are deflated without the header.
+    """
+    found = dict(container.stored_bytes)
+    joined, before = b"", 0
+    for name, content in container.files.items():
+        if name not in found:
+            joined += content
+            after = len(zlib.compress(joined, 9))
+            found[name], before = after - before, after
+    return found
+
+
 def _plain(tensor: EncodedTensor) -> dict[str, int]:
     return {"weights": len(tensor.payload)}
 
@@ -60,33 +78,38 @@ def _pruned(tensor: EncodedTensor) -> dict[str, int]:
 
 
 def _kmeans(tensor: EncodedTensor) -> dict[str, int]:
-    codebook = _codebook_bytes(tensor.payload)
+    reader = BitReader(tensor.payload, "codebook")
+    read_codebook(reader)
+    codebook = -(-reader.bits_read // 8)
     return {"codebooks": codebook, "symbols": len(tensor.payload) - codebook}
 
 
 def _kmeans_rans(tensor: EncodedTensor) -> dict[str, int]:
-    payload = tensor.payload
-    codebook = place = _codebook_bytes(payload)
-    for _ in range(_centroids(payload)):
-        # A frequency ends with the byte whose top bit is clear.
-        while payload[place] & 0x80:
-            place += 1
-        place += 1
-    states = _LANES + 4 * int.from_bytes(payload[place : place + _LANES], "little")
+    reader = BitReader(tensor.payload, "codebook")
+    centroids = len(read_codebook(reader))
+    # Codebook and frequencies share a byte, which counts as the codebook's.
+    codebook = -(-reader.bits_read // 8)
+    reader.field(SCALE_FIELD_BITS)
+    reader.numbers(centroids, -1 << MAX_SCALE_BITS, 1 << MAX_SCALE_BITS)
+    side = reader.finish()
+    states = 4 * num_lanes(tensor.num_elements)
     return {
         "codebooks": codebook,
-        "symbols": len(payload) - place - states,
-        "tables": place - codebook,
+        "symbols": len(tensor.payload) - side - states,
+        "tables": side - codebook,
         "states": states,
     }
 
 
-def _centroids(payload: bytes) -> int:
-    return int.from_bytes(payload[2:4], "little") + 1
+def _grid(tensor: EncodedTensor) -> dict[str, int]:
+    # After a step of 4 bytes come the bits: the width of a level in 5 of them, then what ends before the levels.
+    width = BitReader(memoryview(tensor.payload)[4:], "grid").field(5)
+    symbols = -(-tensor.num_elements * width // 8)
+    return {"codebooks": len(tensor.payload) - symbols, "symbols": symbols}
 
 
-def _codebook_bytes(payload: bytes) -> int:
-    return _CODEBOOK_HEADER + payload[0] * _centroids(payload)
+def _grid_rans(tensor: EncodedTensor) -> dict[str, int]:
+    return dict(parse_grid_rans(tensor.payload, tensor.shape)[1].parts)
 
 
 #: For every encoding of ``ENCODINGS``, the bytes of a tensor by kind; a reader has checked its payload before.
@@ -97,4 +120,6 @@ PARTS: Final[Mapping[str, Callable[[EncodedTensor], dict[str, int]]]] = {
     "pruned": _pruned,
     "kmeans": _kmeans,
     "kmeans+rans": _kmeans_rans,
+    "grid": _grid,
+    "grid+rans": _grid_rans,
 }

@@ -58,7 +58,8 @@ class Container:
         files: Embedded files by name.
         tensors: Encoded tensors by name, each stored once.
         aliases: Further names of tensors (tied weights): alias to the name in ``tensors``.
-        stored_bytes: Bytes that each embedded file takes in the container.
+        stored_bytes: Bytes of the embedded files that have a section of their own; the others are in the header's
+            stream.
     """
 
     metadata: dict[str, Any]
@@ -205,7 +206,7 @@ def parse_container(content: bytes) -> Container:
     tensors = {
         entry.name: EncodedTensor(entry.shape, entry.encoding, bytes(next(sections))) for entry in header.tensors
     }
-    stored_bytes = {entry.name: entry.length for entry in header.files}
+    stored_bytes = {entry.name: entry.length for entry in header.files if entry.length is not None}
     return Container(header.metadata, files, tensors, header.aliases, stored_bytes)
 
 

@@ -108,6 +108,7 @@ class ParsedGrid:
         reach: (T,) greatest magnitude that each table holds.
         row_exponents: (rows,)
         column_exponents: (columns,)
+        parts: Bytes of the payload by kind (``composition.KINDS``).
     """
 
     tables: SymbolTables
@@ -117,6 +118,7 @@ class ParsedGrid:
     reach: IntArray
     row_exponents: NDArray[np.signedinteger[Any]]
     column_exponents: NDArray[np.signedinteger[Any]]
+    parts: Mapping[str, int]
 
     def weights(self, decoded: DecodedStream) -> FloatArray:
         """The weights of the tensor, in row-major order, from its stream."""
@@ -233,7 +235,9 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
         _read_list(reader, count, MAX_CLASS_OFFSET) if width else np.zeros(1, dtype=np.int8)
         for count, width in ((rows, widths[0]), (columns, widths[1]))
     ]
+    choosing = reader.bits_read
     exponents = _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT)
+    scaling = reader.bits_read
     num_escapes = reader.number()
     if num_escapes > min(rows * columns, 8 * len(payload)):
         raise ContainerError(f"escapes: expected at most {rows * columns}, found {num_escapes}")
@@ -251,9 +255,19 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
         values=_symbol_levels(tables).reshape(-1),
         choose=classes.choose if len(classes.present) > 1 else None,
     )
-    stream = parse_stream(memoryview(payload)[2 + reader.finish() :], rows * columns)
+    side = 2 + reader.finish()
+    stream = parse_stream(memoryview(payload)[side:], rows * columns)
+    # Bits of several kinds share bytes, which count as those of the kind that begins in them.
+    table_bytes, scale_bytes = -(-choosing // 8), -(-scaling // 8) - -(-choosing // 8)
+    states = 4 * len(stream.states)
+    parts = {
+        "codebooks": 2 + scale_bytes,
+        "symbols": len(payload) - 2 - scale_bytes - table_bytes - states,
+        "tables": table_bytes,
+        "states": states,
+    }
     top = int.from_bytes(payload[:2], "little")
-    return stream, ParsedGrid(spread, top, center, escapes, tables.reach, *exponents)
+    return stream, ParsedGrid(spread, top, center, escapes, tables.reach, *exponents, parts)
 
 
 def _plan(tensor: GridTensor) -> tuple[bytes, RansSymbols]:
