@@ -243,7 +243,8 @@ class _Run:
                 apply_masks(parameters, magnitude_masks(parameters, sparsities))
         quantized = self._quantize(planner, planned)
         tensors = model_tensors(self.model).tensors
-        self.ledger.add(planned.quantizer.name, self.model, quantized_model(tensors, quantized))
+        fixed_width = quantized_model(tensors, quantized, vectors=planner.vectors(self.model))
+        self.ledger.add(planned.quantizer.name, self.model, fixed_width)
         last = self.ledger.add(ENTROPY_CODED, self.model, planner.encoded(self.model, quantized))
         target = self.options.target_bytes
         if target is not None and last.size_bytes > target:

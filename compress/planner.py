@@ -13,7 +13,7 @@ from torch import nn
 from lite_nlp.compress.importance import diagonal_fisher
 from lite_nlp.compress.ledger import CompressionSubject, Ledger
 from lite_nlp.compress.lnlp.container import container_bytes
-from lite_nlp.compress.lnlp.encodings import EncodedTensor
+from lite_nlp.compress.lnlp.encodings import EncodedTensor, GridTensor
 from lite_nlp.compress.planning import Plan, plan_within, total_bits, total_distortion
 from lite_nlp.compress.prune.magnitude import prunable_parameters, weights_restored
 from lite_nlp.compress.quantize.protocol import Choice, QuantizedWeights, Quantizer
@@ -150,8 +150,11 @@ class Planner:
 
     def encoded(self, model: nn.Module, quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
         """The tensors of the final file."""
-        vectors = {} if self.vector_bits is None else quantized_vectors(model, self.vector_bits)
-        return entropy_coded_model(model_tensors(model).tensors, quantized, vectors=vectors)
+        return entropy_coded_model(model_tensors(model).tensors, quantized, vectors=self.vectors(model))
+
+    def vectors(self, model: nn.Module) -> dict[str, GridTensor]:
+        """The vectors of the final file that are on grids."""
+        return {} if self.vector_bits is None else quantized_vectors(model, self.vector_bits)
 
     def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
         """The size of the final file in bytes, or a little more: its ledger is not known yet."""

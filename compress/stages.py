@@ -12,6 +12,7 @@ from lite_nlp.compress.lnlp.encodings import (
     GridTensor,
     encode_fp16,
     encode_fp32,
+    encode_grid,
     encode_grid_rans,
     encode_int64,
     encode_pruned,
@@ -111,9 +112,17 @@ def pruned_model(tensors: Mapping[str, Tensor]) -> dict[str, EncodedTensor]:
     return dense
 
 
-def quantized_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) -> dict[str, EncodedTensor]:
-    """Quantized weights with a fixed number of bits each, 16-bit floats for the other tensors."""
-    encoded = quantized.encode()
+def quantized_model(
+    tensors: Mapping[str, Tensor], quantized: QuantizedWeights, *, vectors: Mapping[str, GridTensor] | None = None
+) -> dict[str, EncodedTensor]:
+    """Quantized weights with a fixed number of bits each.
+
+    Args:
+        tensors: Those of the model.
+        quantized: Its matrices.
+        vectors: Biases and norms on grids; those that are missing are kept as 16-bit floats.
+    """
+    encoded = {**quantized.encode(), **{name: encode_grid(vector) for name, vector in (vectors or {}).items()}}
     return {
         name: encoded[name] if name in encoded else _encode_unquantized(tensor, exact=False)
         for name, tensor in tensors.items()
@@ -123,14 +132,8 @@ def quantized_model(tensors: Mapping[str, Tensor], quantized: QuantizedWeights) 
 def entropy_coded_model(
     tensors: Mapping[str, Tensor], quantized: QuantizedWeights, *, vectors: Mapping[str, GridTensor] | None = None
 ) -> dict[str, EncodedTensor]:
-    """``quantized_model`` with entropy-coded weights wherever that is smaller.
-
-    Args:
-        tensors: Those of the model.
-        quantized: Its matrices.
-        vectors: Biases and norms on grids; those that are missing are kept as 16-bit floats.
-    """
-    encoded = quantized_model(tensors, quantized)
+    """``quantized_model``, of the same arguments, with entropy-coded weights wherever that is smaller."""
+    encoded = quantized_model(tensors, quantized, vectors=vectors)
     coded = {**quantized.encode_entropy(), **encode_grid_rans(vectors or {})}
     for name, tensor in coded.items():
         if len(tensor.payload) < len(encoded[name].payload):
