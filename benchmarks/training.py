@@ -1,26 +1,30 @@
 """Tokens per second of a training step of ``lite-nlp train``, beside plain PyTorch loops of the same model.
 
     python benchmarks/training.py --data DATA [--presets multi30k-transformer,...] [--precisions fp32,bf16]
-        [--threads 1,2] [--rounds 5] [--steps 2] [--profile] [--json]
+        [--threads 1,2] [--rounds 5] [--steps 2] [--joeynmt PYTHON] [--profile] [--json]
 
 DATA is a data directory of the preset's kind (``lite-nlp data prepare``). The engines take the same batches in turns, a
 few steps at a time, so that a change in the load of the machine meets all of them; medians over the turns are printed.
 
 ``lite-nlp``: the step of ``lite-nlp train``, in the context that training runs in. ``plain``: the same model written
 with ``torch.nn`` (``plain_models.py``), ``F.cross_entropy``, ``clip_grad_norm_`` and ``torch.optim.Adam``.
-``plain-loop``: that loop around this project's modules. Each engine is a process of its own: what one sets for its
-process (threads, memory, arithmetic) does not reach the others. Where there is a GPU all three run on it.
+``plain-loop``: that loop around this project's modules. ``joeynmt``: the step of JoeyNMT (``joeynmt_engine.py``), for
+presets that it can express, those of a Transformer; PYTHON is the interpreter of an environment that has it, since its
+dependencies exclude this project's. Each engine is a process of its own: what one sets for its process (threads,
+memory, arithmetic) does not reach the others. Where there is a GPU all run on it.
 """
 
 import argparse
 import json
 import multiprocessing
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +45,13 @@ from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.training.arithmetic import fast_arithmetic
 from lite_nlp.training.batching import Work
 from lite_nlp.training.device import autocast, to_device
+from lite_nlp.training.memory import kept_memory
 from lite_nlp.training.processes import start_processes
 from lite_nlp.training.stepper import Stepper
 
 ENGINES: Final = ("lite-nlp", "plain", "plain-loop")
+JOEYNMT: Final = "joeynmt"
+JOEYNMT_VERSION: Final = "2.3.0"
 PRESETS: Final = ("multi30k-transformer", "multi30k-lite-transformer", "multi30k-subformer", "multi30k-r2d2")
 
 #: Batches that the turns go through: as different in shape as those of an epoch.
@@ -109,6 +116,7 @@ def engine_step(engine: str, config: Config, objective: Any, stack: ExitStack) -
         model = plain_model(config) if engine == "plain" else build_model(config.model)
         return plain_step(config, model.to(device).train(), device)
     stack.enter_context(fast_arithmetic(device))
+    stack.enter_context(kept_memory(device))
     model = build_model(config.model).to(device).train()
     stepper = Stepper(model, objective=objective, config=config.training, accelerator=accelerator, total_steps=10_000)
     return lambda number, batch: stepper.take(number, [(work_of(number), batch)], stopping=False)
@@ -122,9 +130,7 @@ def work_of(number: int) -> Work:
 def serve(connection: Connection, engine: str, config: Config, data: Path, threads: int, profile: bool) -> None:
     """A process with one engine: takes as many steps as it is told and answers with tokens per second."""
     torch.set_num_threads(threads)
-    objective = task_of_data(data).room().open_training_data(data).objective(config)
-    batches = objective.batches("train", batches_per_step=1, say=lambda _: None)
-    loaded = [batches.load(step[0].rows) for step in batches.steps(0)[:BATCHES]]
+    objective, loaded = load_batches(config, data)
     with ExitStack() as stack:
         step = engine_step(engine, config, objective, stack)
         for number in range(1, WARM_UP_STEPS + 1):
@@ -140,6 +146,78 @@ def serve(connection: Connection, engine: str, config: Config, data: Path, threa
             connection.send(sum(map(tokens_of, turn)) / (time.perf_counter() - begin))
         if profile:
             print_profile(engine, step, loaded)
+
+
+def load_batches(config: Config, data: Path) -> tuple[Any, list[Any]]:
+    """The objective, and its first batches, the same for every engine."""
+    objective = task_of_data(data).room().open_training_data(data).objective(config)
+    batches = objective.batches("train", batches_per_step=1, say=lambda _: None)
+    return objective, [batches.load(step[0].rows) for step in batches.steps(0)[:BATCHES]]
+
+
+def joeynmt_task(config: Config, batches: Sequence[Batch], threads: int) -> dict[str, Any] | None:
+    """The config as JoeyNMT's (``joeynmt_engine.Task``); None if it has no such model.
+
+    JoeyNMT has one drop rate for all: the config's ``dropout`` here.
+    """
+    model, training = config.model, config.training
+    if not isinstance(model, EncoderDecoderConfig) or model.family != "transformer" or model.tie_embeddings != "all":
+        return None
+    stack = {
+        "type": "transformer",
+        "num_heads": model.num_heads,
+        "hidden_size": model.embed_dim,
+        "ff_size": model.ffn_dim,
+        "dropout": model.dropout,
+        "layer_norm": "pre" if model.pre_norm else "post",
+        "embeddings": {"embedding_dim": model.embed_dim, "scale": True, "dropout": model.dropout},
+    }
+    return {
+        "threads": threads,
+        "precision": training.precision,
+        "model": {
+            "tied_embeddings": True,
+            "tied_softmax": True,
+            "encoder": {**stack, "num_layers": model.num_encoder_layers},
+            "decoder": {**stack, "num_layers": model.num_decoder_layers},
+        },
+        "training": {
+            "batch_size": len(batches[0]),
+            "optimizer": "adam",
+            "adam_betas": [training.adam_beta1, training.adam_beta2],
+            "learning_rate": 1e-4,
+            "scheduling": "warmupinversesquareroot",
+            "clip_grad_norm": training.clip_norm,
+            "normalization": "tokens",
+            "label_smoothing": training.label_smoothing,
+        },
+        "vocab_size": model.tgt_vocab_size,
+        "batches": [(batch.src_tokens, batch.labels) for batch in batches],
+        "tokens": [tokens_of(batch) for batch in batches],
+    }
+
+
+def joeynmt_installed(python: str) -> bool:
+    """Whether an interpreter has JoeyNMT; says so if not."""
+    found = subprocess.run([python, "-c", "import joeynmt.training"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        reason = (found.stderr.strip().splitlines() or ["no output"])[-1]
+        print(
+            f"joeynmt: skipped, {python}: {reason}; python -m venv joeynmt && joeynmt/bin/pip install"
+            f" joeynmt=={JOEYNMT_VERSION} importlib_metadata, then --joeynmt joeynmt/bin/python",
+            file=sys.stderr,
+        )
+    return found.returncode == 0
+
+
+def start_joeynmt(python: str, task: dict[str, Any]) -> tuple[Connection, subprocess.Popen[bytes]]:
+    """Start ``joeynmt_engine.py`` and hand it its task."""
+    with tempfile.TemporaryDirectory() as directory, Listener(str(Path(directory) / "socket")) as listener:
+        engine = [python, str(Path(__file__).with_name("joeynmt_engine.py")), str(listener.address)]
+        process = subprocess.Popen(engine, stderr=subprocess.DEVNULL)
+        connection = listener.accept()
+    connection.send(task)
+    return connection, process
 
 
 def tokens_of(batch: Any) -> int:
@@ -158,11 +236,13 @@ def print_profile(engine: str, step: Step, batches: Sequence[Any]) -> None:
     print(engine, table, sep="\n", file=sys.stderr)
 
 
-def measure(config: Config, data: Path, *, threads: int, rounds: int, steps: int, profile: bool) -> dict[str, float]:
-    """Tokens per second by engine, medians over the rounds."""
+def measure(
+    config: Config, data: Path, *, threads: int, rounds: int, steps: int, profile: bool, joeynmt: str | None
+) -> dict[str, float]:
+    """Tokens per second by engine, medians over the rounds; ``joeynmt`` is the interpreter that has it."""
     spawn = multiprocessing.get_context("spawn")
     pipes: dict[str, Connection] = {}
-    processes = []
+    processes: list[Any] = []
     for engine in ENGINES:
         pipes[engine], theirs = spawn.Pipe()
         process = spawn.Process(target=serve, args=(theirs, engine, config, data, threads, profile))
@@ -170,14 +250,19 @@ def measure(config: Config, data: Path, *, threads: int, rounds: int, steps: int
         theirs.close()
         processes.append(process)
         pipes[engine].recv()
-    rates: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    task = joeynmt_task(config, load_batches(config, data)[1], threads) if joeynmt else None
+    if joeynmt and task:
+        pipes[JOEYNMT], process = start_joeynmt(joeynmt, task)
+        processes.append(process)
+        pipes[JOEYNMT].recv()
+    rates: dict[str, list[float]] = {engine: [] for engine in pipes}
     for _ in range(rounds):
         for engine, pipe in pipes.items():
             pipe.send(steps)
             rates[engine].append(pipe.recv())
     for pipe, process in zip(pipes.values(), processes, strict=True):
         pipe.send(0)
-        process.join()
+        process.wait() if isinstance(process, subprocess.Popen) else process.join()
     return {engine: statistics.median(found) for engine, found in rates.items()}
 
 
@@ -198,10 +283,13 @@ def main() -> None:
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--joeynmt", default=sys.executable, metavar="PYTHON")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    joeynmt = arguments.joeynmt if joeynmt_installed(arguments.joeynmt) else None
+    engines = [*ENGINES, *([JOEYNMT] if joeynmt else [])]
     rows = []
     for preset in arguments.presets.split(","):
         for precision in arguments.precisions.split(","):
@@ -214,6 +302,7 @@ def main() -> None:
                     rounds=arguments.rounds,
                     steps=arguments.steps,
                     profile=arguments.profile,
+                    joeynmt=joeynmt,
                 )
                 rows.append(
                     {
@@ -222,18 +311,27 @@ def main() -> None:
                         "precision": precision,
                         "threads": threads,
                         "tokens_per_second": {engine: round(rate) for engine, rate in rates.items()},
-                        "ratio": {engine: round(rates["lite-nlp"] / rates[engine], 2) for engine in ENGINES[1:]},
+                        "ratio": {
+                            engine: round(rates["lite-nlp"] / rates[engine], 2)
+                            for engine in rates
+                            if engine != "lite-nlp"
+                        },
                     }
                 )
                 print(rows[-1], file=sys.stderr)
     if arguments.json:
         print(json.dumps({"schema_version": 1, "rows": rows}))
         return
-    table = Table("preset", "precision", "threads", *ENGINES, "x plain", "x plain-loop", title=f"tokens/s, {device}")
+    ratios = [f"x {engine}" for engine in engines[1:]]
+    table = Table("preset", "precision", "threads", *engines, *ratios, title=f"tokens/s, {device}")
     for row in rows:
-        rates = [f"{row['tokens_per_second'][engine]:,}" for engine in ENGINES]
+        rates, ratio = row["tokens_per_second"], row["ratio"]
         table.add_row(
-            row["preset"], row["precision"], str(row["threads"]), *rates, *(f"{r:.2f}" for r in row["ratio"].values())
+            row["preset"],
+            row["precision"],
+            str(row["threads"]),
+            *(f"{rates[engine]:,}" if engine in rates else "-" for engine in engines),
+            *(f"{ratio[engine]:.2f}" if engine in ratio else "-" for engine in engines[1:]),
         )
     Console().print(table)
 

@@ -4,14 +4,16 @@ Shape letters: B batch, T tokens, D input channels, H hidden channels.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.config.kinds import LinearSpec
-from lite_nlp.models.built_linear import BuiltLinear
-from lite_nlp.models.linear import build_linear
+from lite_nlp.models.built_linear import BuiltLinear, is_traced
+from lite_nlp.models.linear import FactorizedLinear, build_linear
+from lite_nlp.models.recurrence import recurrent_states
 from lite_nlp.models.roles import Role, mark
 
 __all__ = ["LSTM"]
@@ -49,9 +51,26 @@ class LSTM(nn.Module):
         """Run over ``x`` (B, T, D), T >= 1, whose real tokens are True in ``mask`` (B, T).
 
         Returns:
-            The states after each token (B, T, H) and after the last one (B, H). Padding at any place leaves the state
-            unchanged.
+            The states after each token (B, T, H), without a meaning at padding, and after the last one (B, H). Padding
+            at any place leaves the state unchanged.
         """
+        return self._trained(x, mask) if self.training and not is_traced(x) else self._step_by_step(x, mask)
+
+    def _trained(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """All tokens as one operation, with weights built once."""
+        states = recurrent_states(
+            x,
+            mask,
+            input_weight=_joint_weight(self.input_gates),
+            hidden_weight=_joint_weight(self.hidden_gates),
+            bias=self.bias,
+        )
+        places = torch.arange(mask.shape[1], device=mask.device)
+        last = (mask * places).argmax(dim=1)
+        return states, states[torch.arange(len(mask), device=mask.device), last]
+
+    def _step_by_step(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Operators that every exporter supports."""
         inputs = torch.cat([gate(x) for gate in self.input_gates], dim=-1) + self.bias  # (B, T, 4 H)
         recur = self._recurrence(x)
         hidden = x.new_zeros(x.shape[0], self.hidden_dim)
@@ -77,3 +96,9 @@ class LSTM(nn.Module):
             weight = torch.cat(weights)
             return lambda hidden: F.linear(hidden, weight)
         return lambda hidden: torch.cat([gate(hidden) for gate in self.hidden_gates], dim=-1)
+
+
+def _joint_weight(gates: nn.ModuleList) -> Tensor:
+    """The dense weights of the gates, one below the other."""
+    linears = (cast(nn.Linear | FactorizedLinear, gate) for gate in gates)
+    return torch.cat([gate.weight if isinstance(gate, nn.Linear) else gate.build_weight() for gate in linears])

@@ -20,6 +20,7 @@ from lite_nlp.training.batching import Work, deal, load_ahead
 from lite_nlp.training.checkpoints import Checkpoint
 from lite_nlp.training.interruption import StopSignal, TimeLimit
 from lite_nlp.training.journal import Journal
+from lite_nlp.training.memory import kept_memory
 from lite_nlp.training.objective import Batches, Objective, SplitChoice
 from lite_nlp.training.optimizer import load_optimizer_state, optimizer_state
 from lite_nlp.training.processes import share_weights, sum_over_processes
@@ -87,7 +88,7 @@ def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
             one, or a signal stopped the run, after writing a checkpoint.
         OutputError: If ``job.out`` has content already, or a write fails.
     """
-    with threads_restored(), fast_arithmetic(accelerator.device):
+    with threads_restored(), fast_arithmetic(accelerator.device), kept_memory(accelerator.device):
         return _Trainer(job, accelerator).run()
 
 
