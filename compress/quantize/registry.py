@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from lite_nlp.compress.quantize.clusters import KMeansQuantizer
+from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import Quantizer
 from lite_nlp.compress.quantize.trained_grid import GridQuantizer
 from lite_nlp.compress.stages import FIXED_STAGES, stage_file

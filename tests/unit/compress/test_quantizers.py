@@ -19,7 +19,7 @@ from lite_nlp.compress.lnlp.encodings import ClusteredTensor, EncodedTensor, enc
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
 from lite_nlp.compress.quantize import registry
-from lite_nlp.compress.quantize.clusters import KMeansQuantizer
+from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import Choice, Quantizer
 from lite_nlp.compress.quantize.registry import get_quantizer, register_quantizer
 from lite_nlp.compress.tuning import TuningOptions

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lite_nlp.compress.lnlp.container import read_container, write_container
 from lite_nlp.compress.lnlp.encodings import decode_tensors
 from lite_nlp.compress.prune.magnitude import prunable_parameters
-from lite_nlp.compress.quantize.clusters import KMeansQuantizer
+from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import Choice, QuantizedWeights
 from lite_nlp.compress.stages import (
     dense_model,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lite_nlp.compress.planning import plan_within
 from lite_nlp.compress.prune.magnitude import prunable_parameters
-from lite_nlp.compress.quantize.clusters import KMeansQuantizer
+from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import HeldWeights, Quantizer, TrainableWeights
 from lite_nlp.compress.quantize.trained_grid import GridQuantizer
 from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
@@ -71,25 +71,25 @@ def _state(model: nn.Module) -> dict[str, Tensor]:
 @pytest.mark.parametrize("quantizer", QUANTIZERS, ids=lambda quantizer: quantizer.name)
 def test_tuning_makes_up_for_much_of_the_loss(quantizer: Quantizer) -> None:
     model = _model()
-    weights = _trainable(model, quantizer, 2.5)
+    weights = _trainable(model, quantizer, 2.0)
     weights.tighten(1.0)
     untuned = float(_loss(model).detach())
     tuned_model = _model()
-    tuned = _trainable(tuned_model, quantizer, 2.5)
+    tuned = _trainable(tuned_model, quantizer, 2.0)
     sizes: list[float] = []
     tune(
         tuned_model,
         repeat(0),
         _loss,
         weights=tuned,
-        options=TuningOptions(steps=300, learning_rate=2e-2),
+        options=TuningOptions(steps=300),
         on_step=lambda _, bits: sizes.append(bits),
     )
-    assert float(_loss(tuned_model).detach()) < 0.6 * untuned
+    assert float(_loss(tuned_model).detach()) < 0.85 * untuned
     # The weights are those of the file at the end, whose size was approached from above.
     for name, values in tuned.quantized().values().items():
         np.testing.assert_allclose(tuned_model.get_parameter(name).detach().numpy(), values, rtol=1e-6)
-    planned = 2.5 * sum(parameter.numel() for parameter in prunable_parameters(model).values())
+    planned = 2.0 * sum(parameter.numel() for parameter in prunable_parameters(model).values())
     assert sizes[0] > 1.3 * sizes[-1]
     assert sizes[-1] < 1.1 * planned
 
