@@ -42,7 +42,7 @@ from lite_nlp.core.errors import ContainerError
 __all__ = ["ParsedGrid", "decode_grid", "encode_grid", "encode_grid_rans", "grid_bits", "parse_grid_rans"]
 
 #: Levels that an estimate looks at, for each tensor.
-_SAMPLE: Final = 1 << 14
+_SAMPLE: Final = 1 << 15
 #: Width of the fields of the side information.
 _SHAPE_BITS: Final = 3
 _CLASS_BITS: Final = 7
@@ -120,8 +120,8 @@ class ParsedGrid:
 
     def weights(self, decoded: DecodedStream) -> FloatArray:
         """The weights of the tensor, in row-major order, from its stream."""
-        step = _checked_step(np.array([self.step_top << 16 | decoded.carried], dtype=np.uint32).view(np.float32)[0])
-        scales = GridScales(step, self.row_exponents, self.column_exponents)
+        step = np.array([self.step_top << 16 | decoded.carried], dtype=np.uint32).view(np.float32)[0]
+        scales = _checked_scales(step, self.row_exponents, self.column_exponents)
         values = scales.weights(decoded.values, center=self.center)
         escaped = np.flatnonzero(decoded.values == ESCAPE)
         if len(escaped) != len(self.escapes):
@@ -160,12 +160,12 @@ def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
     rows, columns = _matrix(shape)
     if len(payload) < 4:
         raise ContainerError(f"expected 4 bytes of step, found {len(payload)}")
-    step = _checked_step(np.frombuffer(payload, dtype="<f4", count=1)[0])
+    step = np.frombuffer(payload, dtype="<f4", count=1)[0]
     reader = BitReader(memoryview(payload)[4:], "grid")
     width, least = reader.field(_LEVEL_BITS), reader.signed()
     if width > _MAX_LEVEL_WIDTH or not -MAX_LEVEL <= least <= MAX_LEVEL:
         raise ContainerError(f"levels: expected at most {_MAX_LEVEL_WIDTH} bits, found {width} from {least} on")
-    exponents = _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT)
+    scales = _checked_scales(step, _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT))
     packed = np.frombuffer(payload, dtype=np.uint8)[4 + reader.finish() :]
     num_bits = rows * columns * width
     if len(packed) != -(-num_bits // 8):
@@ -184,7 +184,7 @@ def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
         raise ContainerError(
             f"levels: expected {least} among them, and {width} bits to be needed, found {lowest} to {highest}"
         )
-    return GridScales(step, *exponents).weights(levels)
+    return scales.weights(levels)
 
 
 def encode_grid_rans(tensors: Mapping[str, GridTensor]) -> dict[str, EncodedTensor]:
@@ -237,7 +237,7 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
     num_escapes = reader.number()
     if num_escapes > min(rows * columns, 8 * len(payload)):
         raise ContainerError(f"escapes: expected at most {rows * columns}, found {num_escapes}")
-    escapes = reader.numbers(num_escapes, -MAX_LEVEL - min(0, center), MAX_LEVEL - max(0, center))
+    escapes = reader.numbers(num_escapes, -MAX_LEVEL - center, MAX_LEVEL - center)
     classes = _Classes.of(base, widths, sides, (rows, columns))
     if len(classes.present) > max_grid_tables(rows * columns):
         raise ContainerError(
@@ -317,7 +317,12 @@ def _check_size(tensor: GridTensor) -> None:
         raise ValueError(f"levels: expected at least one, found the shape {list(tensor.levels.shape)}")
 
 
-def _checked_step(step: np.float32) -> float:
+def _checked_scales(
+    step: np.float32, rows: NDArray[np.signedinteger[Any]], columns: NDArray[np.signedinteger[Any]]
+) -> GridScales:
     if not (np.isfinite(step) and step > 0):
         raise ContainerError(f"step: expected a number above 0, found {step}")
-    return float(step)
+    try:
+        return GridScales(float(step), rows, columns)
+    except ValueError as error:
+        raise ContainerError(str(error)) from error

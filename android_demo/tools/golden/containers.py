@@ -182,7 +182,7 @@ def _grids(random: np.random.Generator) -> dict[str, EncodedTensor]:
         "grid.zeros": levels((9, 1000), 0.0, 1.0),
         "grid.far": levels((7, 30), 2.0, 1e-30, center=-5_000_000),
         "grid.subnormal": levels((5, 6), 2.0, 1e-42, exponents=3),
-        "grid.infinite": levels((5, 6), 50.0, 3e38, exponents=9),
+        "grid.infinite": levels((5, 6), 50.0, 3e37, exponents=3),
     }
     fixed = {
         "fixed.exponents": levels((11, 3, 4), 2.0, 0.02, exponents=5),
@@ -549,6 +549,7 @@ def _bad_grids() -> dict[str, _Defect]:
         "grid with a step below zero": ("grid", (4,), packed(0, 1, b"\x0a", step=b"\0\0\x80\xbf")),
         "grid with a step of NaN": ("grid", (4,), packed(0, 1, b"\x0a", step=b"\0\0\xc0\x7f")),
         "grid with levels of 25 bits": ("grid", (4,), packed(0, 25, b"\xff" * 13)),
+        "grid with an infinite scale": ("grid", (4,), b"\xff\xff\x7f\x7f" + _exponents(1) + b"\x0a"),
         "grid without its least level": ("grid", (4,), packed(0, 1, b"\x0f")),
         "grid with a bit too many": ("grid", (4,), packed(0, 2, b"\x44")),
         "grid with a level too large": ("grid", (4,), packed((1 << 23) - 1, 1, b"\x0a")),
