@@ -21,14 +21,8 @@ from lite_nlp.compress.lnlp.codebooks import (
     write_frequencies,
 )
 from lite_nlp.compress.lnlp.decoders import decode_kmeans, decode_numbers, decode_pruned, parse_rans
-from lite_nlp.compress.lnlp.grid_payload import (
-    ParsedGrid,
-    decode_grid,
-    encode_grid,
-    encode_grid_rans,
-    grid_bits,
-    parse_grid_rans,
-)
+from lite_nlp.compress.lnlp.grid_fixed import decode_grid, encode_grid
+from lite_nlp.compress.lnlp.grid_payload import ParsedGrid, encode_grid_rans, grid_bits, parse_grid_rans
 from lite_nlp.compress.lnlp.rans import RansSymbols, encode_streams
 from lite_nlp.compress.lnlp.rans_decoder import NamedStream, decode_streams
 from lite_nlp.compress.lnlp.tensors import ClusteredTensor, EncodedTensor, GridTensor, quantize_vector

@@ -21,6 +21,12 @@ _PRIOR: Final = 2.0
 MAX_CLASS_OFFSET: Final = 63
 #: Widths of the classes of rows and of columns that are tried, in quarters of an octave; 0 for none.
 _WIDTHS: Final = ((0, 0), (2, 2), (3, 3), (4, 4), (2, 0), (0, 2))
+#: Magnitudes above are seen as this one, and those above a constant and a multiple of the mean as their sum.
+_MAX_MAGNITUDE: Final = 255
+_NEAR: Final = 8.0
+_FAR: Final = 16.0
+#: Levels that a median is taken of.
+_MEDIAN_LEVELS: Final = 1 << 14
 #: About what an escaped level takes: the rarest symbol, and its number.
 _ESCAPE_BITS: Final = 20.0
 #: Bits of a tensor's fields besides lists, half of its step among them.
@@ -84,9 +90,11 @@ class _Magnitudes:
     @classmethod
     def of(cls, levels: NDArray[np.int32], sample: int | None) -> "_Magnitudes":
         height, width = levels.shape
-        center = int(np.rint(levels.mean()))
+        center = _center(levels)
         absolute = np.abs(levels - np.int32(center)) if center else np.abs(levels)
-        exact = absolute.astype(np.float32)
+        # A level far outside must not raise the classes of its row and column.
+        exact = np.minimum(absolute, np.int32(_MAX_MAGNITUDE)).astype(np.float32)
+        np.minimum(exact, _NEAR + _FAR * exact.mean(), out=exact)
         row_sums = exact @ np.ones(width, dtype=np.float32)
         column_sums = np.ones(height, dtype=np.float32) @ exact
         mean = max(float(row_sums.sum(dtype=np.float64)) / levels.size, 0.25 / levels.size)
@@ -98,7 +106,7 @@ class _Magnitudes:
         return cls(
             center,
             levels.size,
-            np.minimum(flat[places], 255).astype(np.int64),
+            np.minimum(flat[places], _MAX_MAGNITUDE).astype(np.int64),
             places // width,
             places % width,
             mean,
@@ -130,6 +138,14 @@ class _Magnitudes:
             column_classes=columns,
             bits=bits + sum(sides) + _FIXED_BITS,
         )
+
+
+def _center(levels: NDArray[np.int32]) -> int:
+    """The level that the others lie around: 0 for weights, more for a vector of gains."""
+    if abs(float(levels.mean())) < 0.5:
+        return 0
+    # Levels far outside move a mean, but no median.
+    return int(np.median(levels.reshape(-1)[:: max(1, levels.size // _MEDIAN_LEVELS)]))
 
 
 def _octaves(sums: NDArray[np.float32], count: int, mean: float) -> FloatArray:

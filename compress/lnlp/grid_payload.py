@@ -1,4 +1,4 @@
-"""Payloads of tensors on a uniform grid: levels of fixed width, and levels coded by rANS.
+"""Payloads of tensors on a uniform grid with levels coded by rANS.
 
 ``FORMAT.md``, sections "Grid" and "Tables", specifies the bytes.
 """
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from lite_nlp.compress.lnlp.bits import BitReader, BitWriter, list_bits
 from lite_nlp.compress.lnlp.grid_fit import MAX_CLASS_OFFSET, GridFit, fit_grid
+from lite_nlp.compress.lnlp.grid_fixed import check_size, checked_matrix, checked_scales, read_list
 from lite_nlp.compress.lnlp.grid_tables import (
     ESCAPE,
     GRID_SCALE_BITS,
@@ -31,27 +32,19 @@ from lite_nlp.compress.lnlp.tensors import (
     MAX_EXPONENT,
     MAX_LEVEL,
     EncodedTensor,
-    GridScales,
     GridTensor,
-    convert,
-    matrix_shape,
     outer_sums,
 )
 from lite_nlp.core.errors import ContainerError
 
-__all__ = ["ParsedGrid", "decode_grid", "encode_grid", "encode_grid_rans", "grid_bits", "parse_grid_rans"]
+__all__ = ["ParsedGrid", "encode_grid_rans", "grid_bits", "parse_grid_rans"]
 
 #: Levels that an estimate looks at, for each tensor.
-_SAMPLE: Final = 1 << 14
+_SAMPLE: Final = 1 << 15
 #: Width of the fields of the side information.
 _SHAPE_BITS: Final = 3
 _CLASS_BITS: Final = 7
 _WIDTH_BITS: Final = 3
-#: Width of the field with the width of a level, and the largest width.
-_LEVEL_BITS: Final = 5
-_MAX_LEVEL_WIDTH: Final = 24
-#: Weights that are unpacked from bits at once; a multiple of 8.
-_BLOCK_WEIGHTS: Final = 1 << 16
 #: The greatest magnitude that a table holds.
 _MAX_HELD: Final = 255
 
@@ -122,8 +115,8 @@ class ParsedGrid:
 
     def weights(self, decoded: DecodedStream) -> FloatArray:
         """The weights of the tensor, in row-major order, from its stream."""
-        step = _checked_step(np.array([self.step_top << 16 | decoded.carried], dtype=np.uint32).view(np.float32)[0])
-        scales = GridScales(step, self.row_exponents, self.column_exponents)
+        step = np.array([self.step_top << 16 | decoded.carried], dtype=np.uint32).view(np.float32)[0]
+        scales = checked_scales(step, self.row_exponents, self.column_exponents)
         values = scales.weights(decoded.values, center=self.center)
         escaped = np.flatnonzero(decoded.values == ESCAPE)
         if len(escaped) != len(self.escapes):
@@ -135,58 +128,6 @@ class ParsedGrid:
                 raise ContainerError("escapes: expected levels that their tables do not hold, found others")
             values[escaped] = scales.weights_at((self.escapes + self.center).astype(np.int32), escaped)
         return values
-
-
-def encode_grid(tensor: GridTensor) -> EncodedTensor:
-    """Step and exponents, then each level, from the least, in as many bits as the greatest takes.
-
-    Raises:
-        ValueError: If there is no level.
-    """
-    _check_size(tensor)
-    writer = BitWriter()
-    least = int(tensor.levels.min())
-    width = (int(tensor.levels.max()) - least).bit_length()
-    writer.field(width, _LEVEL_BITS)
-    writer.signed(least)
-    writer.numbers(tensor.row_exponents)
-    writer.numbers(tensor.column_exponents)
-    step = np.array([tensor.step], dtype="<f4").tobytes()
-    bits = ((tensor.levels.reshape(-1)[:, None] - np.int32(least)) >> np.arange(width, dtype=np.int32)) & 1
-    packed = np.packbits(bits.astype(np.uint8), bitorder="little").tobytes()
-    return EncodedTensor(tensor.levels.shape, "grid", step + writer.to_bytes() + packed)
-
-
-def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
-    """The weights of a tensor with levels of fixed width, in row-major order."""
-    rows, columns = _matrix(shape)
-    if len(payload) < 4:
-        raise ContainerError(f"expected 4 bytes of step, found {len(payload)}")
-    step = _checked_step(np.frombuffer(payload, dtype="<f4", count=1)[0])
-    reader = BitReader(memoryview(payload)[4:], "grid")
-    width, least = reader.field(_LEVEL_BITS), reader.signed()
-    if width > _MAX_LEVEL_WIDTH or not -MAX_LEVEL <= least <= MAX_LEVEL:
-        raise ContainerError(f"levels: expected at most {_MAX_LEVEL_WIDTH} bits, found {width} from {least} on")
-    exponents = _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT)
-    packed = np.frombuffer(payload, dtype=np.uint8)[4 + reader.finish() :]
-    num_bits = rows * columns * width
-    if len(packed) != -(-num_bits // 8):
-        raise ContainerError(f"expected {-(-num_bits // 8)} bytes for {rows * columns} weights, found {len(packed)}")
-    if num_bits % 8 and int(packed[-1]) >> num_bits % 8:
-        raise ContainerError("levels: expected zeros after the last weight")
-    narrow = width < 15 and abs(least) < 1 << 14
-    levels: NDArray[np.signedinteger[Any]] = np.full(rows * columns, least, dtype=np.int16 if narrow else np.int32)
-    places = np.left_shift(1, np.arange(width)).astype(levels.dtype)
-    for start in range(0, len(levels) if width else 0, _BLOCK_WEIGHTS):
-        part = levels[start : start + _BLOCK_WEIGHTS]
-        bits = np.unpackbits(packed[start * width // 8 :], count=len(part) * width, bitorder="little")
-        np.add(part, bits.reshape(-1, width).astype(part.dtype) @ places, out=part)
-    lowest, highest = int(levels.min()), int(levels.max())
-    if lowest != least or (highest - least).bit_length() != width or highest > MAX_LEVEL:
-        raise ContainerError(
-            f"levels: expected {least} among them, and {width} bits to be needed, found {lowest} to {highest}"
-        )
-    return GridScales(step, *exponents).weights(levels)
 
 
 def encode_grid_rans(tensors: Mapping[str, GridTensor]) -> dict[str, EncodedTensor]:
@@ -211,7 +152,7 @@ def grid_bits(tensors: Mapping[str, GridTensor]) -> dict[str, float]:
     """
     estimates = {}
     for name, tensor in tensors.items():
-        _check_size(tensor)
+        check_size(tensor)
         exponents = list_bits(tensor.row_exponents.astype(np.int64)) + list_bits(
             tensor.column_exponents.astype(np.int64)
         )
@@ -222,7 +163,7 @@ def grid_bits(tensors: Mapping[str, GridTensor]) -> dict[str, float]:
 
 def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream, ParsedGrid]:
     """The stream of an entropy-coded tensor, and what else its payload holds."""
-    rows, columns = _matrix(shape)
+    rows, columns = checked_matrix(shape)
     if len(payload) < 2:
         raise ContainerError(f"expected 2 bytes of step, found {len(payload)}")
     reader = BitReader(memoryview(payload)[2:], "grid")
@@ -232,16 +173,16 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
         raise ContainerError(f"tables: expected a shape, a class and a center, found {form}, {base} and {center}")
     tilts = reader.numbers(NUM_TILTS, TILT_MIN, TILT_MAX)
     sides = [
-        _read_list(reader, count, MAX_CLASS_OFFSET) if width else np.zeros(1, dtype=np.int8)
+        read_list(reader, count, MAX_CLASS_OFFSET) if width else np.zeros(1, dtype=np.int8)
         for count, width in ((rows, widths[0]), (columns, widths[1]))
     ]
     choosing = reader.bits_read
-    exponents = _read_list(reader, rows, MAX_EXPONENT), _read_list(reader, columns, MAX_EXPONENT)
+    exponents = read_list(reader, rows, MAX_EXPONENT), read_list(reader, columns, MAX_EXPONENT)
     scaling = reader.bits_read
     num_escapes = reader.number()
     if num_escapes > min(rows * columns, 8 * len(payload)):
         raise ContainerError(f"escapes: expected at most {rows * columns}, found {num_escapes}")
-    escapes = reader.numbers(num_escapes, -MAX_LEVEL - min(0, center), MAX_LEVEL - max(0, center))
+    escapes = reader.numbers(num_escapes, -MAX_LEVEL - center, MAX_LEVEL - center)
     classes = _Classes.of(base, widths, sides, (rows, columns))
     if len(classes.present) > max_grid_tables(rows * columns):
         raise ContainerError(
@@ -272,7 +213,7 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
 
 def _plan(tensor: GridTensor) -> tuple[bytes, RansSymbols]:
     """The bytes in front of a tensor's stream, and the symbols of its stream."""
-    _check_size(tensor)
+    check_size(tensor)
     fit = fit_grid(tensor.matrix)
     classes = _Classes.of(fit.base, fit.widths, (fit.row_classes, fit.column_classes), tensor.matrix.shape)
     tables = build_tables(fit.shape, fit.tilts, classes.present)
@@ -313,25 +254,3 @@ def _symbol_levels(tables: GridTables) -> NDArray[np.int16]:
     positions = np.arange(tables.frequencies.shape[1])
     levels = np.where(positions % 2, positions // 2 + 1, -(positions // 2))
     return np.where(positions == 2 * tables.reach[:, None] + 1, ESCAPE, levels).astype(np.int16)
-
-
-def _read_list(reader: BitReader, count: int, most: int) -> NDArray[np.signedinteger[Any]]:
-    return convert(reader.numbers(count, -most, most), np.int8)
-
-
-def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
-    rows, columns = matrix_shape(shape)
-    if not rows * columns:
-        raise ContainerError(f"expected at least one weight, found the shape {list(shape)}")
-    return rows, columns
-
-
-def _check_size(tensor: GridTensor) -> None:
-    if not tensor.levels.size:
-        raise ValueError(f"levels: expected at least one, found the shape {list(tensor.levels.shape)}")
-
-
-def _checked_step(step: np.float32) -> float:
-    if not (np.isfinite(step) and step > 0):
-        raise ContainerError(f"step: expected a number above 0, found {step}")
-    return float(step)

@@ -105,6 +105,7 @@ class GridTensor:
         ):
             if values.dtype.kind != "i" or (values.size and max(int(values.max()), -int(values.min())) > most):
                 raise ValueError(f"{what}: expected integers within {most} of zero, found others")
+        GridScales(self.step, self.row_exponents, self.column_exponents)
 
     @property
     def matrix(self) -> NDArray[np.int32]:
@@ -122,7 +123,11 @@ class GridTensor:
 
 
 class GridScales:
-    """The factors between the levels of a grid and its weights; arguments as in ``GridTensor``."""
+    """The factors between the levels of a grid and its weights; arguments as in ``GridTensor``.
+
+    Raises:
+        ValueError: If one of them is infinite.
+    """
 
     def __init__(
         self,
@@ -135,6 +140,8 @@ class GridScales:
             self._least = int(self._rows.min()) + int(self._columns.min())
             most = int(self._rows.max()) + int(self._columns.max())
             self._scales = _scales(step, self._least, most)
+            if not np.all(np.isfinite(self._scales)):
+                raise ValueError(f"step: expected one that is finite with all exponents, found {step} with {most}")
 
     def weights(self, levels: NDArray[np.signedinteger[Any]], *, center: int = 0) -> FloatArray:
         """The weights of all levels, to which ``center`` is added, in row-major order."""

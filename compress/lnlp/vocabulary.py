@@ -22,7 +22,7 @@ _ALPHABET: Final = sorted(BYTE_ALPHABET)
 #: Separates the parts of the text around vocabulary and merges; JSON holds no such character.
 _SEPARATOR: Final = b"\0"
 
-#: The parts of a document are checked before, so a skeleton of this size is no tokenizer of this kind.
+#: The text of options is some thousand bytes.
 _MAX_SKELETON_BYTES: Final = 1 << 16
 
 _RANGE_BITS: Final = 32
@@ -77,7 +77,7 @@ def decode_vocabulary(stored: bytes | memoryview, size: int) -> bytes:
     except zlib.error as error:
         raise ContainerError(f"expected a zlib stream: {error}") from error
     parts = skeleton.split(_SEPARATOR)
-    if not inflater.eof or inflater.unused_data or len(parts) != 3:
+    if not inflater.eof or inflater.unused_data or len(parts) != 3 or len(skeleton) >= _MAX_SKELETON_BYTES:
         raise ContainerError("expected a zlib stream of three parts of text, found another")
     entries, pairs = _texts(first, _decode_merges(stored[7 + skeleton_size :], first, num_merges), size)
     content = b"".join((parts[0], entries, parts[1], pairs, parts[2]))

@@ -14,7 +14,6 @@ from lite_nlp.compress.lnlp.grid_tables import build_tables
 from lite_nlp.compress.lnlp.rans import RansSymbols, encode_streams
 
 MAGIC = b"\x89LNLP\r\n\x1a"
-COLUMNS = ("names", "shapes", "encodings", "lengths")
 
 
 def seal(
@@ -48,9 +47,13 @@ def split(content: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     return json.loads(inflated[:size]), inflated[size:], content[24 + stored : -32]
 
 
-def header_of(tensors: Sequence[Mapping[str, Any]] = (), **changes: Any) -> dict[str, Any]:
-    """The header of a file with tensors of these entries, with these fields changed."""
-    columns = {f"{key}s": [entry[key] for entry in tensors] for key in ("name", "shape", "encoding", "length")}
+def header_of(tensors: Sequence[Mapping[str, Any]] | Mapping[str, Any] = (), **changes: Any) -> dict[str, Any]:
+    """The header of a file with tensors of these entries, or with these lists, and with these fields changed."""
+    columns = (
+        tensors
+        if isinstance(tensors, Mapping)
+        else {f"{key}s": [entry[key] for entry in tensors] for key in ("name", "shape", "encoding", "length")}
+    )
     return {"aliases": {}, "files": [], "metadata": {}, "tensors": columns, **changes}
 
 

@@ -361,7 +361,7 @@ def test_a_full_disk_midway_leaves_nothing(run: Compress, tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\x89LNLP", "truncated: expected at least 36 bytes, found 5"),
+        (b"\x89LNLP", "truncated: expected at least 24 bytes, found 5"),
         (b"PK", "not a container: expected the first bytes"),
         (None, "expected a model directory, a .lnlp file"),
     ],

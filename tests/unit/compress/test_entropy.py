@@ -1,21 +1,53 @@
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from lite_nlp.compress.lnlp import rans_decoder
-from lite_nlp.compress.lnlp.limits import MAX_SYMBOLS_PER_LANE
-from lite_nlp.compress.lnlp.rans import RansStream, encode_streams, entropy_bits, quantize_frequencies
+from lite_nlp.compress.lnlp.rans import (
+    RansStream,
+    RansSymbols,
+    encode_streams,
+    entropy_bits,
+    num_lanes,
+    quantize_frequencies,
+)
+from lite_nlp.compress.lnlp.rans_decoder import NamedStream, SymbolTables
 from lite_nlp.core.errors import ContainerError
 
 
-def decode_streams(streams: list[RansStream]) -> list[np.ndarray]:
+def _symbols(symbols: np.ndarray, size: int, *, carried: int = 0) -> RansSymbols:
+    """A sequence with one table, of its own frequencies."""
+    scale_bits = max(12, (4 * size - 1).bit_length())
+    frequencies = quantize_frequencies(np.bincount(symbols, minlength=size), scale_bits)
+    return RansSymbols(places=symbols.astype(np.int64), frequencies=frequencies, scale_bits=scale_bits, carried=carried)
+
+
+def _decode(streams: list[RansStream], sequences: list[RansSymbols]) -> list[rans_decoder.DecodedStream]:
     """The symbols themselves."""
     named = (
-        rans_decoder.NamedStream(f"t{index}", stream, np.arange(len(stream.frequencies), dtype=np.uint16))
-        for index, stream in enumerate(streams)
+        NamedStream(
+            f"t{index}",
+            stream,
+            SymbolTables(
+                scale_bits=sequence.scale_bits,
+                frequencies=sequence.frequencies,
+                values=np.arange(len(sequence.frequencies), dtype=np.uint16),
+            ),
+        )
+        for index, (stream, sequence) in enumerate(zip(streams, sequences, strict=True))
     )
     return list(rans_decoder.decode_streams(named))
+
+
+def _round_trip(sequences: list[RansSymbols]) -> None:
+    for sequence, found in zip(sequences, _decode(encode_streams(sequences), sequences), strict=True):
+        assert np.array_equal(found.values, sequence.places)
+        assert found.carried == sequence.carried
+
+
+def _example(frequencies: list[int], state: int, words: list[int]) -> list[int]:
+    stream = RansStream(num_symbols=3, states=np.array([state], np.uint32), words=np.array(words, np.uint16))
+    sequence = RansSymbols(places=np.zeros(3, np.int64), frequencies=np.array(frequencies), scale_bits=8)
+    return _decode([stream], [sequence])[0].values.tolist()
 
 
 def test_worked_example_of_the_arithmetic() -> None:
@@ -23,85 +55,85 @@ def test_worked_example_of_the_arithmetic() -> None:
     # 65536 -> 65536 / 192 = 341 rest 64  -> 341 * 256 + 64        = 87360
     # 87360 -> 87360 / 64  = 1365 rest 0  -> 1365 * 256 + 0 + 192  = 349632
     # 349632 -> 349632 / 192 = 1821 rest 0 -> 1821 * 256           = 466176; never so large that a word goes out.
-    stream = RansStream(
-        num_symbols=3,
-        scale_bits=8,
-        frequencies=np.array([192, 64]),
-        states=np.array([466176], dtype=np.uint32),
-        words=np.empty(0, dtype=np.uint16),
-    )
-    assert decode_streams([stream])[0].tolist() == [0, 1, 0]
+    assert _example([192, 64], 466176, []) == [0, 1, 0]
 
 
 def test_worked_example_with_a_word() -> None:
     # f = (255, 1): each symbol 1 adds 8 bits. 65536 -> 16777471; that is at least 1 << 24, so its low half 0x00FF
     # goes out and 256 is left -> 256 * 256 + 255 = 65791 -> 65791 * 256 + 255 = 16842751.
-    stream = RansStream(
-        num_symbols=3,
-        scale_bits=8,
-        frequencies=np.array([255, 1]),
-        states=np.array([16842751], dtype=np.uint32),
-        words=np.array([0x00FF], dtype=np.uint16),
-    )
-    assert decode_streams([stream])[0].tolist() == [1, 1, 1]
+    assert _example([255, 1], 16842751, [0x00FF]) == [1, 1, 1]
 
 
-@pytest.mark.parametrize("count", [1, 2, 4095, 4096, 4097, 20000])
+@pytest.mark.parametrize("count", [1, 2, 8191, 8192, 8193, 20000])
 @pytest.mark.parametrize("size", [1, 2, 256, 4096])
 def test_round_trip(count: int, size: int) -> None:
     rng = np.random.default_rng(count + size)
-    symbols = (rng.exponential(size / 8, count).astype(np.int64) % size).astype(np.uint16)
-    (stream,) = encode_streams([(symbols, size)])
-    assert np.array_equal(decode_streams([stream])[0], symbols)
+    symbols = rng.exponential(size / 8, count).astype(np.int64) % size
+    _round_trip([_symbols(symbols, size, carried=count)])
+
+
+def test_lanes_are_as_few_as_the_format_has_them() -> None:
+    assert [num_lanes(count) for count in (0, 1, 8192, 8193, 10_000_000)] == [0, 1, 1, 2, 1221]
+
+
+def _mixed(lengths: tuple[int, ...]) -> list[RansSymbols]:
+    rng = np.random.default_rng(0)
+    sizes = (3, 9, 200, 17, 256)
+    return [
+        _symbols(rng.integers(0, size, count), size, carried=carried)
+        for count, size, carried in zip(lengths, sizes * 9, (0, 65_535, 1, 0, 7) * 9, strict=False)
+    ]
 
 
 def test_many_streams_of_different_lengths_at_once() -> None:
-    rng = np.random.default_rng(0)
-    sequences = [
-        (rng.integers(0, size, count).astype(np.uint16), size)
-        for count, size in ((5000, 3), (1, 9), (123, 200), (9000, 17), (5000, 256))
-    ]
-    decoded = decode_streams(encode_streams(sequences, symbols_per_lane=500))
-    for (symbols, _), found in zip(sequences, decoded, strict=True):
-        assert np.array_equal(found, symbols)
+    _round_trip(_mixed((5000, 1, 123, 9000, 5000, 30_000, 8192, 16_384)))
 
 
 def test_groups_and_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(5)
-    lengths = (1, 700, 3, 5000, 2, 64, 65, 4999, 1)
-    sequences = [(rng.integers(0, 9, count).astype(np.uint16), 9) for count in lengths]
+    monkeypatch.setattr("lite_nlp.compress.lnlp.rans.SYMBOLS_PER_LANE", 64)
+    sequences = _mixed((1, 700, 3, 5000, 2, 64, 65, 4999, 1))
     for slots, lanes, block in ((1, 1, 1), (1 << 13, 4, 7), (1 << 20, 3, 1 << 20), (1 << 20, 1 << 16, 50)):
         monkeypatch.setattr(rans_decoder, "_GROUP_SLOTS", slots)
         monkeypatch.setattr(rans_decoder, "_GROUP_LANES", lanes)
         monkeypatch.setattr(rans_decoder, "_BLOCK_SYMBOLS", block)
-        decoded = decode_streams(encode_streams(sequences, symbols_per_lane=64))
-        for (symbols, _), found in zip(sequences, decoded, strict=True):
-            assert np.array_equal(found, symbols)
+        _round_trip(sequences)
 
 
-def test_padding_is_the_most_frequent_symbol() -> None:
-    # Seven symbols in four lanes, so that one of the eight is padding: 0 is as frequent as 1, and comes first.
-    for padding, accepted in ((0, True), (1, False), (2, False)):
-        (stream,) = encode_streams([(np.array([0, 1, 2, 0, 1, 2, 0, padding], dtype=np.uint16), 3)], symbols_per_lane=2)
-        shorter = replace(stream, num_symbols=7)
-        if accepted:
-            assert decode_streams([shorter])[0].tolist() == [0, 1, 2, 0, 1, 2, 0]
-        else:
-            with pytest.raises(ContainerError, match="padding"):
-                decode_streams([shorter])
+def test_symbols_with_tables_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    chosen = rng.integers(0, 3, 30_000).astype(np.uint8)
+    counts = np.array([[90, 9, 1, 0], [1, 9, 90, 0], [25, 25, 25, 25]])
+    frequencies = np.stack([quantize_frequencies(row, 10) for row in counts])
+    symbols = np.array([rng.choice(4, p=counts[table] / counts[table].sum()) for table in chosen[:3000]] * 10)
+    chosen = np.tile(chosen[:3000], 10)
+    (stream,) = encode_streams(
+        [RansSymbols(places=symbols + 4 * chosen, frequencies=frequencies.reshape(-1), scale_bits=10)]
+    )
+    tables = SymbolTables(
+        scale_bits=10,
+        frequencies=frequencies.reshape(-1),
+        values=np.tile(np.arange(4), 3),
+        choose=lambda start, count: chosen[start : start + count],
+    )
+    for block in (1 << 20, 100, 1):
+        monkeypatch.setattr(rans_decoder, "_BLOCK_SYMBOLS", block)
+        (found,) = rans_decoder.decode_streams([NamedStream("w", stream, tables)])
+        assert np.array_equal(found.values, symbols)
+    ideal = sum(entropy_bits(np.bincount(symbols[chosen == table])) for table in range(3))
+    assert 8 * len(stream.to_bytes()) < 1.01 * ideal + 32 * 4
 
 
 def test_no_streams() -> None:
-    assert decode_streams([]) == []
+    assert encode_streams([]) == []
+    assert _decode([], []) == []
 
 
 def test_cost_is_near_the_entropy() -> None:
     rng = np.random.default_rng(1)
-    symbols = np.where(rng.random(200_000) < 0.6, 0, rng.normal(128, 30, 200_000).clip(1, 255)).astype(np.uint16)
-    (stream,) = encode_streams([(symbols, 256)])
-    bits = 32 * len(stream.states) + 16 * len(stream.words)
+    symbols = np.where(rng.random(200_000) < 0.6, 0, rng.normal(128, 30, 200_000).clip(1, 255)).astype(np.int64)
+    (stream,) = encode_streams([_symbols(symbols, 256)])
     ideal = entropy_bits(np.bincount(symbols, minlength=256))
-    assert ideal < bits < 1.02 * ideal
+    assert ideal < 8 * len(stream.to_bytes()) < 1.01 * ideal
 
 
 def test_entropy_of_known_distributions() -> None:
@@ -129,40 +161,41 @@ def test_impossible_frequencies_are_refused(counts: np.ndarray) -> None:
         quantize_frequencies(counts, 8)
 
 
-def _stream(**changes: object) -> RansStream:
-    symbols = np.random.default_rng(2).integers(0, 16, 4000).astype(np.uint16)
-    (stream,) = encode_streams([(symbols, 16)], symbols_per_lane=1000)
-    fields = {name: getattr(stream, name) for name in ("num_symbols", "scale_bits", "frequencies", "states", "words")}
-    return RansStream(**{**fields, **changes})  # type: ignore[arg-type]
+def _defects() -> dict[str, tuple[RansStream, RansSymbols]]:
+    sequence = _symbols(np.random.default_rng(2).integers(0, 16, 20_000), 16)
+    (good,) = encode_streams([sequence])
+
+    def with_words(words: np.ndarray) -> RansStream:
+        return RansStream(num_symbols=20_000, states=good.states, words=words)
+
+    # One symbol, which costs nothing: the state that comes in is the state that goes out.
+    still = _symbols(np.zeros(20_000, dtype=np.int64), 1)
+    states = [np.full(3, 1 << 16, np.uint32) + np.array(change, np.uint32) for change in ([0, 0, 1], [1 << 16, 0, 0])]
+    nothing = np.zeros(0, np.uint16)
+    return {
+        "expected more words than there are": (with_words(good.words[:-1]), sequence),
+        "expected the words to end with the last index, found 1 more": (
+            with_words(np.append(good.words, np.uint16(5))),
+            sequence,
+        ),
+        "expected every lane to end in its start state": (
+            RansStream(num_symbols=20_000, states=states[0], words=nothing),
+            still,
+        ),
+        "expected every lane to end in its start state, found": (
+            RansStream(num_symbols=20_000, states=states[1], words=nothing),
+            still,
+        ),
+    }
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_each_defect_of_a_stream_names_its_tensor(place: int) -> None:
-    good = _stream()
-    defects = {
-        "expected more words than there are": _stream(words=good.words[:-1]),
-        "expected the words to end with the last index, found 1 more": _stream(
-            words=np.append(good.words, np.uint16(5))
-        ),
-    }
-    # Its last row holds a symbol more than counts, and not the most frequent one.
-    (longer,) = encode_streams([(np.repeat(np.arange(3, dtype=np.uint16), (40, 10, 2)), 3)], symbols_per_lane=13)
-    defects["expected the most frequent index as padding"] = replace(longer, num_symbols=51)
-    for message, damaged in defects.items():
-        streams = [good, good]
+    sequence = _symbols(np.random.default_rng(3).integers(0, 16, 20_000), 16)
+    (good,) = encode_streams([sequence])
+    for message, (damaged, other) in _defects().items():
+        streams, sequences = [good, good], [sequence, sequence]
         streams.insert(place, damaged)
+        sequences.insert(place, other)
         with pytest.raises(ContainerError, match=f"^tensor 't{place}': {message}"):
-            decode_streams(streams)
-
-
-def test_another_start_state_is_noticed() -> None:
-    # One symbol, which costs nothing: the state that comes in is the state that goes out.
-    (stream,) = encode_streams([(np.zeros(6, dtype=np.uint16), 1)], symbols_per_lane=2)
-    states = stream.states + np.array([0, 0, 1], dtype=np.uint32)
-    with pytest.raises(ContainerError, match="tensor 't1': expected every lane to end in its start state"):
-        decode_streams([stream, replace(stream, states=states)])
-
-
-def test_lanes_stay_within_the_bound_of_the_format() -> None:
-    (stream,) = encode_streams([(np.zeros(10 * MAX_SYMBOLS_PER_LANE, dtype=np.uint16), 1)], symbols_per_lane=10**9)
-    assert len(stream.states) == 10
+            _decode(streams, sequences)

@@ -1,7 +1,6 @@
 """Well-formed but hostile: whatever a file with valid checksums holds, it is read or refused, within its bounds."""
 
 import json
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,19 +15,33 @@ from lite_nlp.compress.lnlp.encodings import (
     ENCODINGS,
     ClusteredTensor,
     EncodedTensor,
+    GridTensor,
     decode_tensors,
     encode_fp16,
     encode_fp32,
+    encode_grid,
+    encode_grid_rans,
     encode_int64,
     encode_kmeans,
     encode_kmeans_rans,
     encode_pruned,
 )
 from lite_nlp.compress.lnlp.limits import limits_of, max_scale_bits, max_weights
-from lite_nlp.compress.lnlp.rans import encode_streams
+from lite_nlp.compress.lnlp.tensors import matrix_shape
+from lite_nlp.compress.lnlp.vocabulary import encode_vocabulary
 from lite_nlp.core.errors import ContainerError
+from lite_nlp.data.tokenizer import Tokenizer
 from tests.fuzz.examples import EXAMPLES
-from tests.fuzz.sealed import file_entry, free_stream, header_of, seal, seal_tensors, split, tensor_entry
+from tests.fuzz.sealed import (
+    file_entry,
+    free_stream,
+    header_of,
+    seal,
+    seal_tensors,
+    split,
+    tensor_entry,
+    zero_grid,
+)
 from tests.fuzz.workers import Worker, python_worker
 
 counts = st.integers(-1, 9) | st.sampled_from([1 << 24, 1 << 31, 1 << 63, 1 << 200])
@@ -40,6 +53,8 @@ names = st.sampled_from(["w", "v", "x.toml", ".x", "", "é", "a/b"]) | st.text(m
 shapes = st.lists(counts, max_size=9)
 encodings = st.sampled_from(list(ENCODINGS))
 
+_TOKENIZER = Tokenizer.train(["a few words, and a few more words"] * 3, vocab_size=270).to_json()
+
 
 def outcome(content: bytes) -> dict[str, np.ndarray] | None:
     """The tensors, or nothing if the file is refused; anything else raised is a failure of the test."""
@@ -50,22 +65,25 @@ def outcome(content: bytes) -> dict[str, np.ndarray] | None:
 
 
 @st.composite
-def headers(draw: st.DrawFn) -> tuple[dict[str, Any], bytes]:
-    """A header that mostly fits its sections, and the sections."""
-    body, files, tensors = b"", [], []
+def headers(draw: st.DrawFn) -> tuple[dict[str, Any], bytes, bytes]:
+    """A header that mostly fits, the files stored as they are, and the sections."""
+    body, plain, files, tensors = b"", b"", [], []
     for _ in range(draw(st.integers(0, 2))):
         content = draw(st.binary(max_size=8))
-        stored = zlib.compress(content) + draw(st.just(b"") | st.just(b"\0"))
-        body += stored
-        files.append(file_entry(stored, len(content), name=draw(names)))
+        if draw(st.booleans()):
+            plain += content
+            files.append(file_entry(content, name=draw(names)))
+        else:
+            body += content
+            files.append(file_entry(content, name=draw(names), length=len(content)))
     for _ in range(draw(st.integers(0, 3))):
         payload = draw(st.binary(max_size=24))
         body += payload
         tensors.append(tensor_entry(payload, name=draw(names), shape=draw(shapes), encoding=draw(encodings)))
-    header = header_of(files=files, tensors=tensors, aliases=draw(st.dictionaries(names, names, max_size=2)))
+    header = header_of(tensors, files=files, aliases=draw(st.dictionaries(names, names, max_size=2)))
     for _ in range(draw(st.integers(0, 2))):
         _edit(draw, header)
-    return header, body
+    return header, plain, body
 
 
 def _edit(draw: st.DrawFn, header: dict[str, Any]) -> None:
@@ -84,11 +102,11 @@ def _edit(draw: st.DrawFn, header: dict[str, Any]) -> None:
 
 @settings(max_examples=300)
 @given(headers())
-def test_any_header_is_read_or_refused(file: tuple[dict[str, Any], bytes]) -> None:
-    header, body = file
-    state = outcome(seal(header, body))
+def test_any_header_is_read_or_refused(file: tuple[dict[str, Any], bytes, bytes]) -> None:
+    header, plain, body = file
+    state = outcome(seal(header, body, plain=plain))
     if state is not None:
-        assert set(state) == {entry["name"] for entry in header["tensors"]} | set(header["aliases"])
+        assert set(state) == set(header["tensors"]["names"]) | set(header["aliases"])
 
 
 @given(st.binary(max_size=100))
@@ -96,10 +114,10 @@ def test_any_bytes_as_a_header_are_refused(raw: bytes) -> None:
     assert outcome(seal(raw)) is None
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=3), encodings, st.binary(max_size=60), st.binary(max_size=20))
 def test_any_payload_is_decoded_or_refused(shape: list[int], encoding: str, head: bytes, tail: bytes) -> None:
-    for payload in (head, b"\2\x08\0\0" + head, b"\2\x08\0\0\0\0\x80\x02\1\0\0\0" + head + b"\0\0\1\0" + tail):
+    for payload in (head, free_stream(8, 1) + head, zero_grid(1, 3)[:9] + head + b"\0\0\1\0" + tail):
         state = outcome(seal_tensors([(shape, encoding, payload)]))
         if state is not None:
             assert state["t0"].shape == tuple(shape)
@@ -116,8 +134,20 @@ def clusters(draw: st.DrawFn) -> ClusteredTensor:
     return ClusteredTensor(codebook, rng.integers(0, draw(st.integers(1, size)), shape).astype(np.uint16))
 
 
-@given(st.lists(clusters(), min_size=1, max_size=4))
-def test_what_is_written_is_read(tensors: list[ClusteredTensor]) -> None:
+@st.composite
+def grids(draw: st.DrawFn) -> GridTensor:
+    shape = tuple(draw(st.lists(st.integers(1, 12), max_size=3)))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    spread, center = draw(st.sampled_from([0.0, 0.3, 2.0, 90.0, 1e6])), draw(st.sampled_from([0, 0, 17, -5_000_000]))
+    levels = np.clip(np.rint(spread * rng.standard_t(2.0, size=shape)), -3_000_000, 3_000_000) + center
+    sides = [rng.integers(-most, most + 1, count) for most, count in zip((9, 63), matrix_shape(shape), strict=True)]
+    step = draw(st.floats(1e-30, 1e10))
+    return GridTensor(np.asarray(levels).astype(np.int32), step, *(side.astype(np.int8) for side in sides))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(clusters(), min_size=1, max_size=3), st.lists(grids(), max_size=3))
+def test_what_is_written_is_read(tensors: list[ClusteredTensor], levels: list[GridTensor]) -> None:
     coded = encode_kmeans_rans({f"rans{index}": tensor for index, tensor in enumerate(tensors)})
     values = {name: tensors[int(name[4:])].values() for name in coded}
     for index, tensor in enumerate(tensors):
@@ -128,6 +158,9 @@ def test_what_is_written_is_read(tensors: list[ClusteredTensor]) -> None:
         values |= {f"{name}{index}": exact for name in (*encoded, "kmeans")}
         coded |= {f"int{index}": encode_int64(tensor.assignments), f"half{index}": encode_fp16(exact.round())}
         values |= {f"int{index}": tensor.assignments.astype(np.int64), f"half{index}": exact.round()}
+    coded |= encode_grid_rans({f"grid{index}": tensor for index, tensor in enumerate(levels)})
+    coded |= {f"fixed{index}": encode_grid(tensor) for index, tensor in enumerate(levels)}
+    values |= {f"{kind}{index}": tensor.values() for kind in ("grid", "fixed") for index, tensor in enumerate(levels)}
     content = container_bytes(tensors=coded, files={"a": b"b" * 50}, metadata={"a": [1, None, "ü"]})
     state = parse_container(content).state_dict()
     assert list(state) == list(coded)
@@ -137,13 +170,17 @@ def test_what_is_written_is_read(tensors: list[ClusteredTensor]) -> None:
         assert state[name].dtype == (np.int64 if name.startswith("int") else np.float32)
 
 
-@settings(max_examples=200)
-@given(clusters(), st.sampled_from(["kmeans", "kmeans+rans", "pruned"]), st.data())
-def test_altered_payloads_are_decoded_or_refused(tensor: ClusteredTensor, encoding: str, data: st.DataObject) -> None:
+@settings(max_examples=150, deadline=None)
+@given(clusters(), grids(), st.sampled_from(["kmeans", "kmeans+rans", "pruned", "grid", "grid+rans"]), st.data())
+def test_altered_payloads_are_decoded_or_refused(
+    tensor: ClusteredTensor, levels: GridTensor, encoding: str, data: st.DataObject
+) -> None:
     encoded = {
         "kmeans": encode_kmeans(tensor),
         "kmeans+rans": encode_kmeans_rans({"w": tensor})["w"],
         "pruned": encode_pruned(tensor.values()),
+        "grid": encode_grid(levels),
+        "grid+rans": encode_grid_rans({"w": levels})["w"],
     }[encoding]
     payload = bytearray(encoded.payload)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -152,11 +189,15 @@ def test_altered_payloads_are_decoded_or_refused(tensor: ClusteredTensor, encodi
     outcome(seal_tensors([(encoded.shape, encoding, bytes(payload[:end]))]))
 
 
-@given(st.integers(1, 300), st.integers(1, 20), st.integers(8, 15))
-def test_the_encoder_keeps_to_the_limits(count: int, symbols_per_lane: int, scale_bits: int) -> None:
-    symbols = np.random.default_rng(count).integers(0, count, 4 * count).astype(np.uint16)
-    (stream,) = encode_streams([(symbols, count)], symbols_per_lane=symbols_per_lane, scale_bits=min(scale_bits, 12))
-    assert stream.scale_bits <= max_scale_bits(int(np.count_nonzero(stream.frequencies)))
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=1, max_size=40), st.integers(0, 200), st.integers(0, 100), st.data())
+def test_altered_merges_are_decoded_or_refused(tail: bytes, place: int, size: int, data: st.DataObject) -> None:
+    stored = encode_vocabulary(_TOKENIZER)
+    assert stored is not None
+    place = min(place, len(stored))
+    altered = stored[:place] + tail + stored[place + data.draw(st.sampled_from([0, len(tail)])) :]
+    entry = {"name": "t", "size": data.draw(st.sampled_from([size, len(_TOKENIZER)])), "length": len(altered)}
+    assert outcome(seal(header_of(files=[entry]), altered)) in (None, {})
 
 
 def test_honest_models_are_within_the_limits() -> None:
@@ -166,7 +207,7 @@ def test_honest_models_are_within_the_limits() -> None:
     assert max_weights(4 * 200_000_000 // 18) >= 200_000_000
     for centroids in range(1, 4097):
         assert max_scale_bits(centroids) >= min(15, max(12, (4 * centroids - 1).bit_length()))
-    assert limits_of(0, 1)["weights"] == 1 << 24
+    assert limits_of(0, 1, 1)["weights"] == 1 << 24
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +233,9 @@ def test_no_file_costs_more_than_200_mb_and_40_times_its_size(name: str, worker:
 def test_sealed_files_are_what_the_writer_writes() -> None:
     """Guards the tests themselves: these files fail for their content, not for their form."""
     content = container_bytes(tensors={"w": encode_fp32(np.ones(3))}, files={"x": b"x"}, metadata={"n": 1})
-    header, body = split(content)
-    assert seal(json.dumps(header, sort_keys=True, separators=(",", ":")).encode(), body) == content
-    (tensor,) = decode_tensors({"w": EncodedTensor((9000,), "kmeans+rans", free_stream(9, 3, 5))}).values()
+    header, plain, body = split(content)
+    assert seal(json.dumps(header, sort_keys=True, separators=(",", ":")).encode(), body, plain=plain) == content
+    (tensor,) = decode_tensors({"w": EncodedTensor((9000,), "kmeans+rans", free_stream(9, 9000))}).values()
     assert tensor.tolist() == [0.0] * 9000
+    (tensor,) = decode_tensors({"w": EncodedTensor((16_384,), "grid+rans", zero_grid(1, 8192, repeat=2))}).values()
+    assert tensor.tolist() == [0.0] * 16_384

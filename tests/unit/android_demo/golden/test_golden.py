@@ -17,7 +17,8 @@ from lite_nlp.decoding.torch_model import TorchStepModel
 pytest.importorskip("tools", reason="the Android demo is not here")
 
 from tools.golden.__main__ import CORE, NATIVE, read_vectors
-from tools.golden.containers import apply_damage, container_vectors
+from tools.golden.containers import container_vectors
+from tools.golden.damaged_containers import apply_damage
 from tools.golden.pieces import piece_vectors
 from tools.golden.search import FormulaModel, search_vectors
 from tools.golden.tokenizers import character_tables, shipped_tokenizer, tokenizer_vectors, trained_tokenizers
@@ -137,10 +138,10 @@ def test_containers():
     ]
     assert made == committed
     assert {failure for _, failure in damaged[1]} == {
-        "not a container", "newer", "truncated", "altered", "malformed", "too large", "payload",
+        "not a container", "newer", "older", "truncated", "altered", "malformed", "too large", "payload",
     }  # fmt: skip
     assert {tensor["encoding"] for tensor in committed["tensors"].values()} == {
-        "fp32", "fp16", "int64", "pruned", "kmeans", "kmeans+rans",
+        "fp32", "fp16", "int64", "pruned", "kmeans", "kmeans+rans", "grid", "grid+rans",
     }  # fmt: skip
     assert sorted(set(damaged[0])) == sorted(set(damaged[1]))
 

@@ -37,7 +37,9 @@ private class Scales(step: Float, private val rows: Numbers, private val columns
     }
 
     init {
-        if (!(step > 0f && step < Float.POSITIVE_INFINITY)) throw altered("step: expected a number above 0, found $step")
+        if (!(step > 0f && scales.all { it < Float.POSITIVE_INFINITY })) {
+            throw altered("step: expected a number above 0 that is finite with all exponents, found $step")
+        }
     }
 
     fun weight(level: Int, row: Int, column: Int): Float = level.toFloat() * scales[rows[row] + columns[column] - least]
@@ -178,8 +180,7 @@ private class GridSide(
             val columnExponents = readExponents(reader, columns)
             val numEscapes = reader.number()
             if (numEscapes > rows * columns) throw altered("escapes: expected at most ${rows * columns}, found $numEscapes")
-            val range = -MAX_LEVEL - minOf(0, center)..MAX_LEVEL - maxOf(0, center)
-            val escapes = reader.numbers(numEscapes.toInt(), range)
+            val escapes = reader.numbers(numEscapes.toInt(), -MAX_LEVEL - center..MAX_LEVEL - center)
             return GridSide(
                 shape, center.toInt(), base, widths, tilts, rowClasses, columnClasses, rowExponents, columnExponents,
                 numEscapes.toInt(), escapes,

@@ -8,6 +8,8 @@ private const val RANGE_MIN = 1L shl 24
 
 /** Bytes of the sizes in front. */
 private const val SIZES_BYTES = 7
+
+/** The text of options is some thousand bytes. */
 private const val MAX_SKELETON_BYTES = 1 shl 16
 
 /**
@@ -28,7 +30,9 @@ internal fun decodeVocabulary(payload: Payload, size: Long): ByteArray {
         stream.takeUpTo(MAX_SKELETON_BYTES).also { stream.finish() }
     }
     val cuts = skeleton.indices.filter { skeleton[it] == 0.toByte() }
-    if (cuts.size != 2) throw altered("expected a zlib stream of three parts of text, found ${cuts.size + 1}")
+    if (cuts.size != 2 || skeleton.size == MAX_SKELETON_BYTES) {
+        throw altered("expected a zlib stream of three parts of text, found ${cuts.size + 1}")
+    }
     val rest = payload.rest
     val start = payload.take(rest.toLong(), "merges")
     val texts = MergeTexts(first, size)

@@ -119,23 +119,17 @@ internal class TestBundle {
         /** A container of fp32 tensors, in the layout of `compress/FORMAT.md`. */
         fun container(tensors: Map<String, Pair<IntArray, FloatArray>>): ByteArray {
             val sections = tensors.mapValues { floats(it.value.second) }
-            val header = JSONObject("""{"aliases": {}, "files": [], "metadata": {}, "tensors": []}""")
-            for ((name, tensor) in tensors) {
-                val section = sections.getValue(name)
-                header.getJSONArray("tensors").put(
-                    JSONObject().put("name", name).put("shape", tensor.first.toList()).put("encoding", "fp32")
-                        .put("length", section.size).put("crc32", crc(section)),
-                )
-            }
+            val columns = JSONObject()
+                .put("names", tensors.keys.toList()).put("shapes", tensors.values.map { it.first.toList() })
+                .put("encodings", tensors.map { "fp32" }).put("lengths", tensors.keys.map { sections.getValue(it).size })
+            val header = JSONObject("""{"aliases": {}, "files": [], "metadata": {}}""").put("tensors", columns)
             val raw = header.toString().toByteArray()
             val stored = deflate(raw)
             val body = sections.values.fold(ByteArray(0)) { all, section -> all + section }
-            val preamble = ByteBuffer.allocate(32).order(ByteOrder.LITTLE_ENDIAN)
+            val preamble = ByteBuffer.allocate(24).order(ByteOrder.LITTLE_ENDIAN)
             preamble.put(byteArrayOf(0x89.toByte(), 0x4C, 0x4E, 0x4C, 0x50, 0x0D, 0x0A, 0x1A))
-            preamble.putInt(1).putInt(stored.size).putInt(raw.size).putInt(crc(stored).toInt())
-            preamble.putLong(36L + stored.size + body.size + 32)
-            val checksum = ByteBuffer.allocate(4).order(ByteOrder.LITTLE_ENDIAN).putInt(crc(preamble.array()).toInt()).array()
-            val content = preamble.array() + checksum + stored + body
+            preamble.putInt(2).putInt(24 + stored.size + body.size + 32).putInt(stored.size).putInt(raw.size)
+            val content = preamble.array() + stored + body
             return content + MessageDigest.getInstance("SHA-256").digest(content)
         }
 
