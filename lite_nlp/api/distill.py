@@ -196,7 +196,7 @@ def _default_level(teaching: Teaching, teacher: LoadedModel, student: Config, no
         return "word"
     reason = teaching.refuses_words(teacher, student)
     if reason is not None:
-        notes.append(f"level sequence alone, since the word level {reason}")
+        notes.append(f"level sequence alone; at word level: {reason}")
         return "sequence"
     return "both"
 
