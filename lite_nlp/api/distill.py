@@ -47,6 +47,7 @@ def distill_model(
     interpolation: bool = False,
     reference_weight: float | None = None,
     hypotheses: str | Path | None = None,
+    runtime: str | None = None,
     overrides: Sequence[str] = (),
     resume: bool = False,
     force: bool = False,
@@ -77,6 +78,8 @@ def distill_model(
         interpolation: Use the one of them that is nearest to the reference, by sentence BLEU.
         reference_weight: Weight of the data's own targets at sequence level, from 0 to less than 1; None is 0.
         hypotheses: Directory of the teacher's translations, where another student finds them; None is one in ``out``.
+        runtime: Runtime of the teacher's search: ``torch``, on an accelerator if there is one, or one of bundles, to
+            which a teacher that is none is exported once; None is ``torch``.
         overrides: ``section.key=value`` strings that change one key of the config each.
         resume: Resume the run in ``out``, if there is one.
         force: Overwrite the run in ``out``, and translations of another teacher, data or search in ``hypotheses``.
@@ -103,7 +106,7 @@ def distill_model(
     check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
     soft = {"temperature": temperature, "label_weight": label_weight}
     targets: dict[str, Any] = {"beam": beam, "n_best": n_best, "reference_weight": reference_weight}
-    targets |= {"interpolation": interpolation or None, "hypotheses": hypotheses}
+    targets |= {"interpolation": interpolation or None, "hypotheses": hypotheses, "runtime": runtime}
     if level is not None and level not in LEVELS:
         raise UsageError(f"--level: expected {', '.join(LEVELS)}, found {level!r}{did_you_mean(level, LEVELS)}")
     _check_level(level, soft=soft, targets=targets)
@@ -141,6 +144,8 @@ def distill_model(
     with progress if progress is not None and first else nullcontext(SilentProgress()) as receiver:
         lesson = Lesson(
             teacher=loaded,
+            source=teacher,
+            runtime=runtime or "torch",
             sha256=model_sha256(loaded),
             soft=None if chosen == "sequence" else softened,
             targets=None if chosen == "word" else sequence,
@@ -176,7 +181,8 @@ def _soft_targets(values: Mapping[str, Any]) -> SoftTargets:
 
 
 def _sequence_targets(values: Mapping[str, Any]) -> SequenceTargets:
-    given = {name: value for name, value in values.items() if value is not None and name != "hypotheses"}
+    fields = SequenceTargets.__dataclass_fields__
+    given = {name: value for name, value in values.items() if value is not None and name in fields}
     if given.get("interpolation"):
         given.setdefault("n_best", given.get("beam", BEAM))
     return SequenceTargets(**given)

@@ -21,11 +21,12 @@ from lite_nlp.cli.budget_options import (
     read_gate,
 )
 from lite_nlp.cli.console import ProgressBars, err
-from lite_nlp.cli.options import MeasuredThreadsOption
+from lite_nlp.cli.options import MeasuredThreadsOption, check_runtime
 from lite_nlp.cli.quantities import check_number
 from lite_nlp.cli.train import print_trained
 from lite_nlp.core.bounds import MAX_BEAM, MAX_TEMPERATURE, MIN_TEMPERATURE
 from lite_nlp.core.errors import OverBudgetError
+from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = ["distill"]
 
@@ -128,6 +129,16 @@ def distill(
             show_default=False,
         ),
     ] = None,
+    runtime: Annotated[
+        str | None,
+        typer.Option(
+            "--runtime",
+            metavar="|".join(("torch", *RUNTIMES)),
+            callback=check_runtime,
+            help="Sequence level: runtime of the teacher's search; else torch, on a GPU if there is one.",
+            show_default=False,
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
     init_from: Annotated[
         str | None, typer.Option("--init-from", metavar="MODEL", help="Start from the weights of this model.")
@@ -171,6 +182,7 @@ def distill(
             interpolation=interpolation,
             reference_weight=reference_weight,
             hypotheses=hypotheses,
+            runtime=runtime,
             overrides=overrides or (),
             resume=resume,
             force=force,

@@ -66,6 +66,8 @@ class Lesson:
 
     Attributes:
         teacher: The teacher.
+        source: Where it was read from, for runtimes other than torch; the loaded model itself if it was not.
+        runtime: Runtime of its search.
         sha256: Hash of its weights, config and tokenizer.
         soft: How its distribution is mixed with the labels; None leaves the distribution out.
         targets: Its outputs as targets; None leaves them out.
@@ -79,6 +81,8 @@ class Lesson:
     """
 
     teacher: "LoadedModel"
+    source: "str | Path | LoadedModel"
+    runtime: str
     sha256: str
     soft: SoftTargets | None
     targets: SequenceTargets | None

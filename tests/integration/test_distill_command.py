@@ -332,6 +332,8 @@ def test_other_tasks_learn_from_distributions(
     [
         (("--level", "word", "--beam", "3"), 2, "--beam: expected with --level sequence or both, found word"),
         (("--level", "word", "--hypotheses", "x"), 2, "--hypotheses: expected with --level sequence or both"),
+        (("--level", "word", "--runtime", "onnx"), 2, "--runtime: expected with --level sequence or both, found word"),
+        (("--runtime", "phone"), 2, "'phone' is not one of 'torch', 'onnx'"),
         (("--level", "word", "--interpolation"), 2, "--interpolation: expected with --level sequence or both"),
         (("--level", "sequence", "--temperature", "2"), 2, "--temperature: expected with --level word or both"),
         (("--level", "sequence", "--label-weight", "0"), 2, "--label-weight: expected with --level word or both"),

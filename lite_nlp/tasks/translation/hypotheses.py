@@ -101,12 +101,19 @@ class HypothesisStore:
 
     @property
     def complete(self) -> bool:
-        """Whether all translations are there."""
-        return (self.path / _DOCUMENT).exists() and "sha256" in self._document()
+        """Whether all translations of this identity are there."""
+        if not (self.path / _DOCUMENT).exists():
+            return False
+        document = self._document()
+        return "sha256" in document and document.get("identity") == self._identity
 
     def wait(self) -> None:
-        """Wait until another process has made all translations."""
-        while not self.complete:
+        """Wait until another process has made all translations; one that fails ends its launcher, and so this one."""
+        while True:
+            # The document may be replaced between two looks at it.
+            with suppress(DataError):
+                if self.complete:
+                    return
             time.sleep(_LOOK_SECONDS)
 
     def read_partial(self) -> list[SourceHypotheses]:

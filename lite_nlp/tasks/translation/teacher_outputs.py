@@ -67,10 +67,8 @@ def _search(
     lesson.progress.start(f"{lesson.teacher.name} translates, beam {targets.beam}", len(split))
     lesson.progress.advance(len(done))
     begin, translated = time.monotonic(), 0
-    if (accelerator := torch.accelerator.current_accelerator(check_available=True)) is not None:
-        lesson.teacher.model.to(accelerator)
     with (
-        open_translator(lesson.teacher, threads=lesson.threads, beam=targets.beam) as translator,
+        _open(lesson, targets) as translator,
         store.appending() as appender,
         StopSignal() as stop,
     ):
@@ -84,6 +82,14 @@ def _search(
             lesson.progress.advance(len(new), f"{rate:,.1f} sentences/s")
             if len(found) < len(split):
                 _check_going_on(stop, lesson.limit, done=len(found), rows=len(split))
+
+
+def _open(lesson: Lesson, targets: SequenceTargets) -> OpenedTranslator:
+    if lesson.runtime != "torch":
+        return open_translator(lesson.source, runtime=lesson.runtime, threads=lesson.threads, beam=targets.beam)
+    if (accelerator := torch.accelerator.current_accelerator(check_available=True)) is not None:
+        lesson.teacher.model.to(accelerator)
+    return open_translator(lesson.teacher, threads=lesson.threads, beam=targets.beam)
 
 
 def _check_going_on(stop: StopSignal, limit: TimeLimit, *, done: int, rows: int) -> None:

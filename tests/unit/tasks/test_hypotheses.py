@@ -81,6 +81,25 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
         store(tmp_path).open(force=False).__enter__()
 
 
+def test_another_process_waits_for_those_of_its_own_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    def look(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        steps = [lambda: complete(tmp_path), lambda: store(tmp_path, beam=4).open(force=True).__enter__()]
+        if looks <= len(steps):
+            steps[looks - 1]()
+        else:
+            with store(tmp_path, beam=4).appending() as appender:
+                appender.add(SOURCES)
+            store(tmp_path, beam=4).finish(SOURCES)
+
+    monkeypatch.setattr("lite_nlp.tasks.translation.hypotheses.time.sleep", look)
+    store(tmp_path, beam=4).wait()
+    assert looks == 3
+
+
 def test_a_directory_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("precious")
     for attempt in (lambda: check_hypotheses(tmp_path), store(tmp_path).open(force=True).__enter__):

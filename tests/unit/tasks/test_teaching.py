@@ -71,7 +71,8 @@ def load(config: Config, tokenizer: Tokenizer, metrics: dict[str, Any] | None = 
 
 def lesson(teacher: LoadedModel, path: Path, **soft: float) -> Lesson:
     return Lesson(
-        teacher=teacher, sha256="ab", soft=SoftTargets(**soft), targets=None, hypotheses=path, force=False, first=True,
+        teacher=teacher, source=teacher, runtime="torch", sha256="ab", soft=SoftTargets(**soft), targets=None,
+        hypotheses=path, force=False, first=True,
         threads=1, limit=TimeLimit(None), progress=SilentProgress(), say=pytest.fail,
     )  # fmt: skip
 
