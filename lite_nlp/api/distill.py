@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lite_nlp.api.train import TrainedModel, check_options, fit_data, open_data, train_fitted
+from lite_nlp.api.train import TrainedModel, check_options, check_start, fit_data, open_data, train_fitted
 from lite_nlp.artifacts.fingerprint import model_sha256
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, load_config
@@ -134,6 +134,8 @@ def distill_model(
     chosen = level or _default_level(opened.teaching, loaded, fitted, notes)
     _check_possible(chosen, opened.teaching, loaded, fitted)
     _check_level(chosen, soft=soft, targets=targets)
+    initial = None if init_from is None else load_model(init_from)
+    check_start(fitted, opened, init_from=initial)
     if gate is not None:
         gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
 
@@ -168,7 +170,7 @@ def distill_model(
         out=Path(out),
         resume=resume,
         force=force,
-        init_from=init_from,
+        init_from=initial,
         threads=threads,
         max_minutes=None if left is None else max(left / 60.0, _LEAST_MINUTES),
         console=console,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.models.build import Model
 
-__all__ = ["TrainedModel", "check_options", "fit_data", "open_data", "train_fitted", "train_model"]
+__all__ = ["TrainedModel", "check_options", "check_start", "fit_data", "open_data", "train_fitted", "train_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +152,24 @@ def fit_data(config: Config, data: TrainingData) -> Config:
         name=f"{config.name} with the vocabulary of {data.path}",
         overrides=[*overrides, *data.overrides],
     )
+
+
+def check_start(config: Config, data: TrainingData, *, init_from: LoadedModel | None) -> None:
+    """Find what would keep a run from starting, before long work that comes before it; arguments as there.
+
+    Raises:
+        DataError: If a split is missing or damaged.
+        TrainingError: If nothing of a split can be used, the measure of early stopping is none of the task, or the
+            initial weights are of another model.
+    """
+    from lite_nlp.training.validation import check_metric
+
+    objective = data.objective(config)
+    check_metric(objective, config.training)
+    for split in ("train", "valid"):
+        objective.batches(split, batches_per_step=1, say=lambda _: None)
+    if init_from is not None:
+        _initial_weights(init_from, config, data)
 
 
 def train_fitted(

@@ -68,6 +68,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     prepare_data(path / "other", train=train, valid=valid, vocab_size=270, src_lang="en", tgt_lang="de")
     prepare_data(path / "reverse", train=train, valid=valid, vocab_size=270, src_lang="de", tgt_lang="en")
     tokenizer = path / "data" / "tokenizer.json"
+    prepare_data(path / "unjudged", train=train, valid_pairs=0, test_pairs=0, tokenizer=tokenizer)
     prepare_data(path / "text", text=train[0], valid_text=valid[0], tokenizer=tokenizer)
     lines = train[0].read_text().splitlines()
     labelled = "".join(f"{'odd' if place % 2 else 'even'}\t{line}\n" for place, line in enumerate(lines))
@@ -347,6 +348,7 @@ def test_other_tasks_learn_from_distributions(
         (("--set", "model.width=3"), 1, "unknown key model.width"),
         (("--hypotheses", "data"), 1, "data: expected a new directory or one of a teacher's translations, found other"),
         (("--init-from", "teacher"), 1, "--init-from teacher: expected a model of the config"),
+        (("--set", "training.validate_metric=rouge"), 1, "training.validate_metric: expected loss or bleu"),
     ],
 )
 def test_bad_options(distill: Distill, tmp_path: Path, words: tuple[str, ...], code: int, message: str) -> None:
@@ -355,13 +357,15 @@ def test_bad_options(distill: Distill, tmp_path: Path, words: tuple[str, ...], c
     assert message in done.message
     assert "Traceback" not in done.err
     assert done.out == ""
-    assert not (tmp_path / "run" / "config.toml").exists()
+    # What is wrong is told before the teacher's long search.
+    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"teacher": "nowhere"}, "nowhere: expected a model directory, a .lnlp file, a bundle .zip or a shipped model"),
+        ({"data": "unjudged"}, "unjudged: expected a split of train, found valid"),
         ({"data": "nowhere"}, "nowhere: expected a data directory with data.json, found none"),
         ({"config": "nowhere.toml"}, "nowhere.toml: expected a config file or the name of a preset"),
         ({"teacher": "text-teacher"}, "text-teacher: expected an encoder-decoder, found a language-model"),
