@@ -24,7 +24,7 @@ Level = Literal["word", "sequence", "both"]
 
 LEVELS: Final[tuple[Level, ...]] = ("word", "sequence", "both")
 
-#: Hypotheses of the teacher's search (Kim and Rush 2016, section 4.1).
+#: Hypotheses of the teacher's search, as many as in Kim and Rush 2016.
 BEAM: Final = 5
 
 

@@ -225,6 +225,25 @@ def test_a_search_that_is_stopped_goes_on_where_it_was(
     assert weights_of(tmp_path / "run") == weights_of(tmp_path / "whole")
 
 
+def test_a_signal_with_the_last_batch_ends_the_command_too(
+    distill: Distill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    find = Translator.find_alternatives
+
+    def stop(self: Translator, lines: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGINT)
+        return find(self, lines)
+
+    monkeypatch.setattr(Translator, "find_alternatives", stop)
+    done = distill()
+    assert done.code == 1
+    assert "stopped by SIGINT after the teacher had translated 100 of 100 sources, which are kept" in done.message
+    assert os.listdir(tmp_path / "run") == ["hypotheses"]
+    done = distill()
+    assert done.code == 0, done.err
+    assert "the teacher's translations are there already" in done.message
+
+
 @pytest.mark.usefixtures("short_batches")
 def test_the_time_counts_for_the_teacher_too(distill: Distill, tmp_path: Path) -> None:
     done = distill("--max-minutes", "0.00001")
@@ -297,7 +316,7 @@ def test_sources_that_the_teacher_cannot_read_are_left_out(distill: Distill, fil
     done = distill(teacher=str(tmp_path / "short"))
     assert done.code == 0, done.err
     assert "level sequence alone; at word level: expected a teacher that reads as many tokens" in done.message
-    assert "sources are left out: the teacher cannot translate them in one piece" in done.message
+    assert "sources are left out: the teacher has no translation of them in one piece" in done.message
     assert metrics_of(tmp_path / "run")["distillation"]["sources"] < 100
     done = distill("--reference-weight", "0.1", teacher=str(tmp_path / "short"), out="with-references")
     assert "sources have their reference alone" in done.message

@@ -1,7 +1,7 @@
 """Training pairs with a teacher's translations as targets: of each source one or several, with weights that sum to one.
 
 An epoch reads each source once, with one of its targets, drawn by the weights. Over the epochs that is the loss against
-the weighted targets (Kim and Rush 2016, section 3.2), at the cost of one.
+the weighted targets, at the cost of one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -118,9 +118,9 @@ def choose_candidates(
 ) -> Candidates:
     """Choose and weigh the targets of each source.
 
-    Of n hypotheses the weights are their probabilities, made to sum to one (Kim and Rush 2016, section 3.2, equation of
-    the n-best list), times what the reference leaves. A source without hypotheses has its reference alone, if that has
-    a weight, or is left out.
+    Of n hypotheses the weights are their probabilities, made to sum to one, which puts the n-best list in the place of
+    the sum over all sequences (Kim and Rush 2016, section 3.2), times what the reference leaves. A source without
+    hypotheses has its reference alone, if that has a weight, or is left out.
 
     Args:
         split: The sources and references.

@@ -17,7 +17,7 @@ from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.data.pairs.storage import Split
 from lite_nlp.tasks.distillation import Lesson, SequenceTargets
 from lite_nlp.tasks.translation.hypotheses import Hypotheses, HypothesisStore, SourceHypotheses
-from lite_nlp.training.interruption import StopSignal, TimeLimit
+from lite_nlp.training.interruption import StopSignal
 
 __all__ = ["make_hypotheses"]
 
@@ -51,8 +51,10 @@ def make_hypotheses(split: Split, lesson: Lesson, targets: SequenceTargets) -> H
     with store.open(force=lesson.force):
         if not store.complete:
             found = store.read_partial()
-            _search(split, store, found, lesson, targets)
+            stopped = _search(split, store, found, lesson, targets)
             store.finish(found)
+            if stopped is not None:
+                raise _interrupted(f"stopped by {stopped}", done=len(found), rows=len(split))
         else:
             lesson.say(f"{lesson.hypotheses}: the teacher's translations are there already")
         return store.read()
@@ -60,8 +62,12 @@ def make_hypotheses(split: Split, lesson: Lesson, targets: SequenceTargets) -> H
 
 def _search(
     split: Split, store: HypothesisStore, found: list[SourceHypotheses], lesson: Lesson, targets: SequenceTargets
-) -> None:
-    """Add the translations of all sources that ``found`` lacks to it and to the store."""
+) -> str | None:
+    """Add the translations of all sources that ``found`` lacks to it and to the store.
+
+    Returns:
+        The name of a signal that came with the last batch, or None.
+    """
     done = {source.row for source in found}
     whole = [batch for batch in _batches(split) if not done.issuperset(batch.tolist())]
     lesson.progress.start(f"{lesson.teacher.name} translates, beam {targets.beam}", len(split))
@@ -80,8 +86,10 @@ def _search(
             translated += len(batch)
             rate = translated / max(time.monotonic() - begin, 1e-9)
             lesson.progress.advance(len(new), f"{rate:,.1f} sentences/s")
-            if len(found) < len(split):
-                _check_going_on(stop, lesson.limit, done=len(found), rows=len(split))
+            if len(found) < len(split) and (stop.name is not None or lesson.limit.passed):
+                reason = "--max-minutes: the time was up" if stop.name is None else f"stopped by {stop.name}"
+                raise _interrupted(reason, done=len(found), rows=len(split))
+        return stop.name
 
 
 def _open(lesson: Lesson, targets: SequenceTargets) -> OpenedTranslator:
@@ -92,13 +100,11 @@ def _open(lesson: Lesson, targets: SequenceTargets) -> OpenedTranslator:
     return open_translator(lesson.teacher, threads=lesson.threads, beam=targets.beam)
 
 
-def _check_going_on(stop: StopSignal, limit: TimeLimit, *, done: int, rows: int) -> None:
-    reason = f"stopped by {stop.name}" if stop.name is not None else "--max-minutes: the time was up"
-    if stop.name is not None or limit.passed:
-        raise TrainingError(
-            f"{reason} after the teacher had translated {done:,} of {rows:,} sources, which are kept: the same command "
-            "continues from there"
-        )
+def _interrupted(reason: str, *, done: int, rows: int) -> TrainingError:
+    return TrainingError(
+        f"{reason} after the teacher had translated {done:,} of {rows:,} sources, which are kept: the same command "
+        "continues from there"
+    )
 
 
 def _translate(translator: OpenedTranslator, split: Split, batch: npt.NDArray[np.int64]) -> list[SourceHypotheses]:

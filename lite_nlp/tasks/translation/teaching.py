@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, TypeAlias, cast
 
+import numpy as np
 from torch import Tensor
 
 from lite_nlp.artifacts.models import LoadedModel
@@ -82,16 +83,10 @@ class PairTeaching:
             teacher = PairTeacher(lesson.teacher.encoder_decoder, _read_pairs, lesson.soft)
         candidates = self._candidates(lesson)
         facts: dict[str, Any] = {"teacher": lesson.teacher.name}
+        choose = None
         if candidates is not None:
-            sources = len(set(candidates.sources.tolist()))
-            facts |= {"sources": sources, "targets": len(candidates)}
-
-        def choose(batches: Batches[Batch]) -> Batches[Batch]:
-            return (
-                batches
-                if candidates is None
-                else DrawnBatches(every=cast(EpochBatches, batches), candidates=candidates)
-            )
+            facts |= {"sources": len(np.unique(candidates.sources)), "targets": len(candidates)}
+            choose = _draw_from(candidates)
 
         def make(config: Config) -> Objective[Any]:
             task = self._make_objective(config, train=candidates, teacher=teacher)
@@ -107,8 +102,15 @@ class PairTeaching:
         none = sum(not alternatives for alternatives in hypotheses)
         if none:
             kept = "have their reference alone" if lesson.targets.reference_weight else "are left out"
-            lesson.say(f"{none:,} of {len(split):,} sources {kept}: the teacher cannot translate them in one piece")
+            lesson.say(
+                f"{none:,} of {len(split):,} sources {kept}: the teacher has no translation of them in one piece"
+            )
         return choose_candidates(split, hypotheses, self._data.tokenizer, lesson.targets, progress=lesson.progress)
+
+
+def _draw_from(candidates: Candidates) -> Callable[[Batches[Batch]], Batches[Batch]]:
+    """A function that lets each epoch draw one candidate of each source."""
+    return lambda batches: DrawnBatches(every=cast(EpochBatches, batches), candidates=candidates)
 
 
 def _read_pairs(model: EncoderDecoder, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> TeacherOutput:
