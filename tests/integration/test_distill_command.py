@@ -217,6 +217,7 @@ def test_a_search_that_is_stopped_goes_on_where_it_was(
     monkeypatch.setattr(Translator, "find_alternatives", count)
     done = distill("--n-best", "3")
     assert done.code == 0, done.err
+    assert "of 100 sources are translated already" in done.message
     # No source was translated twice, and none left out.
     assert sorted(asked) == everything
     lines = [(tmp_path / run / "hypotheses" / "hypotheses.jsonl").read_bytes() for run in ("whole", "run")]

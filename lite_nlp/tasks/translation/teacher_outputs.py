@@ -70,8 +70,10 @@ def _search(
     """
     done = {source.row for source in found}
     whole = [batch for batch in _batches(split) if not done.issuperset(batch.tolist())]
-    lesson.progress.start(f"{lesson.teacher.name} translates, beam {targets.beam}", len(split))
-    lesson.progress.advance(len(done))
+    if done:
+        lesson.say(f"{lesson.hypotheses}: {len(done):,} of {len(split):,} sources are translated already")
+    # Only what is left, from which the time left is estimated.
+    lesson.progress.start(f"{lesson.teacher.name} translates, beam {targets.beam}", len(split) - len(done))
     begin, translated = time.monotonic(), 0
     with (
         _open(lesson, targets) as translator,
