@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lite_nlp.api.budget import check_budget, count_model
     from lite_nlp.api.compress import compress_model
     from lite_nlp.api.data import prepare_data, write_sample
+    from lite_nlp.api.distill import distill_model
     from lite_nlp.api.evaluate import evaluate_model
     from lite_nlp.api.export import export_model
     from lite_nlp.api.report import report_model
@@ -27,6 +28,7 @@ __all__ = [
     "check_budget",
     "compress_model",
     "count_model",
+    "distill_model",
     "evaluate_model",
     "export_model",
     "load_model",
@@ -44,6 +46,7 @@ __getattr__, __dir__ = lazy_names(
         "check_budget": "lite_nlp.api.budget",
         "compress_model": "lite_nlp.api.compress",
         "count_model": "lite_nlp.api.budget",
+        "distill_model": "lite_nlp.api.distill",
         "evaluate_model": "lite_nlp.api.evaluate",
         "export_model": "lite_nlp.api.export",
         "load_model": "lite_nlp.artifacts.models",

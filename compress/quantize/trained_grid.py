@@ -16,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lite_nlp.compress.lnlp.grid_payload import encode_grid, encode_grid_rans, grid_bits
-from lite_nlp.compress.lnlp.tensors import EncodedTensor, GridTensor
+from lite_nlp.compress.lnlp.encodings import EncodedTensor, GridTensor, encode_grid, encode_grid_rans, grid_bits
 from lite_nlp.compress.quantize.protocol import Choice
 from lite_nlp.core.errors import ModelError
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.models.build import Model
 
-__all__ = ["TrainedModel", "train_model"]
+__all__ = ["TrainedModel", "check_options", "check_start", "fit_data", "open_data", "train_fitted", "train_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,22 +86,18 @@ def train_model(
         TrainingError: If training cannot start, resume or continue, or a signal stopped it after writing a checkpoint.
         OutputError: If ``out`` is not empty, or a write fails.
     """
-    if resume and force:
-        raise UsageError("--resume and --force: expected one of them, found both")
+    check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
-    check_range("--threads", threads, 1, MAX_THREADS)
-    if max_minutes is not None and not 0 < max_minutes < math.inf:
-        raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
     loaded = config if isinstance(config, Config) else load_config(config, overrides)
     # Launchers number the processes: while the others start, the first may have begun to write.
     if os.environ.get("RANK", "0") == "0":
         check_destination(Path(out), resume=resume, force=force)
-    opened = _open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
-    fitted = _fit_data(loaded, opened)
+    opened = open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
+    fitted = fit_data(loaded, opened)
     if gate is not None:
         gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
-    return _train(
+    return train_fitted(
         fitted,
         opened,
         out=Path(out),
@@ -116,7 +112,26 @@ def train_model(
     )
 
 
-def _open_data(path: Path, config: Config, *, vectors: Path | None) -> TrainingData:
+def check_options(*, resume: bool, force: bool, threads: int | None, max_minutes: float | None) -> None:
+    """Refuse options of a run that exclude each other or are out of range; they are as in :func:`train_model`.
+
+    Raises:
+        UsageError: If so.
+    """
+    if resume and force:
+        raise UsageError("--resume and --force: expected one of them, found both")
+    check_range("--threads", threads, 1, MAX_THREADS)
+    if max_minutes is not None and not 0 < max_minutes < math.inf:
+        raise UsageError(f"--max-minutes: expected more than 0, found {max_minutes:g}")
+
+
+def open_data(path: Path, config: Config, *, vectors: Path | None = None) -> TrainingData:
+    """Open a data directory of the kind that a config's model is trained on.
+
+    Raises:
+        DataError: If it is damaged or of another kind.
+        ConfigError: If there are vectors for a model that takes none.
+    """
     task, architecture = task_of_data(path), config.model.architecture
     task.check_architecture(architecture, path)
     if vectors is not None and not task.takes_vectors:
@@ -124,7 +139,7 @@ def _open_data(path: Path, config: Config, *, vectors: Path | None) -> TrainingD
     return task.room().open_training_data(path, vectors=vectors)
 
 
-def _fit_data(config: Config, data: TrainingData) -> Config:
+def fit_data(config: Config, data: TrainingData) -> Config:
     """The config with the vocabulary and the labels of the data; two vocabularies both become the joint one.
 
     Raises:
@@ -139,7 +154,25 @@ def _fit_data(config: Config, data: TrainingData) -> Config:
     )
 
 
-def _train(
+def check_start(config: Config, data: TrainingData, *, init_from: LoadedModel | None) -> None:
+    """Find what would keep a run from starting, before long work that comes before it; arguments as there.
+
+    Raises:
+        DataError: If a split is missing or damaged.
+        TrainingError: If nothing of a split can be used, the measure of early stopping is none of the task, or the
+            initial weights are of another model.
+    """
+    from lite_nlp.training.validation import check_metric
+
+    objective = data.objective(config)
+    check_metric(objective, config.training)
+    for split in ("train", "valid"):
+        objective.batches(split, batches_per_step=1, say=lambda _: None)
+    if init_from is not None:
+        _initial_weights(init_from, config, data)
+
+
+def train_fitted(
     config: Config,
     data: TrainingData,
     *,
@@ -147,13 +180,27 @@ def _train(
     resume: bool,
     force: bool,
     init_from: str | Path | LoadedModel | None,
-    vectors: Path | None,
+    vectors: Path | None = None,
     threads: int | None,
     max_minutes: float | None,
     console: "Console | None",
     announce: bool,
 ) -> TrainedModel | None:
-    """Train in this process."""
+    """Train a config that :func:`fit_data` gave, in this process; the rest is as in :func:`train_model`.
+
+    Args:
+        config: The config.
+        data: The data.
+        out: Directory of the run.
+        resume: Resume the run in it.
+        force: Overwrite the run in it.
+        init_from: A model with the initial weights.
+        vectors: File of pretrained word vectors.
+        threads: Threads of this process.
+        max_minutes: Wall time.
+        console: For progress and notes.
+        announce: Whether to print that the vocabulary is that of the data.
+    """
     import torch
     from rich.console import Console
 

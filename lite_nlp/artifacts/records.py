@@ -90,7 +90,7 @@ def _read_bundle(path: Path, card: Mapping[str, Any]) -> ModelRecord:
 def _describe(facts: Mapping[str, Any]) -> dict[str, str | tuple[str, ...]]:
     """The facts of a card or of ``metrics.json`` that say what a model is, by their name for people."""
     found: dict[str, str | tuple[str, ...]] = {}
-    languages, labels, data = (facts.get(key) for key in ("languages", "labels", "data"))
+    languages, labels, data, lesson = (facts.get(key) for key in ("languages", "labels", "data", "distillation"))
     if isinstance(languages, Mapping) and {"src", "tgt"} <= set(languages):
         same = languages["src"] == languages["tgt"]
         found["languages"] = str(languages["src"]) if same else f"{languages['src']} to {languages['tgt']}"
@@ -98,6 +98,8 @@ def _describe(facts: Mapping[str, Any]) -> dict[str, str | tuple[str, ...]]:
         found["labels"] = ", ".join(map(str, labels))
     if isinstance(data, list):
         found["data and licences"] = tuple(map(str, data))
+    if isinstance(lesson, Mapping) and {"teacher", "level"} <= set(lesson):
+        found["distilled from"] = f"{lesson['teacher']}, level {lesson['level']}"
     return found
 
 

@@ -17,7 +17,7 @@ from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableErro
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.parsing import decode_text
 from lite_nlp.core.progress import Progress
-from lite_nlp.decoding.translate import LongInput, Translator
+from lite_nlp.decoding.translate import Alternative, LongInput, Translator
 from lite_nlp.export.runtime.device import default_threads
 
 if TYPE_CHECKING:
@@ -150,6 +150,14 @@ class OpenedTranslator:
             ModelError: If the translator is closed.
         """
         return self._opened().translate_chunks(chunks, batch_size=self._batch)
+
+    def find_alternatives(self, lines: Sequence[str]) -> list[list[Alternative]]:
+        """All finished hypotheses for lines; see :meth:`~lite_nlp.decoding.translate.Translator.find_alternatives`.
+
+        Raises:
+            ModelError: If the translator is closed.
+        """
+        return self._opened().find_alternatives(lines)
 
     def close(self) -> None:
         """Free the model; a second call does nothing."""

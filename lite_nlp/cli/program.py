@@ -9,6 +9,7 @@ from lite_nlp.cli.budget import budget
 from lite_nlp.cli.compress import compress
 from lite_nlp.cli.convert import app as convert
 from lite_nlp.cli.data import app as data
+from lite_nlp.cli.distill import distill
 from lite_nlp.cli.evaluate import evaluate
 from lite_nlp.cli.export import export
 from lite_nlp.cli.models import models
@@ -29,7 +30,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-for command in (presets, models, budget, train, evaluate, translate, compress, export, bench, report):
+for command in (presets, models, budget, train, distill, evaluate, translate, compress, export, bench, report):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(convert, name="convert")

@@ -23,7 +23,7 @@ from lite_nlp.cli.console import err, out, warn
 from lite_nlp.cli.options import MeasuredThreadsOption
 from lite_nlp.core.errors import OverBudgetError
 
-__all__ = ["train"]
+__all__ = ["print_trained", "train"]
 
 
 def train(
@@ -88,10 +88,11 @@ def train(
             raise
         raise typer.Exit(3) from error
     if trained is not None:
-        _print_metrics(trained)
+        print_trained(trained)
 
 
-def _print_metrics(trained: TrainedModel) -> None:
+def print_trained(trained: TrainedModel) -> None:
+    """Print a finished run: its warnings, then its figures in a line."""
     metrics, valid = trained.metrics, trained.metrics["valid"]
     for warning in metrics["warnings"]:
         warn(warning)

@@ -14,9 +14,11 @@ __all__ = [
     "MAX_REPEATS",
     "MAX_SEED",
     "MAX_STEPS",
+    "MAX_TEMPERATURE",
     "MAX_THREADS",
     "MAX_TOKENS",
     "MAX_VOCAB_SIZE",
+    "MIN_TEMPERATURE",
     "check_range",
 ]
 
@@ -48,6 +50,10 @@ MAX_REPEATS: Final = 10_000
 
 #: Optimizer steps of a finetuning.
 MAX_STEPS: Final = 10_000_000
+
+#: Temperature of a softmax: beyond, distributions are one type or all types alike, and its square weighs a loss.
+MIN_TEMPERATURE: Final = 0.1
+MAX_TEMPERATURE: Final = 100.0
 
 #: Sentence pairs or examples.
 MAX_ITEMS: Final = 1_000_000_000

@@ -4,6 +4,7 @@ The model is behind a small interface, ``StepModel``: the same search runs over 
 Greedy search is beam search with one place.
 """
 
+from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -17,7 +18,7 @@ from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams
 
-__all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search", "stream_search"]
+__all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search", "search_best", "stream_search"]
 
 #: State of an engine between steps; opaque to the search.
 State: TypeAlias = Any
@@ -110,9 +111,28 @@ def search(model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchO
     Raises:
         ModelError: If the model produces logits that are not finite.
     """
+    return [best for best, *_ in search_best(model, src_rows, options, count=1)]
+
+
+def search_best(
+    model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchOptions, *, count: int
+) -> list[list[Hypothesis]]:
+    """The best ``count`` hypotheses for every source, best first; arguments and errors as of :func:`search`.
+
+    The search ends as that for the best one does, with the last of the ``count`` in the place of the best.
+
+    Args:
+        model: The engine.
+        src_rows: Token ids of the sources, without special ids.
+        options: Options of the search.
+        count: 1 to ``options.beam_size``.
+
+    Returns:
+        One to ``count`` hypotheses per source: fewer where the steps are used up before so many are finished.
+    """
     if not src_rows:
         return []
-    run = _Run.begin(src_rows, options)
+    run = _Run.begin(src_rows, options, count=count)
     for _ in run.steps(model, src_rows):
         pass
     return run.found()
@@ -133,10 +153,10 @@ def stream_search(model: StepModel, src_row: Sequence[int], options: SearchOptio
     Raises:
         ModelError: If the model produces logits that are not finite.
     """
-    run = _Run.begin([src_row], options)
+    run = _Run.begin([src_row], options, count=1)
     for _ in run.steps(model, [src_row]):
         yield run.history[0].tolist()
-    yield run.found()[0].tokens
+    yield run.found()[0][0].tokens
 
 
 def _pad_sources(src_rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -151,12 +171,13 @@ def _pad_sources(src_rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], 
 class _Run:
     """The state of a search: S sentences still in the batch, W live hypotheses each, N sentences in all."""
 
-    def __init__(self, options: SearchOptions, limits: NDArray[np.int64]) -> None:
+    def __init__(self, options: SearchOptions, limits: NDArray[np.int64], count: int) -> None:
         sentences = len(limits)
         self.options = options
         self.limits = limits  # (N,) steps allowed
-        self.best_scores = np.full(sentences, -np.inf)  # (N,) with the length penalty
-        self.best_tokens: list[list[int]] = [[] for _ in range(sentences)]
+        self.count = count  # hypotheses wanted
+        self.best: list[list[Hypothesis]] = [[] for _ in range(sentences)]  # at most so many, best first
+        self.least = np.full(sentences, -np.inf)  # (N,) score that a hypothesis must exceed to be one of them
         self.finished = np.zeros(sentences, np.int64)  # (N,) finished hypotheses
         self.sentences = np.arange(sentences)  # (S,) their indices among the N
         self.live = np.zeros((sentences, 1))  # (S, W) log-probabilities
@@ -164,9 +185,9 @@ class _Run:
         self.history = np.zeros((sentences, 0), np.int64)  # (S * W, T) tokens produced
 
     @classmethod
-    def begin(cls, src_rows: Sequence[Sequence[int]], options: SearchOptions) -> Self:
-        """The state before the first step."""
-        return cls(options, np.array([options.steps(len(row)) for row in src_rows], np.int64))
+    def begin(cls, src_rows: Sequence[Sequence[int]], options: SearchOptions, *, count: int) -> Self:
+        """The state before the first step of a search for ``count`` hypotheses of each source."""
+        return cls(options, np.array([options.steps(len(row)) for row in src_rows], np.int64), count)
 
     def steps(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> Iterator[None]:
         """Take the steps, one at a time, until every sentence is done."""
@@ -181,11 +202,9 @@ class _Run:
             if not np.array_equal(rows, np.arange(len(logits))):
                 state = model.reorder(state, rows)
 
-    def found(self) -> list[Hypothesis]:
-        """The best finished hypothesis of every sentence."""
-        return [
-            Hypothesis(tokens, float(score)) for tokens, score in zip(self.best_tokens, self.best_scores, strict=True)
-        ]
+    def found(self) -> list[list[Hypothesis]]:
+        """The best finished hypotheses of every sentence, at least one: that of an empty output, if there is none."""
+        return [best or [Hypothesis()] for best in self.best]
 
     def advance(self, logits: NDArray[np.float32], step: int) -> NDArray[np.int64]:
         """Extend all hypotheses by step ``step`` (from 1); return the rows of ``logits`` that continue, in order."""
@@ -213,12 +232,17 @@ class _Run:
         for sentence, beam in zip(*np.nonzero(candidates.ends), strict=True):
             index = self.sentences[sentence]
             self.finished[index] += 1
-            if scores[sentence, beam] > self.best_scores[index]:
-                self.best_scores[index] = scores[sentence, beam]
-                self.best_tokens[index] = self.history[sentence * width + beam].tolist()
+            if scores[sentence, beam] > self.least[index]:
+                best = self.best[index]
+                found = Hypothesis(self.history[sentence * width + beam].tolist(), float(scores[sentence, beam]))
+                # Of equal scores the first one found stays before the others.
+                insort(best, found, key=lambda hypothesis: -hypothesis.score)
+                del best[self.count :]
+                if len(best) == self.count:
+                    self.least[index] = best[-1].score
 
     def _done(self, candidates: Candidates, step: int) -> NDArray[np.bool_]:
-        """(S,) sentences whose best hypothesis is settled.
+        """(S,) sentences whose best hypotheses are settled.
 
         A log-probability only falls as a hypothesis grows, so dividing the present one by the penalty of the greatest
         length bounds the score that a live hypothesis can still reach.
@@ -226,5 +250,5 @@ class _Run:
         limits = self.limits[self.sentences]
         reachable = candidates.scores[:, 0] / length_penalty(limits, self.options.length_penalty)
         full = self.finished[self.sentences] >= self.options.beam_size
-        settled: NDArray[np.bool_] = full | (limits <= step) | (self.best_scores[self.sentences] >= reachable)
+        settled: NDArray[np.bool_] = full | (limits <= step) | (self.least[self.sentences] >= reachable)
         return settled

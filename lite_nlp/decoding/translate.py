@@ -1,13 +1,16 @@
 """Translation of lines: cut into pieces, tokenize, batch, search, restore the order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.decoding.hypotheses import length_penalty
 from lite_nlp.decoding.pieces import split_text
-from lite_nlp.decoding.search import SearchOptions, StepModel, search, stream_search
+from lite_nlp.decoding.search import SearchOptions, StepModel, search, search_best, stream_search
 
-__all__ = ["LongInput", "TextCodec", "Translator"]
+__all__ = ["Alternative", "LongInput", "TextCodec", "Translator"]
 
 #: Treatment of a line that is too long for the model: translate it in pieces, or its beginning alone.
 LongInput = Literal["split", "truncate"]
@@ -27,6 +30,13 @@ _STREAMED_CHARACTERS: Final = 20_000
 
 #: Its text, or its tokens where these are known.
 _Piece: TypeAlias = str | list[int]
+
+
+class Alternative(NamedTuple):
+    """One of several translations of a line: ``text``, and ``log_prob``, the logarithm of its probability (nats)."""
+
+    text: str
+    log_prob: float
 
 
 class TextCodec(Protocol):
@@ -138,6 +148,37 @@ class Translator:
             finished += output
         if told != finished:
             yield finished
+
+    def find_alternatives(self, lines: Sequence[str]) -> list[list[Alternative]]:
+        """All finished hypotheses of the search for lines, at most ``beam_size`` each, decoded in one batch.
+
+        Those that the tokenizer spells alike are one, whose probability is their sum; empty ones are left out. Pieces
+        of a line have alternatives each, the line has none: one that is too long gets no alternative, unless it is to
+        be truncated.
+
+        Args:
+            lines: The lines.
+
+        Returns:
+            For each line its alternatives, the best by the length-penalized score first; possibly none.
+        """
+        sources = [self._tokenizer.encode(line[:_WHOLE_CHARACTERS]) for line in lines]
+        if self._long_input == "truncate":
+            sources = [tokens[: self._max_source_tokens] for tokens in sources]
+        usable = [place for place, tokens in enumerate(sources) if 0 < len(tokens) <= self._max_source_tokens]
+        options = self._options
+        found = search_best(self._model, [sources[place] for place in usable], options, count=options.beam_size)
+        alternatives: list[list[Alternative]] = [[] for _ in lines]
+        for place, hypotheses in zip(usable, found, strict=True):
+            log_probs: dict[str, float] = {}
+            for hypothesis in hypotheses:
+                text = _one_line(self._tokenizer.decode(hypothesis.tokens))
+                if text.strip() and np.isfinite(hypothesis.score):
+                    penalty = length_penalty(len(hypothesis.tokens) + 1, options.length_penalty)
+                    log_prob = hypothesis.score * float(penalty)
+                    log_probs[text] = float(np.logaddexp(log_probs.get(text, -np.inf), log_prob))
+            alternatives[place] = [Alternative(*item) for item in log_probs.items()]
+        return alternatives
 
     def _translate_window(self, lines: Sequence[Sequence[_Piece]], batch_size: int) -> Iterator[str]:
         outputs = iter(self._search([piece for pieces in lines for piece in pieces], batch_size, _ignore))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
+    from lite_nlp.tasks.distillation import Teaching
     from lite_nlp.training.objective import Objective
 
 __all__ = ["Evaluation", "EvaluationRequest", "Room", "Table", "TrainingData"]
@@ -31,6 +32,7 @@ class TrainingData:
         notes: Messages to print before training starts.
         inspect: Warnings about what a trained model in evaluation mode says of validation examples; None if it says
             nothing that could be judged.
+        teaching: What the task offers to distillation; None if nothing.
     """
 
     path: Path
@@ -39,6 +41,7 @@ class TrainingData:
     overrides: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     inspect: "Callable[[Config, Model], Sequence[str]] | None" = None
+    teaching: "Teaching | None" = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,15 @@ from lite_nlp.artifacts.models import MODEL_FILES
 from lite_nlp.core.errors import OutputError
 from lite_nlp.core.outputs import check_shared_directory, refusals
 
-__all__ = ["RUN_DIRECTORIES", "RUN_FILES", "check_destination"]
+__all__ = ["HYPOTHESES_DIRECTORY", "RUN_DIRECTORIES", "RUN_FILES", "check_destination"]
 
 #: What a run writes.
 RUN_FILES: Final = (*MODEL_FILES, "log.jsonl", "curves.svg")
 RUN_DIRECTORIES: Final = ("checkpoints", "tensorboard")
+
+#: A teacher's translations, made before a run begins. It says itself what it was made of, and is no part of what
+#: ``--force`` overwrites.
+HYPOTHESES_DIRECTORY: Final = "hypotheses"
 
 #: What shows that a directory is that of a run or a model; the other names are common elsewhere.
 _MARKS: Final = ("checkpoints", "log.jsonl", "model.safetensors", "tensorboard")
@@ -19,6 +23,8 @@ _MARKS: Final = ("checkpoints", "log.jsonl", "model.safetensors", "tensorboard")
 
 def check_destination(path: Path, *, resume: bool, force: bool) -> None:
     """Check that a run may be in a directory; nothing of the check stays on the disk.
+
+    One that holds a teacher's translations alone counts as empty: the run has not begun.
 
     Args:
         path: The directory.
@@ -30,7 +36,7 @@ def check_destination(path: Path, *, resume: bool, force: bool) -> None:
     """
     check_shared_directory(path)
     with refusals(path):
-        if not path.is_dir() or not any(path.iterdir()):
+        if not path.is_dir() or all(entry.name == HYPOTHESES_DIRECTORY for entry in path.iterdir()):
             return
         if not resume and not force:
             raise OutputError(

@@ -31,7 +31,7 @@ from lite_nlp.training.sampling import ScoreSamples
 from lite_nlp.training.state import RunIdentity, RunState, Validation
 from lite_nlp.training.stepper import Stepper
 from lite_nlp.training.threads import threads_restored
-from lite_nlp.training.validation import validation_loss
+from lite_nlp.training.validation import check_metric, validation_loss
 
 __all__ = ["TrainingJob", "train"]
 
@@ -98,11 +98,7 @@ class _Trainer(Generic[B]):
         self.objective = job.objective
         self.accelerator = accelerator
         self.config = job.config.training
-        if self.config.validate_metric not in ("loss", *self.objective.measures):
-            raise TrainingError(
-                f"training.validate_metric: expected {' or '.join(('loss', *self.objective.measures))} with this task"
-                f" and data, found {self.config.validate_metric}"
-            )
+        check_metric(self.objective, self.config)
         self.console = job.console if accelerator.is_main_process else Console(quiet=True)
         self.train_batches = self._batches("train", batches=self.config.gradient_accumulation)
         self.valid_batches = self._batches("valid", batches=1)

@@ -6,14 +6,15 @@ multiplied on at once, while both are in the cache. Shape letters: R rows, E cha
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, cast
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, cast
 
 import torch
 from torch import Tensor
 
 from lite_nlp.core.special_tokens import PAD_ID
 
-__all__ = ["SummedLoss", "projected_loss"]
+__all__ = ["LossSums", "SummedLoss", "projected_loss", "sum_over_chunks"]
 
 #: Logits held at a time. On a CPU the rows must suffice for fast matrix products and fit the shared cache.
 _CHUNK_ELEMENTS: Final = {"cpu": 2**22}
@@ -24,7 +25,7 @@ class SummedLoss(NamedTuple):
     """Sums over the tokens of a batch that are not padding, 0-dimensional float32 tensors.
 
     Attributes:
-        loss: The label-smoothed cross entropy in nats; ``loss.backward()`` gives all gradients.
+        loss: The loss in nats, such as the label-smoothed cross entropy; ``loss.backward()`` gives all gradients.
         nll: The plain negative log-likelihood in nats, for reports, without a gradient.
     """
 
@@ -45,29 +46,39 @@ def projected_loss(hidden: Tensor, table: Tensor, labels: Tensor, *, smoothing: 
         smoothing: Probability mass spread evenly over the vocabulary, in [0, 1).
     """
     kept = labels.ne(PAD_ID)
-    rows = hidden[kept]  # (R, E)
-    apply = cast(Callable[..., tuple[Tensor, Tensor]], _ProjectedCrossEntropy.apply)
-    return SummedLoss(*apply(rows, table, labels[kept], smoothing))
+    return sum_over_chunks(hidden[kept], table, labels[kept], partial(LossSums, smoothing=smoothing))
 
 
-class _ProjectedCrossEntropy(torch.autograd.Function):
-    """The sums as one operation of autograd, whose gradients are known as soon as the loss is.
+def sum_over_chunks(hidden: Tensor, table: Tensor, labels: Tensor, make_sums: "MakeSums") -> SummedLoss:
+    """Sum a loss of ``hidden table^T`` over rows, some rows at a time; types of matrices as in ``projected_loss``.
 
-    With e = exp(logit - m), z = sum of e and the one-hot label y, a row's gradient with respect to its logits is
-
-        e / z - (1 - smoothing) y - smoothing / V.
-
-    The product with e comes before the division by z, which so concerns E numbers of a row instead of V; the last term
-    is the same for all rows and types, so that the table's mean and the rows' sum replace products with it.
+    Args:
+        hidden: (R, E), the input of the output projection.
+        table: (V, E), the output projection.
+        labels: (R,) int64.
+        make_sums: Makes the sums, to which the chunks are added one after the other.
     """
+    apply = cast(Callable[..., tuple[Tensor, Tensor]], _ChunkedLoss.apply)
+    return SummedLoss(*apply(hidden, table, labels, make_sums))
+
+
+class MakeSums(Protocol):
+    """Makes the sums of a loss; arguments as of :class:`LossSums`."""
+
+    def __call__(self, hidden: Tensor, table: Tensor, dtype: torch.dtype, *, gradients: bool) -> "LossSums": ...
+
+
+class _ChunkedLoss(torch.autograd.Function):
+    """The sums as one operation of autograd, whose gradients are known as soon as the loss is."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, table: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, hidden: Tensor, table: Tensor, labels: Tensor, make_sums: MakeSums) -> tuple[Tensor, Tensor]:
         device = hidden.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
         with torch.autocast(device, enabled=False):
-            sums = _Sums(hidden.float(), table.float(), smoothing, dtype, gradients=any(ctx.needs_input_grad))
-            rows = max(1, _CHUNK_ELEMENTS.get(device, _CHUNK_ELEMENTS_ELSEWHERE) // len(table))
+            sums = make_sums(hidden.float(), table.float(), dtype, gradients=any(ctx.needs_input_grad))
+            elements = _CHUNK_ELEMENTS.get(device, _CHUNK_ELEMENTS_ELSEWHERE) // sums.buffers
+            rows = max(1, elements // len(table))
             for start in range(0, len(labels), rows):
                 sums.add(start, labels[start : start + rows, None])
         if sums.gradients:
@@ -83,21 +94,31 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         return of_hidden * of_loss, of_table * of_loss, None, None
 
 
-class _Sums:
-    """The loss and its gradients, chunk by chunk.
+class LossSums:
+    """The label-smoothed cross entropy and its gradients, chunk by chunk.
+
+    With e = exp(logit - m), z = sum of e and the one-hot label y, a row's gradient with respect to its logits is
+
+        e / z - (1 - smoothing) y - smoothing / V.
+
+    The product with e comes before the division by z, which so concerns E numbers of a row instead of V; the last term
+    is the same for all rows and types, so that the table's mean and the rows' sum replace products with it.
 
     Args:
         hidden: (R, E) float32.
         table: (V, E) float32.
-        smoothing: As in ``projected_loss``.
         dtype: Type in which matrices are multiplied.
+        smoothing: As in ``projected_loss``.
         gradients: Whether they are wanted.
     """
 
-    def __init__(self, hidden: Tensor, table: Tensor, smoothing: float, dtype: torch.dtype, *, gradients: bool) -> None:
+    #: Chunks of logits in memory at once.
+    buffers: ClassVar[int] = 1
+
+    def __init__(self, hidden: Tensor, table: Tensor, dtype: torch.dtype, *, smoothing: float, gradients: bool) -> None:
         self.gradients, self.smoothing = gradients, smoothing
         self.hidden, self.table = hidden.to(dtype), table.to(dtype)
-        self.chunk = hidden.new_empty(0, dtype=dtype)
+        self._chunks = hidden.new_empty(self.buffers, 0, len(table), dtype=dtype)
         self.table_mean = table.mean(dim=0)
         summed = hidden.sum(dim=0)
         self.loss = -smoothing * (summed @ self.table_mean)
@@ -110,9 +131,7 @@ class _Sums:
     def add(self, start: int, labels: Tensor) -> None:
         """Add the rows from ``start`` on, whose labels are ``labels`` (rows, 1)."""
         hidden = self.hidden[start : start + len(labels)]
-        if self.chunk.shape[0] < len(labels):
-            self.chunk = hidden.new_empty(len(labels), len(self.table))
-        logits = self.chunk[: len(labels)]
+        logits = self.chunk(0, len(labels))
         torch.mm(hidden, self.table.t(), out=logits)
         highest = logits.amax(dim=1, keepdim=True)
         of_label = (logits.gather(1, labels) - highest).float()
@@ -127,9 +146,15 @@ class _Sums:
             powers[rows, labels[:, 0]] = (of_label.exp() - kept * total).to(powers.dtype)[:, 0]
             of_hidden = torch.mm(powers, self.table).float().div_(total)
             self.of_hidden[start : start + len(labels)] = of_hidden.sub_(self.smoothing * self.table_mean)
-            self._add_to_table(powers, (hidden / total).to(powers.dtype))
+            self.add_to_table(powers, (hidden / total).to(powers.dtype))
 
-    def _add_to_table(self, of_logits: Tensor, hidden: Tensor) -> None:
+    def chunk(self, number: int, rows: int) -> Tensor:
+        """Memory (rows, V) for one of the ``buffers`` chunks, the same for every chunk of rows."""
+        if self._chunks.shape[1] < rows:
+            self._chunks = self._chunks.new_empty(self.buffers, rows, self._chunks.shape[2])
+        return self._chunks[number, :rows]
+
+    def add_to_table(self, of_logits: Tensor, hidden: Tensor) -> None:
         """Add ``of_logits^T hidden`` to the table's gradient."""
         if of_logits.dtype == self.of_table.dtype:
             self.of_table.addmm_(of_logits.t(), hidden)

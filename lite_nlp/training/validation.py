@@ -6,13 +6,29 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
+from lite_nlp.config.preset import TrainingConfig
+from lite_nlp.core.errors import TrainingError
 from lite_nlp.training.batching import deal, load_ahead
 from lite_nlp.training.objective import Batches, Objective
 from lite_nlp.training.processes import sum_over_processes
 
-__all__ = ["validation_loss"]
+__all__ = ["check_metric", "validation_loss"]
 
 B = TypeVar("B")
+
+
+def check_metric(objective: Objective[B], config: TrainingConfig) -> None:
+    """Refuse a measure for early stopping that the objective does not have.
+
+    Raises:
+        TrainingError: If so.
+    """
+    offered = ("loss", *objective.measures)
+    if config.validate_metric not in offered:
+        raise TrainingError(
+            f"training.validate_metric: expected {' or '.join(offered)} with this task and data, found "
+            f"{config.validate_metric}"
+        )
 
 
 def validation_loss(

@@ -67,6 +67,7 @@ def write_model(
     sentences: Sequence[str],
     *,
     vocab_size: int = 320,
+    tokenizer: bytes | None = None,
     metrics: Mapping[str, Any] | None = None,
     **model: Any,
 ) -> None:
@@ -76,12 +77,17 @@ def write_model(
         path: The directory, made if need be.
         sentences: What the vocabulary is made of.
         vocab_size: Its most types.
+        tokenizer: The content of a tokenizer.json that is taken instead.
         metrics: What ``metrics.json`` is to hold; nothing by default.
         model: The family and whatever else of ``ModelConfig`` is to differ from a model of 16 channels.
     """
-    tokenizer = Tokenizer.train(sentences, vocab_size=vocab_size)
-    sizes = {"src_vocab_size": tokenizer.vocab_size, "tgt_vocab_size": tokenizer.vocab_size}
-    sizes |= {"embed_dim": 16, "ffn_dim": 16, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    vocabulary = Tokenizer.train(sentences, vocab_size=vocab_size) if tokenizer is None else Tokenizer(tokenizer)
+    sides = {"language-model": ("tgt",), "sequence-classifier": ("src",)}.get(
+        model.get("architecture", ""), ("src", "tgt")
+    )
+    stacks = {"src": "num_encoder_layers", "tgt": "num_decoder_layers"}
+    sizes = {f"{side}_vocab_size": vocabulary.vocab_size for side in sides}
+    sizes |= {"embed_dim": 16, "ffn_dim": 16, **{stacks[side]: 1 for side in sides}}
     config = Config(name="tiny", model=parse_model({**sizes, **model}))
     built = build_model(config.model)
     torch.manual_seed(1)
@@ -92,6 +98,6 @@ def write_model(
         path,
         config=config,
         state=built.state_dict(),
-        tokenizer_json=tokenizer.to_json(),
+        tokenizer_json=vocabulary.to_json(),
         metrics=metrics or {},
     )

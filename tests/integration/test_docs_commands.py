@@ -12,6 +12,7 @@ PAGES = [
     "docs/training.md",
     "docs/tasks.md",
     "docs/classification.md",
+    "docs/distillation.md",
     "docs/conversion.md",
     "docs/compression.md",
     "docs/export.md",

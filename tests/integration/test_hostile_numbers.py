@@ -20,6 +20,7 @@ WORDS: Final[Mapping[str, str]] = {
     "compress": "missing --out out",
     "convert t2r": "missing --out out",
     "data prepare": "--text missing.txt --out out",
+    "distill": "missing multi30k-transformer --data missing --out out",
     "evaluate": "missing --data missing",
     "export": "missing --out out.zip",
     "report": "missing",
@@ -29,8 +30,8 @@ WORDS: Final[Mapping[str, str]] = {
 
 #: Options whose number is text to the library of the command line.
 WRITTEN: Final = {
-    *((words, "--max-macs") for words in ("budget", "train", "compress", "export", "report")),
-    *((words, "--max-params") for words in ("budget", "train", "compress", "export", "report")),
+    *((words, "--max-macs") for words in ("budget", "train", "distill", "compress", "export", "report")),
+    *((words, "--max-params") for words in ("budget", "train", "distill", "compress", "export", "report")),
     *((words, "--max-size") for words in ("budget", "compress", "export", "report")),
     *(("compress", "--target-size"), ("export", "--target-size"), ("bench", "--threads")),
 }
@@ -68,6 +69,14 @@ def test_no_number_crashes_a_command(
         ("compress", "--structured-ffn", "nan"),
         ("train", "--max-minutes", "nan"),
         ("train", "--max-minutes", "inf"),
+        ("distill", "--max-minutes", "nan"),
+        ("distill", "--temperature", "0"),
+        ("distill", "--temperature", "nan"),
+        ("distill", "--label-weight", "nan"),
+        ("distill", "--label-weight", "1"),
+        ("distill", "--reference-weight", "1"),
+        ("distill", "--beam", "2000000000"),
+        ("distill", "--n-best", "6"),
         ("translate", "--length-penalty", "nan"),
         ("translate", "--threads", "2000000000"),
         ("translate", "--beam", "2000000000"),

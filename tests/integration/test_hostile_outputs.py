@@ -26,6 +26,8 @@ OUTPUTS: Final[Mapping[tuple[str, str], tuple[Kind, str | None]]] = {
     ("data prepare", "--cache"): ("cache", "--corpus tinyshakespeare --out prepared"),
     ("data prepare", "--out"): ("directory", "--text missing.txt"),
     ("data sample", "--out"): ("file", None),
+    ("distill", "--hypotheses"): ("run", "broken.lnlp multi30k-transformer --data missing --out new-run"),
+    ("distill", "--out"): ("run", "broken.lnlp multi30k-transformer --data missing"),
     ("evaluate", "--output"): ("file", "broken.lnlp --data missing"),
     ("export", "--out"): ("file", "broken.lnlp"),
     ("report", "--html"): ("file", "broken.lnlp"),

@@ -20,6 +20,7 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "bench": ("--repeats", "1", "--warmup", "0", "--threads", "1", "--input", "lines.txt"),
     "compress": ("--out", "out", "--structured-ffn", "0.5"),
     "data prepare": ("--tsv", "lines.txt", "--out", "out"),
+    "distill": ("model", "multi30k-transformer", "--data", "data", "--out", "out"),
     "export": ("--out", "out.zip"),
     "train": ("multi30k-transformer", "--data", "data", "--out", "out"),
     "translate": ("--text", "Hi"),
@@ -130,6 +131,7 @@ for name in lite_nlp.__all__[1:]:
         "compress_model": {"out": "out"},
         "export_model": {"out": "out.zip"},
         "prepare_data": {"out": "out", "corpus": "multi30k"},
+        "distill_model": {"teacher": "model", "config": "multi30k-transformer", "data": "data", "out": "out"},
         "train_model": {"config": "multi30k-transformer", "data": "data", "out": "out"},
     }
     try:

@@ -14,11 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.api.compress import compress_model
+from lite_nlp.api.distill import distill_model
 from lite_nlp.api.evaluate import evaluate_model
 from lite_nlp.api.train import train_model
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.compress.metric import Metric
-from lite_nlp.core.errors import ConfigError, DataError, UsageError
+from lite_nlp.core.errors import ConfigError, DataError, TrainingError, UsageError
 from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.tokenizer import Tokenizer
@@ -202,6 +203,8 @@ def test_a_task_of_ones_own_is_trained_evaluated_and_compressed(data: Path, tmp_
     assert compressed.stages[-1].ratio > 2
     with pytest.raises(UsageError, match="--beam does not go with a model of architecture language-model"):
         evaluate_model(tmp_path / "run", data=data, beam=2)
+    with pytest.raises(TrainingError, match="expected data of a task that has distillation, found tagging"):
+        distill_model(tmp_path / "run", tmp_path / "tagger.toml", data=data, out=tmp_path / "student")
     with pytest.raises(UsageError, match="a tagger is compressed by tagged lines"):
         TAGGING.room().guide(load_model(tmp_path / "run"), None)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.decoding.search import SearchOptions, search, search_best
 
 PAD, BOS, EOS = 0, 1, 2
 VOCAB = 6  # three words: 3, 4, 5
@@ -57,7 +57,10 @@ def penalized(log_probability, steps, alpha):
 
 
 def oracle_beam(seed, row, options):
-    """Beam search by its definition; stops only when enough hypotheses are finished or no step is left."""
+    """The finished hypotheses of beam search by its definition, best first.
+
+    It stops only when enough are finished or no step is left.
+    """
     source = (*row, EOS)
     limit = options.steps(len(row))
     live, finished = [(0.0, ())], []
@@ -78,7 +81,7 @@ def oracle_beam(seed, row, options):
         live = [candidate for candidate in candidates if candidate[1][-1] != EOS][: options.beam_size]
         if len(finished) >= options.beam_size or not live:
             break
-    return max(finished)
+    return sorted(finished, reverse=True)
 
 
 def oracle_exhaustive(seed, row, options):
@@ -108,9 +111,25 @@ def test_batched_search_equals_plain_beam_search(seed, beam_size, alpha, ngram):
     )
     found = search(TableModel(seed), ROWS, options)
     for row, hypothesis in zip(ROWS, found, strict=True):
-        score, tokens = oracle_beam(seed, row, options)
+        score, tokens = oracle_beam(seed, row, options)[0]
         assert tuple(hypothesis.tokens) == tokens
         assert hypothesis.score == pytest.approx(score, abs=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("beam_size", "count"), [(2, 2), (5, 1), (5, 3), (5, 5), (8, 8)])
+@pytest.mark.parametrize(("alpha", "ngram"), [(0.0, 0), (0.6, 0), (1.5, 2)])
+def test_the_best_hypotheses_are_those_of_plain_beam_search(seed, beam_size, count, alpha, ngram):
+    options = SearchOptions(
+        beam_size=beam_size, length_penalty=alpha, no_repeat_ngram=ngram, max_length_ratio=1.5, max_length_extra=3
+    )
+    found = search_best(TableModel(seed), ROWS, options, count=count)
+    for row, hypotheses in zip(ROWS, found, strict=True):
+        expected = oracle_beam(seed, row, options)[:count]
+        assert [tuple(hypothesis.tokens) for hypothesis in hypotheses] == [tokens for _, tokens in expected]
+        assert [hypothesis.score for hypothesis in hypotheses] == pytest.approx(
+            [score for score, _ in expected], abs=1e-5
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,6 +16,7 @@ NAMES = [
     "check_budget",
     "compress_model",
     "count_model",
+    "distill_model",
     "evaluate_model",
     "export_model",
     "load_model",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lite_nlp.config.preset import Config
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
+    from lite_nlp.tasks.classification.teaching import ClassTeacher
     from lite_nlp.tasks.classification.training import ClassificationObjective
 
 __all__ = ["evaluate", "guide", "open_training_data"]
@@ -21,11 +22,12 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
     """See :class:`lite_nlp.tasks.room.Room`."""
     from lite_nlp.core.files import sha256_file
     from lite_nlp.data.labelled.directory import open_labelled
+    from lite_nlp.tasks.classification.teaching import LabelTeaching
 
     data = open_labelled(path)
     labels = data.info.labels
 
-    def objective(config: "Config") -> "ClassificationObjective":
+    def objective(config: "Config", *, teacher: "ClassTeacher | None" = None) -> "ClassificationObjective":
         from lite_nlp.tasks.classification.training import ClassificationObjective
 
         return ClassificationObjective(
@@ -34,6 +36,7 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
             valid=data.split("valid"),
             labels=labels,
             vectors_sha256=None if vectors is None else sha256_file(vectors),
+            teacher=teacher,
         )
 
     def inspect(config: "Config", model: "Model") -> list[str]:
@@ -49,6 +52,7 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
         overrides=(f"model.num_classes={len(labels)}",),
         notes=(f"labels: {', '.join(labels)}",),
         inspect=inspect,
+        teaching=LabelTeaching(data, objective),
     )
 
 

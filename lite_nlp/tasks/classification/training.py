@@ -16,8 +16,10 @@ from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit
 from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.tasks.classification.predict import classifier_inputs, predict_labels
 from lite_nlp.tasks.classification.scores import score_classifications
+from lite_nlp.tasks.classification.teaching import ClassTeacher
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
+from lite_nlp.training.mixed_loss import mixed_class_loss
 from lite_nlp.training.objective import SplitChoice
 
 __all__ = ["ClassificationObjective", "LabelledBatches"]
@@ -72,6 +74,7 @@ class ClassificationObjective:
         valid: The validation split.
         labels: Names of the classes, written to ``metrics.json``.
         vectors_sha256: SHA-256 of the pretrained vectors, if the embeddings are frozen at some.
+        teacher: What the distribution of the classes is learned from, beside the label.
 
     Raises:
         TrainingError: If the model has another number of classes or of sentences than the data.
@@ -85,6 +88,7 @@ class ClassificationObjective:
         valid: LabelledSplit,
         labels: Sequence[str],
         vectors_sha256: str | None = None,
+        teacher: ClassTeacher | None = None,
     ) -> None:
         expected = 2 if config.model.architecture == "pair-classifier" else 1
         classes = config.model.num_classes if isinstance(config.model, ClassifierConfig) else 0
@@ -100,6 +104,7 @@ class ClassificationObjective:
         self._splits: dict[SplitChoice, LabelledSplit] = {"train": train, "valid": valid}
         self._labels = tuple(labels)
         self._vectors = vectors_sha256
+        self._teacher = teacher
 
     @property
     def measures(self) -> Mapping[str, str]:
@@ -124,12 +129,24 @@ class ClassificationObjective:
         )
 
     def batch_sums(self, model: nn.Module, batch: LabelledBatch, device: torch.device) -> Tensor:
-        """See ``Objective``: the label-smoothed cross entropy; an example is one target."""
-        training = self._config.training
+        """See ``Objective``: the label-smoothed cross entropy, or the loss mixed with a teacher's.
+
+        An example is one target.
+        """
+        training, smoothing = self._config.training, self._config.training.label_smoothing
         labels = torch.from_numpy(batch.labels).to(device)
+        inputs = classifier_inputs(batch, device)
+        taught = None
         with autocast(device, training.precision):
-            logits: Tensor = model(*classifier_inputs(batch, device))
-        loss = F.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=training.label_smoothing)
+            logits: Tensor = model(*inputs)
+            if self._teacher is not None and model.training:
+                taught = self._teacher(*inputs)
+        if self._teacher is None or taught is None:
+            loss = F.cross_entropy(logits.float(), labels, reduction="sum", label_smoothing=smoothing)
+        else:
+            loss = mixed_class_loss(
+                logits.float(), labels, teacher=taught, smoothing=smoothing, soft=self._teacher.soft
+            )
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         nll = F.cross_entropy(logits.detach().float(), labels, reduction="sum")

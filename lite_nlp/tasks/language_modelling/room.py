@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
     from lite_nlp.config.preset import Config
     from lite_nlp.tasks.calibration import Guidance
+    from lite_nlp.tasks.language_modelling.teaching import TextTeacher
     from lite_nlp.tasks.language_modelling.training import LanguageModellingObjective
 
 __all__ = ["evaluate", "guide", "open_training_data"]
@@ -19,15 +20,19 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
     """See :class:`lite_nlp.tasks.room.Room`."""
     del vectors
     from lite_nlp.data.text.directory import open_running_text
+    from lite_nlp.tasks.language_modelling.teaching import TextTeaching
 
     data = open_running_text(path)
 
-    def objective(config: "Config") -> "LanguageModellingObjective":
+    def objective(config: "Config", *, teacher: "TextTeacher | None" = None) -> "LanguageModellingObjective":
         from lite_nlp.tasks.language_modelling.training import LanguageModellingObjective
 
-        return LanguageModellingObjective(config=config, train=data.stream("train"), valid=data.stream("valid"))
+        train, valid = data.stream("train"), data.stream("valid")
+        return LanguageModellingObjective(config=config, train=train, valid=valid, teacher=teacher)
 
-    return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective)
+    return TrainingData(
+        path=path, tokenizer=data.tokenizer, objective=objective, teaching=TextTeaching(data, objective)
+    )
 
 
 def evaluate(request: EvaluationRequest) -> Evaluation:

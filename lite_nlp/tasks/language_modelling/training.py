@@ -13,11 +13,12 @@ from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks
-from lite_nlp.models.embeddings import PlainVocabulary
 from lite_nlp.models.language_model import LanguageModel
+from lite_nlp.tasks.language_modelling.teaching import TextTeacher, read_text
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
 from lite_nlp.training.loss import projected_loss
+from lite_nlp.training.mixed_loss import mixed_loss
 from lite_nlp.training.objective import SplitChoice
 
 __all__ = ["BlockBatches", "LanguageModellingObjective"]
@@ -72,13 +73,17 @@ class LanguageModellingObjective:
         config: ``config.model`` is a language model that fits the tokenizer.
         train: The training text.
         valid: The validation text.
+        teacher: What the distribution of every token is learned from, beside the token itself.
 
     Raises:
         TrainingError: If blocks are longer than the model can read, or the loss does not fit its output layer.
     """
 
-    def __init__(self, *, config: Config, train: TokenStream, valid: TokenStream) -> None:
+    def __init__(
+        self, *, config: Config, train: TokenStream, valid: TokenStream, teacher: TextTeacher | None = None
+    ) -> None:
         self._config = config
+        self._teacher = teacher
         self._streams: dict[SplitChoice, TokenStream] = {"train": train, "valid": valid}
         self._adaptive = isinstance(config.model, LanguageModelConfig) and config.model.embedding == "adaptive"
         positions, training = config.model.max_positions, config.training
@@ -125,7 +130,12 @@ class LanguageModellingObjective:
             loss = nll = _adaptive_loss(model, tokens, labels, precision=training.precision)
         else:
             loss, nll = _plain_loss(
-                model, tokens, labels, smoothing=training.label_smoothing, precision=training.precision
+                model,
+                tokens,
+                labels,
+                smoothing=training.label_smoothing,
+                precision=training.precision,
+                teacher=self._teacher if model.training else None,
             )
         return torch.stack([loss, nll, torch.zeros_like(targets), targets])
 
@@ -144,14 +154,26 @@ class LanguageModellingObjective:
 
 
 def _plain_loss(
-    model: nn.Module, tokens: Tensor, labels: Tensor, *, smoothing: float, precision: Literal["fp32", "bf16"]
+    model: nn.Module,
+    tokens: Tensor,
+    labels: Tensor,
+    *,
+    smoothing: float,
+    precision: Literal["fp32", "bf16"],
+    teacher: TextTeacher | None,
 ) -> tuple[Tensor, Tensor]:
-    """Summed label-smoothed loss and negative log-likelihood, 0-dimensional; gradients are accumulated if enabled."""
-    language_model = cast(LanguageModel, model)
-    vocabulary = cast(PlainVocabulary, language_model.vocabulary)
+    """Summed label-smoothed loss, with a teacher's in it if there is one, and negative log-likelihood, 0-dimensional.
+
+    Gradients are accumulated if enabled.
+    """
     with autocast(tokens.device, precision):
-        hidden = vocabulary.to_table(language_model.hidden(tokens))
-        loss, nll = projected_loss(hidden, vocabulary.output_table, labels, smoothing=smoothing)
+        hidden, table = read_text(cast(LanguageModel, model), tokens)
+        if teacher is None:
+            loss, nll = projected_loss(hidden, table, labels, smoothing=smoothing)
+        else:
+            loss, nll = mixed_loss(
+                hidden, table, labels, teacher=teacher(tokens), smoothing=smoothing, soft=teacher.soft
+            )
     if loss.requires_grad:
         loss.backward()  # type: ignore[no-untyped-call]
     return loss.detach(), nll

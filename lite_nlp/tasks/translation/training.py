@@ -18,11 +18,13 @@ from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import spaced
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.translation.scorer import PairScorer
+from lite_nlp.tasks.translation.teaching import PairTeacher, PairTeaching
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
 from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import projected_loss
+from lite_nlp.training.mixed_loss import mixed_loss
 from lite_nlp.training.objective import SplitChoice
 
 __all__ = ["TranslationObjective", "open_pairs"]
@@ -40,14 +42,17 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
     """
     data = open_sentence_pairs(path)
 
-    def objective(config: Config) -> TranslationObjective:
+    def objective(
+        config: Config, *, train: SplitRows | None = None, teacher: PairTeacher | None = None
+    ) -> TranslationObjective:
         return TranslationObjective(
             config=config,
-            train=data.split("train"),
+            train=data.split("train") if train is None else train,
             valid=data.split("valid"),
             languages=data.info.languages.model_dump(),
             evaluate={scorer.metric.name: _measure(config, data, scorer)},
             labels={scorer.metric.name: scorer.metric.label},
+            teacher=teacher,
         )
 
     def inspect(config: Config, model: Model) -> list[str]:
@@ -57,7 +62,13 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
             sources, _translate(as_encoder_decoder(model, source=config.name), config, data, sources)
         )
 
-    return TrainingData(path=path, tokenizer=data.tokenizer, objective=objective, inspect=inspect)
+    return TrainingData(
+        path=path,
+        tokenizer=data.tokenizer,
+        objective=objective,
+        inspect=inspect,
+        teaching=PairTeaching(data, objective),
+    )
 
 
 def _measure(config: Config, data: PairDirectory, scorer: PairScorer) -> Callable[[EncoderDecoder, int | None], float]:
@@ -90,6 +101,7 @@ class TranslationObjective:
         evaluate: For each name of ``measures``, the score of a model in evaluation mode on so many sentences of the
             validation split, or on all of it.
         labels: Display names of these scores, where they differ.
+        teacher: What the distribution of every target token is learned from, beside the token itself.
     """
 
     def __init__(
@@ -101,8 +113,10 @@ class TranslationObjective:
         languages: Mapping[str, str],
         evaluate: Mapping[str, Callable[[EncoderDecoder, int | None], float]] | None = None,
         labels: Mapping[str, str] | None = None,
+        teacher: PairTeacher | None = None,
     ) -> None:
         self._config = config
+        self._teacher = teacher
         self._splits: dict[SplitChoice, SplitRows] = {"train": train, "valid": valid}
         if config.training.truncate:
             self._splits = {
@@ -145,13 +159,23 @@ class TranslationObjective:
         )
 
     def batch_sums(self, model: nn.Module, batch: Batch, device: torch.device) -> Tensor:
-        """See ``Objective``: the label-smoothed cross entropy of the target tokens."""
+        """See ``Objective``: the label-smoothed cross entropy of target tokens, mixed with a teacher's in training."""
         training = self._config.training
-        src_tokens, src_mask, tgt_tokens, labels = to_device(batch, device)
-        translator = cast(EncoderDecoder, model)
+        *inputs, labels = to_device(batch, device)
+        translator, smoothing = cast(EncoderDecoder, model), training.label_smoothing
         with autocast(device, training.precision):
-            hidden = translator.hidden(src_tokens, src_mask, tgt_tokens)
-            loss, nll = projected_loss(hidden, translator.output_table, labels, smoothing=training.label_smoothing)
+            hidden, table = translator.hidden(*inputs), translator.output_table
+            if self._teacher is None or not model.training:
+                loss, nll = projected_loss(hidden, table, labels, smoothing=smoothing)
+            else:
+                loss, nll = mixed_loss(
+                    hidden,
+                    table,
+                    labels,
+                    teacher=self._teacher(*inputs),
+                    smoothing=smoothing,
+                    soft=self._teacher.soft,
+                )
         if loss.requires_grad:
             loss.backward()  # type: ignore[no-untyped-call]
         counts = torch.tensor([int(batch.src_mask.sum()), batch.num_target_tokens], device=device)

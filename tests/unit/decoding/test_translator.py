@@ -1,3 +1,4 @@
+import json
 from itertools import pairwise
 
 import numpy as np
@@ -171,6 +172,87 @@ def test_memory_does_not_grow_with_the_line():
     short = Setup(long_input="truncate")
     assert short.translate([line]) == [("river " * 200).strip()]
     assert short.warnings == ["line 1: cut off after 200 of its more than 16668 tokens"]
+
+
+class BranchingModel:
+    """Says one of two tokens, then the end, whatever the source: each output of one token has the same probability."""
+
+    def __init__(self, tokens, vocab_size):
+        self.tokens, self.vocab_size = tokens, vocab_size
+
+    def start(self, src_tokens, src_mask, capacity):
+        return len(src_tokens)
+
+    def step(self, tokens, state):
+        logits = np.full((len(tokens), self.vocab_size), -1e4, np.float32)
+        logits[:, 2] = np.where(tokens == 1, -1e4, 0)
+        for token, logit in self.tokens.items():
+            logits[:, token] = np.where(tokens == 1, logit, -1e4)
+        return logits, state
+
+    def reorder(self, state, rows):
+        return state
+
+
+def alternatives(said, lines, **changes):
+    """What is found of a model that begins with one of the texts of ``said``, which are one token each, or none."""
+    tokenizer = Tokenizer.train(TRAINING_TEXT, vocab_size=320)
+    tokens = {tokenizer.encode(text)[0]: logit for text, logit in said.items()}
+    translator = Translator(
+        tokenizer=tokenizer,
+        model=BranchingModel(tokens, tokenizer.vocab_size),
+        options=SearchOptions(beam_size=4, length_penalty=changes.pop("length_penalty", 0.6)),
+        warn=pytest.fail,
+        **changes,
+    )
+    return translator.find_alternatives(lines)
+
+
+@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+def test_alternatives_have_their_probabilities(length_penalty):
+    found = alternatives({"river": 2.0, "house": 1.0}, ["the river", "a house"], length_penalty=length_penalty)
+    expected = np.log(np.exp([2.0, 1.0]) / np.exp([2.0, 1.0]).sum())
+    for line in found:
+        assert [alternative.text for alternative in line][:2] == ["river", "house"]
+        assert [alternative.log_prob for alternative in line][:2] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_line_that_is_too_long_or_blank_has_no_alternatives():
+    lines = ["", "the river", "the children swim in the river in summer and winter"]
+    found = alternatives({"river": 2.0}, lines, max_source_tokens=6)
+    assert [bool(line) for line in found] == [False, True, False]
+    found = alternatives({"river": 2.0}, lines, max_source_tokens=6, long_input="truncate")
+    assert [bool(line) for line in found] == [False, True, True]
+
+
+def test_hypotheses_that_are_spelled_alike_are_one():
+    tokenizer = Tokenizer.train(TRAINING_TEXT, vocab_size=320)
+    vocabulary = json.loads(tokenizer.to_json())["model"]["vocab"]
+    (whole,) = tokenizer.encode("the")
+    letters = [vocabulary[letter] for letter in "\u0120the"]
+    # Whatever else is said goes on for ever, and so is no hypothesis.
+    following = {1: [whole, letters[0]], whole: [2], **{a: [b] for a, b in pairwise([*letters, 2])}}
+
+    class Speller(BranchingModel):
+        """Says a word as one token, or letter by letter."""
+
+        def step(self, tokens, state):
+            logits = np.full((len(tokens), self.vocab_size), -1e4, np.float32)
+            logits[:, 2] = -2e4
+            for row, token in enumerate(tokens.tolist()):
+                logits[row, following.get(token, [token])] = 0
+            return logits, state
+
+    translator = Translator(
+        tokenizer=tokenizer,
+        model=Speller({}, tokenizer.vocab_size),
+        options=SearchOptions(beam_size=2, length_penalty=0.0),
+        warn=pytest.fail,
+    )
+    (((text, log_prob), *others),) = translator.find_alternatives(["river"])
+    assert text == "the"
+    assert log_prob == pytest.approx(0.0, abs=1e-5)
+    assert all(other.log_prob < -1000 for other in others)
 
 
 def test_a_long_stream_says_whole_pieces():

@@ -1,0 +1,220 @@
+"""Distillation of a trained model into a smaller one, behind ``lite-nlp distill``. Needs torch when it runs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lite_nlp.api.train import TrainedModel, check_options, check_start, fit_data, open_data, train_fitted
+from lite_nlp.artifacts.fingerprint import model_sha256
+from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.config.preset import Config, load_config
+from lite_nlp.core.errors import TrainingError, UsageError
+from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.tasks.distillation import BEAM, LEVELS, Lesson, Level, SequenceTargets, Teaching
+from lite_nlp.tasks.registry import task_of_data
+from lite_nlp.training.destination import HYPOTHESES_DIRECTORY, check_destination
+from lite_nlp.training.interruption import TimeLimit
+from lite_nlp.training.soft_targets import SoftTargets
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+
+__all__ = ["distill_model"]
+
+#: Time that is left to training where the teacher has used all of it: enough for one step.
+_LEAST_MINUTES = 1e-3
+
+
+@needs_extra("distill", "train")
+def distill_model(
+    teacher: str | Path | LoadedModel,
+    config: str | Path | Config,
+    *,
+    data: str | Path,
+    out: str | Path,
+    level: Level | None = None,
+    temperature: float | None = None,
+    label_weight: float | None = None,
+    beam: int | None = None,
+    n_best: int | None = None,
+    interpolation: bool = False,
+    reference_weight: float | None = None,
+    hypotheses: str | Path | None = None,
+    runtime: str | None = None,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+    force: bool = False,
+    init_from: str | Path | LoadedModel | None = None,
+    threads: int | None = None,
+    max_minutes: float | None = None,
+    gate: "BudgetGate | None" = None,
+    progress: AbstractContextManager[Progress] | None = None,
+    console: "Console | None" = None,
+) -> TrainedModel | None:
+    """Train a student on the outputs of a trained teacher.
+
+    At word level it learns from the teacher's distribution of every target token, or class (Hinton et al. 2015; Kim and
+    Rush 2016, section 3.1); at sequence level the teacher translates the training sources first and the student learns
+    from its translations (Kim and Rush 2016, sections 3.2 and 3.3). Processes are as in ``train_model``.
+
+    Args:
+        teacher: A MODEL (path or shipped name) or a loaded model.
+        config: The student: name of a preset, a config file, or a config.
+        data: Data directory of the kind that the student is trained on.
+        out: Directory of the run, then of the model.
+        level: ``word``, ``sequence`` or ``both``; None is ``both`` for sentence pairs, ``sequence`` where the student
+            has another vocabulary than the teacher, and ``word`` for language models and classifiers.
+        temperature: By which the logits of both are divided at word level, 0.1 to 100; None is 1.
+        label_weight: Weight of the labels at word level, from 0 to less than 1; None is 0.5.
+        beam: Hypotheses of the teacher's search at sequence level, 1 to 256; None is 5.
+        n_best: How many of them are used, weighted by their probabilities; None is 1, with ``interpolation`` all.
+        interpolation: Use the one of them that is nearest to the reference, by sentence BLEU.
+        reference_weight: Weight of the data's own targets at sequence level, from 0 to less than 1; None is 0.
+        hypotheses: Directory of the teacher's translations, where another student finds them; None is one in ``out``.
+        runtime: Runtime of the teacher's search: ``torch``, on an accelerator if there is one, or one of bundles, to
+            which a teacher that is none is exported once; None is ``torch``.
+        overrides: ``section.key=value`` strings that change one key of the config each.
+        resume: Resume the run in ``out``, if there is one.
+        force: Overwrite the run in ``out``, and translations of another teacher, data or search in ``hypotheses``.
+        init_from: A model with the initial weights: the student itself but for dropout.
+        threads: Threads of the teacher's search and of each process of the training; None chooses them.
+        max_minutes: Wall time after which this call ends, the teacher's translations included; above 0.
+        gate: The limits that the student is checked against before training; None sets no limits.
+        progress: A context that receives the progress of the teacher's search; left before training begins.
+        console: For the progress of training and notes; None is silent.
+
+    Returns:
+        The finished run in the first process, None in the others.
+
+    Raises:
+        UsageError: If options exclude each other, do not go with the level, or are out of range.
+        ModelError: If the teacher cannot be loaded, or is of another architecture than the data asks for.
+        DataError: If the data is damaged, does not fit student or teacher, or ``hypotheses`` are others.
+        ConfigError: If the config is invalid.
+        OverBudgetError: If the student is over a limit of the gate.
+        TrainingError: If the student cannot learn from this teacher at the level, or a signal or the end of the time
+            stopped the call; the same call goes on from there, with ``resume`` once training has begun.
+        OutputError: If ``out`` or ``hypotheses`` hold something else, or a write fails.
+    """
+    check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
+    soft = {"temperature": temperature, "label_weight": label_weight}
+    targets: dict[str, Any] = {"beam": beam, "n_best": n_best, "reference_weight": reference_weight}
+    targets |= {"interpolation": interpolation or None, "hypotheses": hypotheses, "runtime": runtime}
+    if level is not None and level not in LEVELS:
+        raise UsageError(f"--level: expected {', '.join(LEVELS)}, found {level!r}{did_you_mean(level, LEVELS)}")
+    _check_level(level, soft=soft, targets=targets)
+    # Both are made, whatever the level, so that a value out of range is told before anything else.
+    softened, sequence = _soft_targets(soft), _sequence_targets(targets)
+    limit = TimeLimit(max_minutes)
+    first = os.environ.get("RANK", "0") == "0"
+    place = Path(out) / HYPOTHESES_DIRECTORY if hypotheses is None else Path(hypotheses)
+    if first:
+        from lite_nlp.tasks.translation.hypotheses import check_hypotheses
+
+        check_destination(Path(out), resume=resume, force=force)
+        if hypotheses is not None:
+            check_hypotheses(place)
+    student = config if isinstance(config, Config) else load_config(config, overrides)
+    opened = open_data(Path(data), student)
+    fitted = fit_data(student, opened)
+    if opened.teaching is None:
+        raise TrainingError(
+            f"{data}: expected data of a task that has distillation, found {task_of_data(opened.path).name}"
+        )
+    loaded = load_model(teacher)
+    opened.teaching.check_teacher(loaded)
+    notes: list[str] = []
+    chosen = level or _default_level(opened.teaching, loaded, fitted, notes)
+    _check_possible(chosen, opened.teaching, loaded, fitted)
+    _check_level(chosen, soft=soft, targets=targets)
+    initial = None if init_from is None else load_model(init_from)
+    check_start(fitted, opened, init_from=initial)
+    if gate is not None:
+        gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
+
+    def say(text: str) -> None:
+        if console is not None and first:
+            console.print(text, markup=False, soft_wrap=True)
+
+    with progress if progress is not None and first else nullcontext(SilentProgress()) as receiver:
+        lesson = Lesson(
+            teacher=loaded,
+            source=teacher,
+            runtime=runtime or "torch",
+            sha256=model_sha256(loaded),
+            soft=None if chosen == "sequence" else softened,
+            targets=None if chosen == "word" else sequence,
+            hypotheses=place,
+            force=force,
+            first=first,
+            threads=threads,
+            limit=limit,
+            progress=receiver,
+            say=say,
+        )
+        say(f"distillation from {loaded.name}, level {chosen}")
+        for note in notes:
+            say(note)
+        objective = opened.teaching.objective(lesson)
+    left = limit.seconds_left
+    return train_fitted(
+        fitted,
+        replace(opened, objective=objective),
+        out=Path(out),
+        resume=resume,
+        force=force,
+        init_from=initial,
+        threads=threads,
+        max_minutes=None if left is None else max(left / 60.0, _LEAST_MINUTES),
+        console=console,
+        announce=fitted != student,
+    )
+
+
+def _soft_targets(values: Mapping[str, Any]) -> SoftTargets:
+    return SoftTargets(**{name: value for name, value in values.items() if value is not None})
+
+
+def _sequence_targets(values: Mapping[str, Any]) -> SequenceTargets:
+    fields = SequenceTargets.__dataclass_fields__
+    given = {name: value for name, value in values.items() if value is not None and name in fields}
+    if given.get("interpolation"):
+        given.setdefault("n_best", given.get("beam", BEAM))
+    return SequenceTargets(**given)
+
+
+def _check_level(level: Level | None, *, soft: Mapping[str, Any], targets: Mapping[str, Any]) -> None:
+    """Refuse options that have no effect at a level."""
+    useless = {"word": targets, "sequence": soft}.get(level or "both", {})
+    for name, value in useless.items():
+        if value is not None:
+            other = "sequence" if level == "word" else "word"
+            raise UsageError(f"--{name.replace('_', '-')}: expected with --level {other} or both, found {level}")
+
+
+def _default_level(teaching: Teaching, teacher: LoadedModel, student: Config, notes: list[str]) -> Level:
+    if "sequence" not in teaching.levels:
+        return "word"
+    reason = teaching.refuses_words(teacher, student)
+    if reason is not None:
+        notes.append(f"level sequence alone; at word level: {reason}")
+        return "sequence"
+    return "both"
+
+
+def _check_possible(level: Level, teaching: Teaching, teacher: LoadedModel, student: Config) -> None:
+    if level not in teaching.levels:
+        raise UsageError(
+            f"--level: expected {' or '.join(teaching.levels)} with model.architecture = "
+            f"{student.model.architecture!r}, found {level}"
+        )
+    reason = None if level == "sequence" else teaching.refuses_words(teacher, student)
+    if reason is not None:
+        raise TrainingError(f"--level {level}: {reason}")
