@@ -46,7 +46,11 @@ class BitWriter:
         self.number(2 * value if value >= 0 else -2 * value - 1)
 
     def numbers(self, values: Iterable[int] | IntArray) -> None:
-        """A list of signed numbers, whose length the reader knows."""
+        """A list of signed numbers, whose length the reader knows.
+
+        Raises:
+            ValueError: If there are more than a reader takes, and not all equal.
+        """
         array = np.asarray(values, dtype=np.int64).reshape(-1)
         if not array.size:
             return
@@ -55,6 +59,8 @@ class BitWriter:
         self.signed(base)
         if width == _CONSTANT:
             return
+        if array.size > MAX_LISTED:
+            raise ValueError(f"list: expected at most {MAX_LISTED} numbers that are not all equal, found {array.size}")
         quotients = folded >> width
         unary = np.zeros(int(quotients.sum()) + folded.size, dtype=np.uint8)
         unary[np.cumsum(quotients + 1) - 1] = 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lite_nlp.compress.lnlp.bits import list_bits
 from lite_nlp.compress.lnlp.grid_tables import NUM_CLASSES, NUM_TILTS, TILT_MAX, TILT_MIN, class_of_magnitude, family
-from lite_nlp.compress.lnlp.limits import max_grid_tables
+from lite_nlp.compress.lnlp.limits import MAX_LISTED, max_grid_tables
 
 __all__ = ["MAX_CLASS_OFFSET", "GridFit", "fit_grid"]
 
@@ -116,6 +116,11 @@ class _Magnitudes:
 
     def fit(self, row_width: int, column_width: int) -> GridFit | None:
         """The best tables for classes of these widths; none if a reader would refuse so many."""
+        if any(
+            width and len(octaves) > MAX_LISTED
+            for width, octaves in ((row_width, self.row_octaves), (column_width, self.column_octaves))
+        ):
+            return None
         rows, columns = _classes(self.row_octaves, row_width), _classes(self.column_octaves, column_width)
         base = int(np.clip(class_of_magnitude(np.array(self.mean)), 0, NUM_CLASSES - 1))
         chosen = (base + row_width * rows)[self.rows] + (column_width * columns)[self.columns]

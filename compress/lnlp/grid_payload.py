@@ -24,7 +24,7 @@ from lite_nlp.compress.lnlp.grid_tables import (
     GridTables,
     build_tables,
 )
-from lite_nlp.compress.lnlp.limits import max_grid_tables
+from lite_nlp.compress.lnlp.limits import MAX_LISTED, max_grid_tables
 from lite_nlp.compress.lnlp.rans import RansStream, RansSymbols, encode_streams, num_lanes
 from lite_nlp.compress.lnlp.rans_decoder import DecodedStream, SymbolTables
 from lite_nlp.compress.lnlp.streams import parse_stream
@@ -84,9 +84,17 @@ class _Classes:
 
     def choose(self, start: int, count: int) -> NDArray[np.uint8]:
         """Places among ``present`` of the classes of ``count`` levels, in row-major order from ``start`` on."""
+        return self._places(outer_sums(self.rows, self.columns, start, count))
+
+    def choose_at(self, places: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """The same of the levels at some places in row-major order."""
+        width = len(self.columns)
+        return self._places(self.rows[places // width] + self.columns[places % width])
+
+    def _places(self, sums: NDArray[np.signedinteger[Any]]) -> NDArray[np.uint8]:
         places = np.zeros(NUM_CLASSES, dtype=np.uint8)
         places[self.present] = np.arange(len(self.present))
-        return np.asarray(places[np.clip(outer_sums(self.rows, self.columns, start, count), 0, NUM_CLASSES - 1)])
+        return np.asarray(places[np.clip(sums, 0, NUM_CLASSES - 1)])
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,7 @@ class ParsedGrid:
         step_top: Upper half of the step's 32 bits; the stream carries the lower.
         center: Added to every level.
         escapes: The levels that no table held, without the center, in order.
+        classes: Which table each level has.
         reach: (T,) greatest magnitude that each table holds.
         row_exponents: (rows,)
         column_exponents: (columns,)
@@ -108,6 +117,7 @@ class ParsedGrid:
     step_top: int
     center: int
     escapes: IntArray
+    classes: _Classes
     reach: IntArray
     row_exponents: NDArray[np.signedinteger[Any]]
     column_exponents: NDArray[np.signedinteger[Any]]
@@ -122,9 +132,7 @@ class ParsedGrid:
         if len(escaped) != len(self.escapes):
             raise ContainerError(f"escapes: expected {len(escaped)}, found {len(self.escapes)}")
         if len(escaped):
-            choose = self.tables.choose
-            tables = [0 if choose is None else int(choose(int(place), 1)[0]) for place in escaped]
-            if np.any(np.abs(self.escapes) <= self.reach[tables]):
+            if np.any(np.abs(self.escapes) <= self.reach[self.classes.choose_at(escaped)]):
                 raise ContainerError("escapes: expected levels that their tables do not hold, found others")
             values[escaped] = scales.weights_at((self.escapes + self.center).astype(np.int32), escaped)
         return values
@@ -134,7 +142,7 @@ def encode_grid_rans(tensors: Mapping[str, GridTensor]) -> dict[str, EncodedTens
     """Several tensors at once: step, exponents and what chooses the tables, then the levels coded by rANS.
 
     Raises:
-        ValueError: If a tensor has no level.
+        ValueError: If a tensor has no level, or more than 2 ** 20 that are hundreds of steps from the others.
     """
     plans = [_plan(tensor) for tensor in tensors.values()]
     streams = encode_streams([symbols for _, symbols in plans])
@@ -180,8 +188,8 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
     exponents = read_list(reader, rows, MAX_EXPONENT), read_list(reader, columns, MAX_EXPONENT)
     scaling = reader.bits_read
     num_escapes = reader.number()
-    if num_escapes > min(rows * columns, 8 * len(payload)):
-        raise ContainerError(f"escapes: expected at most {rows * columns}, found {num_escapes}")
+    if num_escapes > min(rows * columns, MAX_LISTED):
+        raise ContainerError(f"escapes: expected at most {min(rows * columns, MAX_LISTED)}, found {num_escapes}")
     escapes = reader.numbers(num_escapes, -MAX_LEVEL - center, MAX_LEVEL - center)
     classes = _Classes.of(base, widths, sides, (rows, columns))
     if len(classes.present) > max_grid_tables(rows * columns):
@@ -208,7 +216,7 @@ def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream,
         "states": states,
     }
     top = int.from_bytes(payload[:2], "little")
-    return stream, ParsedGrid(spread, top, center, escapes, tables.reach, *exponents, parts)
+    return stream, ParsedGrid(spread, top, center, escapes, classes, tables.reach, *exponents, parts)
 
 
 def _plan(tensor: GridTensor) -> tuple[bytes, RansSymbols]:
@@ -221,6 +229,10 @@ def _plan(tensor: GridTensor) -> tuple[bytes, RansSymbols]:
     levels = tensor.levels.reshape(-1) - np.int32(fit.center)
     magnitudes = np.abs(levels)
     escaped = magnitudes > tables.reach[chosen]
+    if np.count_nonzero(escaped) > MAX_LISTED:
+        raise ValueError(
+            f"levels: expected at most {MAX_LISTED} far from the others, found {np.count_nonzero(escaped)}"
+        )
     places = np.where(escaped, 2 * tables.reach[chosen] + 1, 2 * magnitudes - (levels > 0))
     places += chosen * tables.frequencies.shape[1]
     step = int(np.array([tensor.step], dtype=np.float32).view(np.uint32)[0])

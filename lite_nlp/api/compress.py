@@ -36,7 +36,7 @@ __all__ = ["Effort", "compress_model", "embedded_files"]
 
 #: Divergence from the original's predictions, in nats per prediction, that the plan may cause without a target size or
 #: ratio; tuning recovers a part of it.
-_TOLERANCE: Final = 0.03
+_TOLERANCE: Final = 0.015
 _TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
 
 #: Steps of tuning by effort, for a model of ``_REFERENCE_MACS``; those of more Mult-Adds take fewer and longer ones, so

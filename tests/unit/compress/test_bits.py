@@ -92,3 +92,11 @@ def test_defects() -> None:
     reader.field(3)
     with pytest.raises(ContainerError, match="test: expected zeros after the last number"):
         reader.finish()
+
+
+def test_a_list_that_a_reader_refuses_is_not_written() -> None:
+    values = np.zeros(MAX_LISTED + 1, dtype=np.int64)
+    BitWriter().numbers(values)
+    values[5] = 1
+    with pytest.raises(ValueError, match=f"list: expected at most {MAX_LISTED} numbers that are not all equal"):
+        BitWriter().numbers(values)

@@ -179,7 +179,8 @@ private class GridSide(
             val rowExponents = readExponents(reader, rows)
             val columnExponents = readExponents(reader, columns)
             val numEscapes = reader.number()
-            if (numEscapes > rows * columns) throw altered("escapes: expected at most ${rows * columns}, found $numEscapes")
+            val most = minOf(rows * columns, Limits.MAX_LISTED)
+            if (numEscapes > most) throw altered("escapes: expected at most $most, found $numEscapes")
             val escapes = reader.numbers(numEscapes.toInt(), -MAX_LEVEL - center..MAX_LEVEL - center)
             return GridSide(
                 shape, center.toInt(), base, widths, tilts, rowClasses, columnClasses, rowExponents, columnExponents,
