@@ -44,6 +44,8 @@ _TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
 _STEPS: Final = {"quick": 150, "normal": 2_000, "thorough": 20_000}
 _REFERENCE_MACS: Final = 96_000_000
 _FEWEST_STEPS: Final = 20
+#: On the package's own sentences, which 150 steps learn by heart: BLEU on other text was 0.5 lower than after 60.
+_MOST_STEPS_ON_FEW: Final = 60
 #: Batches of the fine-tuning data by which the importance of the weights is measured.
 _INFORMING_BATCHES: Final = 20
 
@@ -139,7 +141,8 @@ def compress_model(
         target_ratio=target_ratio,
         max_loss=max_loss,
     )
-    finetuning = _finetuning(loaded, guidance, finetune_steps or _steps_of(loaded, effort)) if finetune else None
+    steps = finetune_steps or _steps_of(loaded, effort, few=data is None)
+    finetuning = _finetuning(loaded, guidance, steps) if finetune else None
     work = Work(
         out.with_name(f"{out.name}.partial"),
         _key(loaded, None if data is None else Path(data), options, finetuning, structured_ffn, guidance.name),
@@ -334,15 +337,16 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finet
     )
 
 
-def _steps_of(loaded: LoadedModel, effort: Effort) -> int:
-    """Steps of finetuning that take about as long as the effort says."""
+def _steps_of(loaded: LoadedModel, effort: Effort, *, few: bool) -> int:
+    """Steps of finetuning that take about as long as the effort says; not many on few sentences."""
     from lite_nlp.budget.closed_form.formulas import count_config
     from lite_nlp.budget.gate.enforcement import BudgetGate
 
     model = loaded.config.model
     src_len, tgt_len = BudgetGate().lengths(model)
     macs = count_config(model, src_len=src_len, tgt_len=tgt_len).macs_paper
-    return max(_FEWEST_STEPS, round(_STEPS[effort] * min(1.0, _REFERENCE_MACS / macs)))
+    steps = max(_FEWEST_STEPS, round(_STEPS[effort] * min(1.0, _REFERENCE_MACS / macs)))
+    return min(steps, _MOST_STEPS_ON_FEW) if few else steps
 
 
 def _key(loaded: LoadedModel, data: Path | None, options: object, *others: object) -> str:
