@@ -45,7 +45,7 @@ class TuningOptions:
     steps: int
     learning_rate: float = 6e-3
     free_learning_rate: float = 2e-4
-    tightening: float = 0.6
+    tightening: float = 0.1
     tighten_every: int = 10
 
     def shortened(self, share: float, *, least: int) -> "TuningOptions":

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import torch
 
+from lite_nlp.core.errors import OutputError
 from lite_nlp.core.files import write_bytes
 
 __all__ = ["Work"]
@@ -27,6 +28,9 @@ class Work:
     Args:
         directory: For the files; made if it is missing, emptied if it belongs to another compression.
         key: Identifies the compression: model, data and options.
+
+    Raises:
+        OutputError: If the system refuses the directory.
     """
 
     def __init__(self, directory: Path, key: str) -> None:
@@ -34,7 +38,10 @@ class Work:
         path = directory / _KEY_FILE
         if not path.is_file() or path.read_text(encoding="utf-8") != key:
             shutil.rmtree(directory, ignore_errors=True)
-            directory.mkdir(parents=True)
+            try:
+                directory.mkdir(parents=True)
+            except OSError as error:
+                raise OutputError(f"{directory}: could not be made: {error.strerror}") from error
             write_bytes(path, key.encode("utf-8"))
         self.resumed = any(file.suffix == ".pt" for file in directory.iterdir())
         self._phase = "state"

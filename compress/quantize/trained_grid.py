@@ -35,7 +35,7 @@ _MIN_EXPONENT, _MAX_EXPONENT = -6, 4
 _DEAD_ZONE: Final = 0.03
 #: Steps that planning compares, in units of the root mean square of the weights (with the factors taken out), finest
 #: first: from about 7 bits to 0.2 bits a weight.
-_STEPS: Final = tuple(2.0 ** (place / 4 - 4.5) for place in range(33))
+_STEPS: Final = tuple(2.0 ** (place / 8 - 4.5) for place in range(65))
 #: No matrix has more zeros than this by plan: beyond, its errors no longer add up with those of others.
 _MAX_SPARSITY: Final = 0.93
 #: Static tables by class of magnitude take less than one table for a tensor: see the format's own figures.

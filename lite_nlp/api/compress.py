@@ -4,7 +4,9 @@ import copy
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from lite_nlp.api.compressed import LEDGER_FILES, CompressedModel, write_ledger
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
-from lite_nlp.core.errors import LiteNlpError, UsageError
+from lite_nlp.core.errors import LiteNlpError, OutputError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
     from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.compress.work import Work
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
@@ -117,7 +120,6 @@ def compress_model(
     import torch
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
-    from lite_nlp.compress.work import Work
     from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.threads import threads_restored
 
@@ -143,14 +145,10 @@ def compress_model(
     )
     steps = finetune_steps or _steps_of(loaded, effort, few=data is None)
     finetuning = _finetuning(loaded, guidance, steps) if finetune else None
-    work = Work(
-        out.with_name(f"{out.name}.partial"),
-        _key(loaded, None if data is None else Path(data), options, finetuning, structured_ffn, guidance.name),
-    )
-    if work.resumed:
-        progress.start(f"going on from {out.name}.partial", None)
     candidates: list[StageRow] = []
+    key = _key(loaded, None if data is None else Path(data), options, finetuning, structured_ffn, guidance.name)
     with (
+        _resumable(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
         fast_arithmetic(torch.device("cpu")),
         atomic_directory(out, force=force, owned=owned) as directory,
@@ -192,8 +190,28 @@ def compress_model(
             warnings=_warnings(loaded, guidance, rows, facts),
         )
         write_ledger(compressed, directory)
-    work.remove()
     return compressed
+
+
+@contextmanager
+def _resumable(out: Path, key: str | None, progress: Progress) -> "Iterator[Work | None]":
+    """What a compression has worked out, beside its output; kept where it is interrupted or the disk is full."""
+    from lite_nlp.compress.work import Work
+
+    if key is None:
+        yield None
+        return
+    work = Work(out.with_name(f"{out.name}.partial"), key)
+    if work.resumed:
+        progress.start(f"going on from {out.name}.partial", None)
+    try:
+        yield work
+    except OutputError:
+        raise
+    except LiteNlpError:
+        work.remove()
+        raise
+    work.remove()
 
 
 def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None) -> None:

