@@ -296,9 +296,13 @@ class _Run:
         work: Work | None = None,
     ) -> TrainableWeights:
         parameters = prunable_parameters(self.model)
-        weights = planned.fit(parameters, planner.importance).trainable(parameters)
+        fitted = planned.fit(parameters, planner.importance)
+        weights = fitted.trainable(parameters)
+        target = self.options.target_bytes
+        # A plan is made of whole choices; what it leaves of the target is used by those who can.
+        scale = 1.0 if target is None else max(1.0, planner.scale_to(target, planned.size_bytes, fitted))
         self.progress.start(f"tuning ({planned.quantizer.name})", options.steps)
-        self._tune(weights, finetuning, options, work)
+        self._tune(weights, finetuning, options, work, scale)
         return weights
 
     def _tune_pruned(self, stage: str, sparsities: Mapping[str, float]) -> bool:

@@ -236,6 +236,7 @@ class Planner:
         """The plan whose file is as large as the target allows, if there is one, and the smallest size seen."""
         wanted = _MARGIN * target_bytes
         bits = 8.0 * target_bytes
+        finest = plan_within(choices, bits=math.inf)
         best: Planned | None = None
         smallest = None
         for _ in range(_SIZE_ROUNDS):
@@ -250,11 +251,9 @@ class Planner:
                 best = planned
             if plan is None or _NEAR * wanted <= planned.size_bytes <= wanted:
                 break
-            taken = total_bits(planned.plan)
-            if planned.size_bytes <= wanted and taken < 0.99 * bits:
-                # The finest choices.
+            if planned.size_bytes <= wanted and plan == finest:
                 break
-            bits = max(1.0, taken + 8.0 * (0.997 * wanted - planned.size_bytes))
+            bits = max(1.0, total_bits(planned.plan) + 8.0 * (0.997 * wanted - planned.size_bytes))
         return best, smallest or 0
 
     def _within_tolerance(self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], tolerance: float) -> Planned:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lite_nlp.compress.lnlp.bits import list_bits
 from lite_nlp.compress.lnlp.grid_tables import NUM_CLASSES, NUM_TILTS, TILT_MAX, TILT_MIN, class_of_magnitude, family
 from lite_nlp.compress.lnlp.limits import MAX_LISTED, max_grid_tables
+from lite_nlp.compress.lnlp.tensors import MAX_LEVEL
 
 __all__ = ["MAX_CLASS_OFFSET", "GridFit", "fit_grid"]
 
@@ -150,7 +151,10 @@ def _center(levels: NDArray[np.int32]) -> int:
     if abs(float(levels.mean())) < 0.5:
         return 0
     # Levels far outside move a mean, but no median.
-    return int(np.median(levels.reshape(-1)[:: max(1, levels.size // _MEDIAN_LEVELS)]))
+    median = int(np.median(levels.reshape(-1)[:: max(1, levels.size // _MEDIAN_LEVELS)]))
+    # The tables reach to both sides of it.
+    most = MAX_LEVEL - _MAX_MAGNITUDE
+    return min(max(median, -most), most)
 
 
 def _octaves(sums: NDArray[np.float32], count: int, mean: float) -> FloatArray:

@@ -22,6 +22,8 @@ __all__ = [
 
 #: Bounds of levels and of exponents: a float32 holds each level, and each factor, exactly.
 MAX_LEVEL: Final = (1 << 23) - 1
+#: Greatest level of a quantized vector: below, so that the tables around its center have room.
+_MAX_VECTOR_LEVEL: Final = 1 << 22
 MAX_EXPONENT: Final = 63
 
 #: Weights that are computed at once.
@@ -217,7 +219,7 @@ def quantize_vector(values: NDArray[Any], bits: int) -> GridTensor:
     rows, columns = matrix_shape(exact.shape)
     low, high = (float(exact.min()), float(exact.max())) if exact.size else (0.0, 0.0)
     # Far from zero a span says little about the size of a level: no level may be beyond its bound.
-    step = max((high - low) / ((1 << bits) - 1), max(-low, high) / MAX_LEVEL, float(np.finfo(np.float32).tiny))
+    step = max((high - low) / ((1 << bits) - 1), max(-low, high) / _MAX_VECTOR_LEVEL, float(np.finfo(np.float32).tiny))
     if low == high and low:
         step = abs(low)
     step = float(np.nextafter(np.float32(step), np.float32(np.inf)))

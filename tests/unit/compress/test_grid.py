@@ -14,6 +14,7 @@ from lite_nlp.compress.lnlp.encodings import (
 )
 from lite_nlp.compress.lnlp.grid_tables import NUM_CLASSES, NUM_SHAPES, build_tables, class_of_magnitude
 from lite_nlp.compress.lnlp.rans import entropy_bits
+from lite_nlp.compress.lnlp.tensors import MAX_LEVEL
 
 
 def _decode(tensor: EncodedTensor) -> np.ndarray:
@@ -187,3 +188,24 @@ def test_levels_beyond_their_bound_are_refused() -> None:
 
 def _empty() -> GridTensor:
     return GridTensor(np.zeros((0, 3), np.int32), 1.0, np.zeros(0, np.int8), np.zeros(3, np.int8))
+
+
+def test_a_vector_whose_values_are_next_to_equal_is_stored() -> None:
+    """The gains of a normalization after a few steps: the span is a ten-millionth of the values."""
+    values = (1 + 1e-7 * np.random.default_rng(0).standard_normal(64)).astype(np.float32)
+    for sign in (1, -1):
+        grid = quantize_vector(sign * values, 6)
+        found = decode_tensors(encode_grid_rans({"gains": grid}))["gains"]
+        np.testing.assert_array_equal(found, grid.values())
+        np.testing.assert_allclose(found, sign * values, rtol=3e-7)
+
+
+@pytest.mark.parametrize("level", [MAX_LEVEL, MAX_LEVEL - 100, -MAX_LEVEL])
+def test_levels_at_the_bound_are_stored(level: int) -> None:
+    levels = np.full((4, 8), level, dtype=np.int32)
+    levels[0] -= np.sign(level)
+    grid = GridTensor(
+        levels=levels, step=1e-3, row_exponents=np.zeros(4, np.int8), column_exponents=np.zeros(8, np.int8)
+    )
+    found = decode_tensors(encode_grid_rans({"w": grid}))["w"]
+    np.testing.assert_array_equal(found, grid.values())
