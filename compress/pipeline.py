@@ -218,13 +218,11 @@ class _Run:
 
     def _loss_after_tuning(self, planner: Planner, planned: Planned) -> float:
         def measure() -> float:
-            parameters = prunable_parameters(self.model)
+            if self.finetuning is None:
+                return planner.loss_of(planned)
+            options = self.finetuning.options.shortened(_BRIEF, least=_BRIEF_STEPS)
             with weights_restored(dict(self.model.named_parameters())):
-                if self.finetuning is None:
-                    set_weights(parameters, planned.fit(parameters, planner.importance))
-                else:
-                    options = self.finetuning.options.shortened(_BRIEF, least=_BRIEF_STEPS)
-                    self._tune_quantized(planner, planned, self.finetuning, options)
+                self._tune_quantized(planner, planned, self.finetuning, options)
                 return self.subject.evaluate(self.model)
 
         name = f"brief-{self.attempt}-{planned.quantizer.name}"
@@ -263,9 +261,7 @@ class _Run:
             set_weights(parameters, untuned)
             return untuned
         before = Snapshot(self.model)
-        set_weights(parameters, untuned)
-        limit = self.subject.evaluate(self.model)
-        before.restore()
+        limit = planner.loss_of(planned)
         phase = f"{planned.quantizer.name}-{self.attempt}"
         work = None if self.work is None else self.work.phase(phase)
         options = self.finetuning.options
