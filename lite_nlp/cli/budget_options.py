@@ -1,5 +1,9 @@
 """Budget options shared by ``budget``, ``report``, ``train``, ``compress`` and ``export``. Imports nothing heavy."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -7,6 +11,7 @@ import typer
 from lite_nlp.cli.console import err
 from lite_nlp.cli.quantities import parse_count, parse_size
 from lite_nlp.core.bounds import MAX_TOKENS
+from lite_nlp.core.errors import OverBudgetError
 
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
@@ -23,6 +28,7 @@ __all__ = [
     "SrcLenOption",
     "TgtLenOption",
     "read_gate",
+    "said_once",
 ]
 
 #: The mobile setting of Lite Transformer (section 5.1).
@@ -117,6 +123,21 @@ def read_gate(
         allow=allow,
         warn=lambda text: err.print(text, markup=False, soft_wrap=True),
     )
+
+
+@contextmanager
+def said_once(gate: "BudgetGate") -> Iterator["BudgetGate"]:
+    """The gate for one of a launcher's processes: the first prints the messages, and all stop.
+
+    Launchers number the processes by the variable RANK.
+    """
+    first = os.environ.get("RANK", "0") == "0"
+    try:
+        yield gate if first else replace(gate, warn=lambda _: None)
+    except OverBudgetError as error:
+        if first:
+            raise
+        raise typer.Exit(3) from error
 
 
 def _params_convention(text: str) -> "CountParams":

@@ -1,7 +1,5 @@
 """``lite-nlp distill``: a smaller model, trained on the outputs of a trained one."""
 
-import os
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -19,13 +17,13 @@ from lite_nlp.cli.budget_options import (
     SrcLenOption,
     TgtLenOption,
     read_gate,
+    said_once,
 )
 from lite_nlp.cli.console import ProgressBars, err
 from lite_nlp.cli.options import MeasuredThreadsOption, check_runtime
 from lite_nlp.cli.quantities import check_number
 from lite_nlp.cli.train import print_trained
 from lite_nlp.core.bounds import MAX_BEAM, MAX_TEMPERATURE, MIN_TEMPERATURE
-from lite_nlp.core.errors import OverBudgetError
 from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = ["distill"]
@@ -166,9 +164,7 @@ def distill(
         max_macs=max_macs, max_params=max_params, count_params=count_params, src_len=src_len, tgt_len=tgt_len,
         allow=allow_over_budget,
     )  # fmt: skip
-    # Launchers number the processes; the first prints the messages, and all stop.
-    first = os.environ.get("RANK", "0") == "0"
-    try:
+    with said_once(gate) as heard:
         trained = distill_model(
             teacher,
             config,
@@ -189,13 +185,9 @@ def distill(
             init_from=init_from,
             threads=threads,
             max_minutes=max_minutes,
-            gate=gate if first else replace(gate, warn=lambda _: None),
+            gate=heard,
             progress=ProgressBars(),
             console=err,
         )
-    except OverBudgetError as error:
-        if first:
-            raise
-        raise typer.Exit(3) from error
     if trained is not None:
         print_trained(trained)

@@ -1,7 +1,5 @@
 """``lite-nlp train``: a preset or config file, trained on a data directory."""
 
-import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,10 +16,10 @@ from lite_nlp.cli.budget_options import (
     SrcLenOption,
     TgtLenOption,
     read_gate,
+    said_once,
 )
 from lite_nlp.cli.console import err, out, warn
 from lite_nlp.cli.options import MeasuredThreadsOption
-from lite_nlp.core.errors import OverBudgetError
 
 __all__ = ["print_trained", "train"]
 
@@ -66,9 +64,7 @@ def train(
         max_macs=max_macs, max_params=max_params, count_params=count_params, src_len=src_len, tgt_len=tgt_len,
         allow=allow_over_budget,
     )  # fmt: skip
-    # Launchers number the processes; the first prints the messages, and all stop.
-    first = os.environ.get("RANK", "0") == "0"
-    try:
+    with said_once(gate) as heard:
         trained = train_model(
             config,
             data=data,
@@ -80,13 +76,9 @@ def train(
             vectors=vectors,
             threads=threads,
             max_minutes=max_minutes,
-            gate=gate if first else replace(gate, warn=lambda _: None),
+            gate=heard,
             console=err,
         )
-    except OverBudgetError as error:
-        if first:
-            raise
-        raise typer.Exit(3) from error
     if trained is not None:
         print_trained(trained)
 
