@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -174,7 +175,7 @@ class TrainedGrid:
         for parameter, latent, unit, zone in zip(
             self._parameters, self._latents, self._units, self._zones, strict=True
         ):
-            parameter.copy_((_round(latent, zone) * (unit * self._scale)).view_as(parameter))
+            parameter.copy_(_round(latent, zone).mul_(unit).mul_(self._scale).view_as(parameter))
 
     @torch.no_grad()
     def tighten(self, share: float, scale: float = 1.0) -> float:
@@ -255,7 +256,7 @@ def _flat(tensor: Tensor) -> Tensor:
 
 
 def _round(scaled: Tensor, zone: float) -> Tensor:
-    return torch.where(scaled.abs() < zone, torch.zeros((), dtype=scaled.dtype), scaled.round())
+    return F.hardshrink(scaled, zone).round_()
 
 
 def _rounded(scaled: FloatArray, zone: float) -> FloatArray:
