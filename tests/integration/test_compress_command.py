@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 
 from lite_nlp import prepare_data, report_model
-from lite_nlp.api.compressed import LEDGER_FILES
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
+from lite_nlp.compress.compressed import LEDGER_FILES
 from lite_nlp.compress.pipeline import COMPRESSION_FILES
 from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig
 from lite_nlp.config.preset import Config
