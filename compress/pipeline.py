@@ -264,7 +264,7 @@ class _Run:
                 target_bytes=target,
                 by_kind=last.bytes_by_kind,
                 num_weights=sum(parameter.numel() for parameter in parameters.values()),
-                smallest="the smallest file, after training",
+                smallest="the smallest file reached",
             )
         return last
 

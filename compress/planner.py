@@ -138,7 +138,7 @@ class Planner:
                 found.append(self._within_tolerance(quantizer, choices, tolerance))
                 continue
             planned = self._within_bytes(quantizer, choices, target_bytes)
-            if planned.size_bytes <= _MARGIN * target_bytes:
+            if planned.size_bytes <= target_bytes:
                 found.append(planned)
             else:
                 self.too_large[name] = planned
@@ -148,12 +148,14 @@ class Planner:
         """The error that no plan is small enough, with the figures of the smallest file."""
         smallest = min(self.too_large.values(), key=lambda planned: planned.size_bytes)
         content = self._content(self._model, smallest.fit(self._parameters, self.importance))
+        by_kind = bytes_by_kind(parse_container(content), size_bytes=len(content))
+        by_kind["header"] += smallest.size_bytes - len(content)
         return out_of_reach(
             self._subject.name,
             target_bytes=target_bytes,
-            by_kind=bytes_by_kind(parse_container(content), size_bytes=len(content)),
+            by_kind=by_kind,
             num_weights=sum(parameter.numel() for parameter in self._parameters.values()),
-            smallest="the smallest file, with every matrix as coarse as it can be",
+            smallest="the smallest file, with every matrix as coarse as it can be,",
         )
 
     def choices(self, quantizer: Quantizer) -> dict[str, list[Choice]]:

@@ -69,7 +69,7 @@ def out_of_reach(
     matrices = sum(by_kind[kind] for kind in MATRIX_KINDS)
     rest = {kind: count for kind, count in by_kind.items() if kind not in MATRIX_KINDS}
     return TargetSizeError(
-        f"{name}: cannot be compressed to {target_bytes:,} bytes; {smallest}, has {_excess(size_bytes, target_bytes)}: "
+        f"{name}: cannot be compressed to {target_bytes:,} bytes; {smallest} has {_excess(size_bytes, target_bytes)}: "
         f"matrices {matrices:,} ({_BITS_PER_BYTE * matrices / num_weights:.2f} bits for each of {num_weights:,} "
         f"weights), {_list_kinds(rest)}",
         smallest_bytes=size_bytes,

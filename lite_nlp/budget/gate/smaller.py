@@ -77,7 +77,8 @@ def find_smaller(
         tgt_len: Target tokens, likewise.
 
     Returns:
-        The change of one dimension that keeps most of it, then the best pairs; empty if none that was tried suffices.
+        The change of one dimension that keeps most of it, then the best pairs of ``embed_dim`` and layers or
+        vocabulary, where they leave more width; empty if nothing that was tried suffices.
     """
     before = count_config(model, src_len=src_len, tgt_len=tgt_len)
     limits = Limits(max_macs=_ENOUGH, max_params=_ENOUGH, count_params="total", max_size_bytes=target_bytes)
@@ -89,7 +90,15 @@ def find_smaller(
         size_of=lambda smaller, count: size.predict(smaller, count, original=model, before=before),
     )
     singles = [resize for resize in found if resize.dimensions == 1]
-    return (*singles[:1], *(resize for resize in found if resize.dimensions > 1))
+    # A pair that leaves no more width than the width alone has to be is no choice.
+    enough = max((_width(resize) for resize in singles), default=0)
+    return (*singles[:1], *(pair for pair in found if pair.dimensions > 1 and _width(pair) > enough))
+
+
+def _width(resize: Resize) -> int:
+    """The width that is left where it is changed, else 0."""
+    widths = (change.after for change in resize.changes if change.key == "model.embed_dim")
+    return next((width for width in widths if isinstance(width, int)), 0)
 
 
 def describe_smaller(rates: Sequence[tuple[str, Sequence[Resize]]]) -> str:
