@@ -105,7 +105,7 @@ def test_the_page_of_a_compression_renders_in_the_browser(
     measured = browser.measure(page)
     assert measured["loaded"] == []
     assert measured["cut_texts"] == []
-    assert len(measured["charts"]) == 2
+    assert len(measured["charts"]) == 3
     assert measured["page_width"] == measured["window_width"]
     phone = browser.measure_phone(page, width=400)
     assert (phone["page_width"], phone["wide"]) == (400, [])
