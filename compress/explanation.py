@@ -51,7 +51,7 @@ def compared_quantizers(
     planner: "Planner",
     planned: Sequence["Planned"],
     losses: Sequence[float],
-    tuned_losses: Sequence[float | None],
+    tuned_losses: Sequence[float] | None = None,
 ) -> tuple[ComparedQuantizer, ...]:
     """The quantizers planned with: those that fit, then those that are too large.
 
@@ -59,7 +59,7 @@ def compared_quantizers(
         planner: What planned.
         planned: The plans that fit.
         losses: The loss of each without training.
-        tuned_losses: The loss of each after brief training; None where that was not needed.
+        tuned_losses: The loss of each after brief training; None where that did not decide.
     """
     base = planner.original_loss
     fitting = [
@@ -69,9 +69,9 @@ def compared_quantizers(
             fits=True,
             predicted=_rounded(plan.predicted),
             loss=_rounded(loss - base),
-            tuned_loss=None if tuned is None else _rounded(tuned - base),
+            tuned_loss=None if tuned_losses is None else _rounded(tuned_losses[place] - base),
         )
-        for plan, loss, tuned in zip(planned, losses, tuned_losses, strict=True)
+        for place, (plan, loss) in enumerate(zip(planned, losses, strict=True))
     ]
     too_large = [
         ComparedQuantizer(quantizer=name, size_bytes=plan.size_bytes, fits=False)

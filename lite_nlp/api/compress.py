@@ -75,6 +75,7 @@ def compress_model(
     gate: "BudgetGate | None" = None,
     force: bool = False,
     progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> CompressedModel:
     """Compress a model stage by stage; every figure is measured on the file that the stage wrote.
 
@@ -98,6 +99,8 @@ def compress_model(
         gate: The limits of the model and the final file; None sets no limits.
         force: Overwrite ``out``.
         progress: Receives the progress.
+        warn: Receives at once what makes the result doubtful before there is one; it is among the warnings of the
+            result too.
 
     Raises:
         UsageError: If an argument is out of range, or the model's task needs data and there is none.
@@ -123,6 +126,7 @@ def compress_model(
     import torch
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
+    from lite_nlp.tasks.calibration import inspect_calibration
     from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.threads import threads_restored
 
@@ -157,6 +161,9 @@ def compress_model(
         atomic_directory(out, force=force, owned=owned) as directory,
     ):
         _set_threads(loaded, guidance, threads)
+        doubts = inspect_calibration(guidance, loaded, given=data is not None, finetuned=finetune)
+        for doubt in doubts:
+            warn(doubt)
         subject = _subject(loaded, guidance, progress, gate, other)
         try:
             rows = run_pipeline(
@@ -193,7 +200,7 @@ def compress_model(
             candidates=tuple(candidates),
             reference=subject.reference,
             changed_outputs=_changed_outputs(guidance, rows),
-            warnings=_warnings(loaded, guidance, rows, facts),
+            warnings=(*doubts, *_warnings(guidance, rows, facts)),
         )
         write_ledger(compressed, directory)
     return compressed
@@ -234,22 +241,12 @@ def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None)
     torch.set_num_threads(choice.threads)
 
 
-def _warnings(
-    loaded: LoadedModel, guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts
-) -> tuple[str, ...]:
+def _warnings(guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts) -> list[str]:
     """What there is to say against the final file."""
     found = compression_warnings(guidance.metric, [(row.stage, row.scores) for row in rows], facts)
     if not found and guidance.inspect is not None:
         found += guidance.inspect(rows[-1].scored)
-    languages = loaded.metrics.get("languages", loaded.metrics.get("uncompressed", {}).get("languages"))
-    if guidance.languages is not None and isinstance(languages, dict):
-        own = (languages.get("src"), languages.get("tgt"))
-        if own != guidance.languages:
-            found.append(
-                f"without --data, compression is guided and scored by the package's sentences, which are "
-                f"{' to '.join(guidance.languages)}; the model is {' to '.join(map(str, own))}: give --data"
-            )
-    return tuple(found)
+    return found
 
 
 def _changed_outputs(guidance: "Guidance", rows: "Sequence[StageRow]") -> "ChangedOutputs | None":
