@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lite_nlp.budget.reporting.plan import PlanRecord
 from lite_nlp.compress.lnlp.composition import bytes_by_kind, tensor_parts
 from lite_nlp.compress.lnlp.container import Container, read_container, write_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
@@ -143,6 +144,7 @@ class StageRow:
         against_reference: Paired tests against the reference model, by metric.
         scored: What the model was scored by, its outputs among them; not part of the JSON.
         tensors: The tensors of the file, in order; not part of the JSON.
+        plan: Why its matrices are stored as they are; None before they are quantized. Not part of the JSON.
     """
 
     stage: str
@@ -160,6 +162,7 @@ class StageRow:
     against_reference: dict[str, Change] = field(default_factory=dict)
     scored: Scored = field(repr=False, compare=False)
     tensors: tuple[TensorRow, ...] = field(repr=False)
+    plan: PlanRecord | None = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON object."""
@@ -201,13 +204,16 @@ class Ledger:
         """Restart the clock of the next stage, which otherwise runs from the end of the last."""
         self._started = time.perf_counter()
 
-    def add(self, stage: str, model: nn.Module, tensors: Mapping[str, EncodedTensor]) -> StageRow:
+    def add(
+        self, stage: str, model: nn.Module, tensors: Mapping[str, EncodedTensor], *, plan: PlanRecord | None = None
+    ) -> StageRow:
         """Write the file of a stage, read it back, and add the row measured on what was read.
 
         Args:
             stage: Name of the stage.
             model: The model whose tied names and embedded files go in.
             tensors: Its tensors, encoded.
+            plan: Why they are encoded so.
 
         Raises:
             OutputError: If the system refuses the write.
@@ -243,6 +249,7 @@ class Ledger:
             against_reference={} if reference is None else changes_between(reference.scored, scored),
             scored=scored,
             tensors=rows,
+            plan=plan,
         )
         self.rows.append(row)
         self.start_stage()

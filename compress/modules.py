@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
 from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
@@ -64,12 +65,13 @@ def compress_module(
 ) -> list[StageRow]:
     """Compress any module: sensitivity scan, pruning, fine-tuning, quantization, entropy coding.
 
-    Matrices and convolution kernels of at least 2,048 weights are pruned and quantized, whatever layer they belong to;
-    everything else in the state dict is stored as fp16 (integers exactly).
+    Matrices and convolution kernels of at least 512 weights are pruned and quantized, whatever layer they belong to;
+    biases and norms are stored with 5 to 8 bits where that is harmless, everything else as fp16 (integers exactly).
 
     Args:
         module: Not changed: a copy in evaluation mode is compressed.
-        out: Directory to write: a ``.lnlp`` file for each stage, of which ``model.lnlp`` is the one to keep.
+        out: Directory to write: a ``.lnlp`` file for each stage, of which ``model.lnlp`` is the one to keep, and the
+            ledger as JSON, page and pictures, as ``lite-nlp compress`` writes them.
         score: Quality of a module, for the ledger and for ``max_loss``. Called without gradients, in evaluation mode.
             It returns a number, or the score of each example, always in the same order: their mean is the score, and
             the ledger then has its interval and a paired test against the original.
@@ -105,7 +107,8 @@ def compress_module(
         OutputError: If ``out`` exists already or cannot be written; nothing is left behind then.
     """
     out = Path(out)
-    check_output_directory(out, force=force, owned=COMPRESSION_FILES)
+    owned = (*COMPRESSION_FILES, *LEDGER_FILES)
+    check_output_directory(out, force=force, owned=owned)
     title = name or type(module).__name__
     working = _copied(module, title)
     judge = _judge(score, title, metric)
@@ -146,10 +149,27 @@ def compress_module(
         information=_no_loss if loss is None else _differentiable(loss),
         count_macs=lambda model: _count_macs(model, example_inputs),
     )
-    with atomic_directory(out, force=force, owned=COMPRESSION_FILES) as directory:
-        return run_pipeline(
-            working, out=directory, subject=subject, options=options, finetuning=finetuning, progress=progress
+    candidates: list[StageRow] = []
+    with atomic_directory(out, force=force, owned=owned) as directory:
+        rows = run_pipeline(
+            working,
+            out=directory,
+            subject=subject,
+            options=options,
+            finetuning=finetuning,
+            progress=progress,
+            on_dropped=candidates.append,
         )
+        compressed = CompressedModel(
+            name=title,
+            out=out,
+            text="",
+            metric=subject.metric,
+            stages=tuple(rows),
+            candidates=tuple(candidates),
+        )
+        write_ledger(compressed, directory)
+    return rows
 
 
 def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:

@@ -1,7 +1,7 @@
 """The stages in order: each writes a file, and every figure of the ledger is measured on that file read back."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +9,14 @@ from typing import Any, Final
 
 from torch import Tensor, nn
 
+from lite_nlp.budget.reporting.plan import ComparedQuantizer
+from lite_nlp.compress.explanation import compared_quantizers, explain_plan
 from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow
 from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
 from lite_nlp.compress.quantize.protocol import HeldWeights, QuantizedWeights, TrainableWeights
 from lite_nlp.compress.quantize.registry import COMPARED, get_quantizer
+from lite_nlp.compress.shortfall import check_overhead, out_of_reach
 from lite_nlp.compress.significance import Scored
 from lite_nlp.compress.snapshot import Snapshot
 from lite_nlp.compress.stages import (
@@ -31,7 +34,7 @@ from lite_nlp.compress.stages import (
 from lite_nlp.compress.tolerance import largest_tolerance
 from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
 from lite_nlp.compress.work import Work
-from lite_nlp.core.errors import ModelError, TargetSizeError, UsageError
+from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
 __all__ = ["COMPRESSION_FILES", "CompressionOptions", "Finetuning", "run_pipeline"]
@@ -138,6 +141,8 @@ def run_pipeline(
         run.options = replace(options, target_bytes=min(wanted, options.target_bytes or wanted))
     if shrink is not None:
         run.shrink(shrink)
+    if run.options.target_bytes is not None:
+        check_overhead(run.model, subject=subject, ledger=run.ledger, target_bytes=run.options.target_bytes)
     return run.compress_within_limits()
 
 
@@ -227,20 +232,35 @@ class _Run:
         target = self.options.target_bytes
         if target is None and self.options.max_loss is not None and self.options.quantizer is None:
             planned = planner.plans(COMPARED, target_bytes=None, tolerance=tolerance)
-            return min(planned, key=lambda plan: plan.size_bytes)
+            losses = [planner.loss_of(plan) for plan in planned]
+            chosen = min(planned, key=lambda plan: plan.size_bytes)
+            return self._explained(planner, chosen, compared_quantizers(planner, planned, losses), tolerance)
         first = self.options.quantizer or COMPARED[0]
         planned = planner.plans((first,), target_bytes=target, tolerance=tolerance)
-        if (
-            self.options.quantizer is None
-            and target is not None
-            and not (planned and planner.loss_of(planned[0]) <= planner.original_loss + tolerance)
-        ):
-            planned += planner.plans(COMPARED[1:], target_bytes=target, tolerance=tolerance)
+        losses = [planner.loss_of(plan) for plan in planned]
+        enough = any(loss <= planner.original_loss + tolerance for loss in losses)
+        if self.options.quantizer is None and target is not None and not enough:
+            others = planner.plans(COMPARED[1:], target_bytes=target, tolerance=tolerance)
+            planned += others
+            losses += [planner.loss_of(plan) for plan in others]
         if not planned:
             raise planner.out_of_reach(target or 0)
-        if len(planned) == 1:
-            return planned[0]
-        return min(planned, key=lambda plan: self._loss_after_tuning(planner, plan))
+        chosen, tuned = planned[0], None
+        if len(planned) > 1:
+            found = [self._loss_after_tuning(planner, plan) for plan in planned]
+            chosen = planned[found.index(min(found))]
+            tuned = None if self.finetuning is None else found
+        return self._explained(planner, chosen, compared_quantizers(planner, planned, losses, tuned), tolerance)
+
+    def _explained(
+        self, planner: Planner, chosen: Planned, compared: Sequence[ComparedQuantizer], tolerance: float
+    ) -> Planned:
+        """The plan chosen with its explanation, for the ledger."""
+        target = self.options.target_bytes
+        return replace(
+            chosen,
+            explained=explain_plan(planner, chosen, compared=compared, target_bytes=target, tolerance=tolerance),
+        )
 
     def _loss_after_tuning(self, planner: Planner, planned: Planned) -> float:
         def measure() -> float:
@@ -279,13 +299,16 @@ class _Run:
         tensors = model_tensors(self.model).tensors
         fixed_width = quantized_model(tensors, quantized, vectors=planner.vectors(self.model))
         self.ledger.add(planned.quantizer.name, self.model, fixed_width)
-        last = self.ledger.add(ENTROPY_CODED, self.model, planner.encoded(self.model, quantized))
+        encoded = planner.encoded(self.model, quantized)
+        last = self.ledger.add(ENTROPY_CODED, self.model, encoded, plan=planned.explained)
         target = self.options.target_bytes
         if target is not None and last.size_bytes > target:
-            raise TargetSizeError(
-                f"{self.subject.name}: cannot be compressed to {target:,} bytes; the smallest file reached has "
-                f"{last.size_bytes:,} bytes",
-                smallest_bytes=last.size_bytes,
+            raise out_of_reach(
+                self.subject.name,
+                target_bytes=target,
+                by_kind=last.bytes_by_kind,
+                num_weights=sum(parameter.numel() for parameter in parameters.values()),
+                smallest="the smallest file reached",
             )
         return last
 

@@ -10,17 +10,21 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from lite_nlp.budget.reporting.plan import PlanRecord
 from lite_nlp.compress.importance import diagonal_fisher
 from lite_nlp.compress.ledger import CompressionSubject, Ledger
-from lite_nlp.compress.lnlp.container import container_bytes
+from lite_nlp.compress.lnlp.composition import bytes_by_kind
+from lite_nlp.compress.lnlp.container import container_bytes, parse_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor, GridTensor
 from lite_nlp.compress.planning import Plan, plan_within, total_bits, total_distortion
 from lite_nlp.compress.prune.magnitude import prunable_parameters, weights_restored
 from lite_nlp.compress.quantize.protocol import Choice, QuantizedWeights, Quantizer
 from lite_nlp.compress.quantize.registry import get_quantizer
 from lite_nlp.compress.sensitivity import Probe, Sensitivity, correct_choices, measure_sensitivity
+from lite_nlp.compress.shortfall import out_of_reach
 from lite_nlp.compress.stages import (
     ENTROPY_CODED,
+    VECTOR_BITS,
     entropy_coded_model,
     model_tensors,
     quantized_vectors,
@@ -43,8 +47,7 @@ _SIZE_ROUNDS: Final = 6
 #: Rounds of the search for the strongest plan within a tolerance.
 _TOLERANCE_ROUNDS: Final = 8
 _WIDE: Final = 4.0
-#: Bits of biases and norms to try, fewest first, and the increase of the loss that is harmless.
-_VECTOR_BITS: Final = (5, 6, 8)
+#: Increase of the loss that is harmless.
 _HARMLESS: Final = 1e-3
 
 
@@ -57,12 +60,14 @@ class Planned:
         plan: A choice for each matrix.
         size_bytes: Size of the file without fine-tuning.
         predicted: Expected divergence, as if those of the matrices added up.
+        explained: Why it was chosen, once it is.
     """
 
     quantizer: Quantizer
     plan: Plan
     size_bytes: int
     predicted: float
+    explained: PlanRecord | None = None
 
     def fit(self, parameters: Mapping[str, nn.Parameter], importance: Mapping[str, FloatArray]) -> QuantizedWeights:
         """The present weights as planned, without fine-tuning; the parameters are left as they are."""
@@ -100,7 +105,8 @@ class Planner:
         self.sensitivities: dict[str, Sensitivity] = {}
         self.vector_bits: int | None = None
         self.original_loss = 0.0
-        self._smallest = 0
+        #: Of the quantizers that cannot reach the target, the smallest plan.
+        self.too_large: dict[str, Planned] = {}
 
     def measure(self) -> None:
         """Measure importance, sensitivity, and how few bits the vectors need."""
@@ -124,25 +130,37 @@ class Planner:
         """
         found = []
         for name in quantizers:
+            self.too_large.pop(name, None)
             quantizer = get_quantizer(name)
-            choices = self._corrected(quantizer)
+            choices = self.choices(quantizer)
             self._progress.start(f"planning ({name})", None)
             if target_bytes is None:
                 found.append(self._within_tolerance(quantizer, choices, tolerance))
                 continue
-            planned, size = self._within_bytes(quantizer, choices, target_bytes)
-            self._smallest = min(self._smallest or size, size)
-            if planned is not None:
+            planned = self._within_bytes(quantizer, choices, target_bytes)
+            if planned.size_bytes <= target_bytes:
                 found.append(planned)
+            else:
+                self.too_large[name] = planned
         return found
 
     def out_of_reach(self, target_bytes: int) -> TargetSizeError:
-        """The error that no plan is small enough."""
-        return TargetSizeError(
-            f"{self._subject.name}: cannot be compressed to {target_bytes:,} bytes; the smallest file, with every "
-            f"matrix as coarse as it can be, has {self._smallest:,} bytes",
-            smallest_bytes=self._smallest,
+        """The error that no plan is small enough, with the figures of the smallest file."""
+        smallest = min(self.too_large.values(), key=lambda planned: planned.size_bytes)
+        content = self._content(self._model, smallest.fit(self._parameters, self.importance))
+        by_kind = bytes_by_kind(parse_container(content), size_bytes=len(content))
+        by_kind["header"] += smallest.size_bytes - len(content)
+        return out_of_reach(
+            self._subject.name,
+            target_bytes=target_bytes,
+            by_kind=by_kind,
+            num_weights=sum(parameter.numel() for parameter in self._parameters.values()),
+            smallest="the smallest file, with every matrix as coarse as it can be,",
         )
+
+    def choices(self, quantizer: Quantizer) -> dict[str, list[Choice]]:
+        """What a quantizer can choose from, corrected by what was measured."""
+        return correct_choices(self._choices_of(quantizer), self.sensitivities)
 
     def loss_of(self, planned: Planned) -> float:
         """The loss with all matrices stored as planned, without fine-tuning."""
@@ -158,19 +176,21 @@ class Planner:
 
     def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
         """The size of the final file in bytes, or a little more: its ledger is not known yet."""
-        return _UNKNOWN_BYTES + len(
-            container_bytes(
-                tensors=self.encoded(model, quantized),
-                aliases=model_tensors(model).aliases,
-                files=self._subject.files(model),
-                metadata=self._ledger.metadata(ENTROPY_CODED, expected=_STAGES_BEFORE),
-            )
-        )
+        return _UNKNOWN_BYTES + len(self._content(model, quantized))
 
     def scale_to(self, target_bytes: int, size_bytes: int, quantized: QuantizedWeights) -> float:
         """The factor of the bits of the matrices by which a file becomes as small as its target."""
         matrices = sum(len(tensor.payload) for tensor in quantized.encode_entropy().values())
         return max(0.5, (matrices - (size_bytes - _MARGIN * target_bytes)) / matrices)
+
+    def _content(self, model: nn.Module, quantized: QuantizedWeights) -> bytes:
+        """The final file, as far as its ledger is known."""
+        return container_bytes(
+            tensors=self.encoded(model, quantized),
+            aliases=model_tensors(model).aliases,
+            files=self._subject.files(model),
+            metadata=self._ledger.metadata(ENTROPY_CODED, expected=_STAGES_BEFORE),
+        )
 
     def _keep(self, name: str, make: Any) -> Any:
         return make() if self._work is None else self._work.keep(name, make)
@@ -191,7 +211,7 @@ class Planner:
         """The fewest bits of vectors that are harmless; 0 if none are."""
         parameters = {name: parameter for name, parameter in self._model.named_parameters() if parameter.ndim == 1}
         harmless = _HARMLESS * max(1.0, abs(self.original_loss))
-        for bits in _VECTOR_BITS if parameters else ():
+        for bits in VECTOR_BITS if parameters else ():
             with weights_restored(parameters), torch.no_grad():
                 for name, tensor in quantized_vectors(self._model, bits).items():
                     parameters[name].copy_(torch.from_numpy(tensor.values()))
@@ -221,24 +241,19 @@ class Planner:
             }
         return self._choices[quantizer.name]
 
-    def _corrected(self, quantizer: Quantizer) -> dict[str, list[Choice]]:
-        return correct_choices(self._choices_of(quantizer), self.sensitivities)
-
     def _planned(self, quantizer: Quantizer, plan: Plan) -> Planned:
         quantized = quantizer.fit(_arrays(self._parameters), plan, self.importance)
         size = self.file_size(self._model, quantized)
         self._progress.advance(figures=f"{size:,} bytes")
         return Planned(quantizer=quantizer, plan=plan, size_bytes=size, predicted=total_distortion(plan))
 
-    def _within_bytes(
-        self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], target_bytes: int
-    ) -> tuple[Planned | None, int]:
-        """The plan whose file is as large as the target allows, if there is one, and the smallest size seen."""
+    def _within_bytes(self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], target_bytes: int) -> Planned:
+        """The plan whose file is as large as the target allows; if there is none, the smallest seen."""
         wanted = _MARGIN * target_bytes
         bits = 8.0 * target_bytes
         finest = plan_within(choices, bits=math.inf)
         best: Planned | None = None
-        smallest = None
+        smallest: Planned | None = None
         for _ in range(_SIZE_ROUNDS):
             plan = plan_within(choices, bits=bits)
             if plan is None:
@@ -246,7 +261,8 @@ class Planner:
                 planned = self._planned(quantizer, coarsest)
             else:
                 planned = self._planned(quantizer, plan)
-            smallest = planned.size_bytes if smallest is None else min(smallest, planned.size_bytes)
+            if smallest is None or planned.size_bytes < smallest.size_bytes:
+                smallest = planned
             if planned.size_bytes <= wanted and (best is None or planned.predicted < best.predicted):
                 best = planned
             if plan is None or _NEAR * wanted <= planned.size_bytes <= wanted:
@@ -254,7 +270,9 @@ class Planner:
             if planned.size_bytes <= wanted and plan == finest:
                 break
             bits = max(1.0, total_bits(planned.plan) + 8.0 * (0.997 * wanted - planned.size_bytes))
-        return best, smallest or 0
+        if smallest is None:
+            raise AssertionError("no round")
+        return best or smallest
 
     def _within_tolerance(self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], tolerance: float) -> Planned:
         """The strongest plan whose loss, measured with all matrices stored as planned, is within the tolerance.

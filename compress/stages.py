@@ -29,6 +29,7 @@ __all__ = [
     "ORIGINAL",
     "PRUNED",
     "STRUCTURED",
+    "VECTOR_BITS",
     "ModelTensors",
     "dense_model",
     "entropy_coded_model",
@@ -49,6 +50,8 @@ ENTROPY_CODED: Final = "entropy-coded"
 FIXED_STAGES: Final = (ORIGINAL, STRUCTURED, PRUNED, FINETUNED, ENTROPY_CODED)
 #: The file of the last stage, the one to keep.
 FINAL_FILE: Final = "model.lnlp"
+#: Bits of biases and norms on grids, fewest first.
+VECTOR_BITS: Final = (5, 6, 8)
 
 
 def stage_file(stage: str) -> str:

@@ -16,12 +16,15 @@ from lite_nlp.compress.lnlp.grid_payload import parse_grid_rans
 from lite_nlp.compress.lnlp.limits import MAX_SCALE_BITS
 from lite_nlp.compress.lnlp.rans import num_lanes
 
-__all__ = ["KINDS", "PARTS", "bytes_by_kind", "tensor_parts"]
+__all__ = ["KINDS", "MATRIX_KINDS", "PARTS", "bytes_by_kind", "tensor_parts"]
 
 #: Plain weights of matrices; codebooks and scales; indices, entropy-coded symbols and bitmaps; frequency tables; states
 #: of lanes; all of the tensors of at most one dimension and of whole numbers (biases, norms, buffers); the vocabulary;
 #: other embedded files; preamble, header and checksums.
 KINDS: Final = ("weights", "codebooks", "symbols", "tables", "states", "biases", "vocabulary", "files", "header")
+
+#: The kinds that quantized matrices consist of.
+MATRIX_KINDS: Final = ("codebooks", "symbols", "tables", "states")
 
 #: Embedded files that hold the vocabulary; see ``FORMAT.md``.
 _VOCABULARY: Final = ("tokenizer.json",)

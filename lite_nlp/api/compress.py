@@ -11,10 +11,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from lite_nlp.api.compressed import LEDGER_FILES, CompressedModel, write_ledger
+from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
+from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
 from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
-from lite_nlp.core.errors import LiteNlpError, OutputError, UsageError
+from lite_nlp.core.errors import LiteNlpError, OutputError, TargetSizeError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
@@ -103,7 +104,9 @@ def compress_model(
 
     Raises:
         UsageError: If an argument is out of range, or the model's task needs data and there is none.
-        ModelError: If there is nothing to compress, or a target or the largest loss cannot be met.
+        TargetSizeError: If a target cannot be met; the message says by how much, what takes the bytes, and which
+            smaller dimensions would do.
+        ModelError: If there is nothing to compress, or the largest loss cannot be met.
         OverBudgetError: If the model or the final file is over a limit of the gate; no file is left behind.
         DataError: If the data is damaged or does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
@@ -162,17 +165,20 @@ def compress_model(
         for doubt in doubts:
             warn(doubt)
         subject = _subject(loaded, guidance, progress, gate, other)
-        rows = run_pipeline(
-            loaded.model,
-            out=directory,
-            subject=subject,
-            options=options,
-            shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
-            finetuning=finetuning,
-            work=work,
-            progress=progress,
-            on_dropped=candidates.append,
-        )
+        try:
+            rows = run_pipeline(
+                loaded.model,
+                out=directory,
+                subject=subject,
+                options=options,
+                shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
+                finetuning=finetuning,
+                work=work,
+                progress=progress,
+                on_dropped=candidates.append,
+            )
+        except TargetSizeError as error:
+            raise with_smaller_models(error, loaded.config.model) from error
         if gate is not None:
             # Before the directory is put in place, so that a file that is too large is not left behind.
             file = directory / rows[-1].file

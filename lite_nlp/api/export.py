@@ -17,8 +17,8 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
 if TYPE_CHECKING:
-    from lite_nlp.api.compressed import CompressedModel
     from lite_nlp.budget.gate.enforcement import BudgetGate
+    from lite_nlp.compress.compressed import CompressedModel
     from lite_nlp.export.runtime.manifest import Manifest
 
 __all__ = ["ExportedModel", "export_model"]

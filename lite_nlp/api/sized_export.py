@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.compress import compress_model, embedded_files
-from lite_nlp.api.compressed import CompressedModel
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model
+from lite_nlp.compress.compressed import CompressedModel
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.core.errors import TargetSizeError
 
@@ -98,6 +98,7 @@ def _out_of_reach(loaded: LoadedModel, target_bytes: int, smallest: int, frame: 
         f"{smallest - target_bytes:,} too many; graphs, tokenizer and manifest alone take {frame:,}, so that a model "
         "with fewer types or layers is what makes it smaller",
         smallest_bytes=smallest,
+        target_bytes=target_bytes,
     )
 
 

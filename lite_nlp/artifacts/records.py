@@ -2,18 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from lite_nlp.artifacts.models import MODEL_FILES, LoadedModel, Source, list_shipped
 from lite_nlp.budget.reporting.history import TrainingHistory
+from lite_nlp.budget.reporting.plan import read_plan
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores
+from lite_nlp.compress.compressed import LEDGER_FILE
 from lite_nlp.core.errors import ContainerError, ModelError
 from lite_nlp.core.parsing import parse_json_object, read_document
 
-__all__ = ["LEDGER_FILE", "read_record"]
-
-#: What ``compress`` writes beside its files: what it prints with ``--json``.
-LEDGER_FILE: Final = "ledger.json"
+__all__ = ["read_record"]
 
 
 def read_record(model: Source | LoadedModel) -> ModelRecord:
@@ -67,6 +66,7 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
         scores=_card_scores(card) or read_scores(metrics) or _ledger_scores(ledger),
         stages=_rows(ledger, "stages"),
         candidates=_rows(ledger, "candidates"),
+        plan=read_plan(ledger.get("plan")),
         metrics=_training(metrics),
         card={**_origin(container.metadata), **_describe({**metrics, **card})},
     )
@@ -120,12 +120,14 @@ def _read_ledger(path: Path, metadata: Mapping[str, Any]) -> Mapping[str, Any]:
         beside = _parse(path.with_name(LEDGER_FILE))
     except ModelError:
         beside = {}
-    rows = list(_rows(beside, "stages"))[: len(earlier) + 1]
+    every = list(_rows(beside, "stages"))
+    rows = every[: len(earlier) + 1]
     # The container holds some figures of each row, the ledger beside it all of them.
     known = [{name: row.get(name) for name in held} for row, held in zip(rows, earlier, strict=False)]
     itself = (rows[-1].get("file"), rows[-1].get("size_bytes")) if rows else None
     if len(rows) == len(earlier) + 1 and known == earlier and itself == (path.name, size_bytes):
-        return {**beside, "stages": rows}
+        # The plan is that of the last file.
+        return {**beside, "stages": rows, "plan": beside.get("plan") if len(rows) == len(every) else None}
     if not earlier:
         return {}
     first = earlier[0].get("size_bytes")

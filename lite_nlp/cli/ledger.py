@@ -3,15 +3,16 @@
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from lite_nlp.api.compressed import CompressedModel
 from lite_nlp.budget.reporting.compression import KIND_NAMES
+from lite_nlp.budget.reporting.plan_tables import compared_table, matrices_table
 from lite_nlp.cli.console import out
+from lite_nlp.compress.compressed import CompressedModel
 
 __all__ = ["print_ledger"]
 
 
 def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
-    """Print the ledger as tables that fit 80 columns: the stages, the paired tests, the bytes of the final file.
+    """Print the ledger as tables that fit 80 columns: stages, paired tests, the plan, the bytes of the final file.
 
     Args:
         compressed: The ledger.
@@ -22,6 +23,9 @@ def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
         out.print(_tests(compressed))
     if compressed.reference is not None:
         out.print(_reference(compressed))
+    if compressed.plan is not None:
+        out.print(compared_table(compressed.plan))
+        out.print(matrices_table(compressed.plan))
     out.print(_kinds(compressed))
     if path:
         out.print(str(compressed.path), markup=False, soft_wrap=True)

@@ -1,5 +1,6 @@
 """The exception hierarchy. Every message names the thing, what was expected and what was found."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from lite_nlp.core.display import displayable
@@ -54,12 +55,26 @@ class TargetSizeError(ModelError):
     """A model cannot be made as small as asked for.
 
     Attributes:
-        smallest_bytes: The smallest size that was reached.
+        smallest_bytes: The smallest size that was reached; without any matrix in it where ``num_weights`` is 0.
+        target_bytes: The size asked for.
+        bytes_by_kind: The bytes of the smallest file by kind; empty where they are not known.
+        num_weights: Weights of the quantized matrices in that file.
     """
 
-    def __init__(self, message: str, *, smallest_bytes: int) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        smallest_bytes: int,
+        target_bytes: int,
+        bytes_by_kind: Mapping[str, int] | None = None,
+        num_weights: int = 0,
+    ) -> None:
         super().__init__(message)
         self.smallest_bytes = smallest_bytes
+        self.target_bytes = target_bytes
+        self.bytes_by_kind = dict(bytes_by_kind or {})
+        self.num_weights = num_weights
 
 
 class ContainerError(LiteNlpError):

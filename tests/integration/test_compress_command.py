@@ -3,6 +3,7 @@
 import errno
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import torch
 import torch.nn.functional as F
 
 from lite_nlp import prepare_data, report_model
-from lite_nlp.api.compressed import LEDGER_FILES
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.models import load_model
+from lite_nlp.compress.compressed import LEDGER_FILES
 from lite_nlp.compress.pipeline import COMPRESSION_FILES
 from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig
 from lite_nlp.config.preset import Config
@@ -137,6 +138,7 @@ def check_pictures(out: Path, stages: list[dict[str, Any]]) -> None:
     assert "Compression of model" in picture
     for row in stages:
         assert f"{row['stage']}: {row['size_bytes']:,} bytes, BLEU {row['scores']['bleu']:.2f}" in picture
+    assert "embedding.weight" in (out / "plan.svg").read_text(encoding="utf-8")
     ledger = {"model": "model", "text": "some sentences", "metric": "bleu", "stages": stages}
     (out / "ledger.json").write_text(json.dumps(ledger), encoding="utf-8")
     report = report_model(out)
@@ -159,7 +161,14 @@ def test_the_ledger_is_kept_beside_the_files_and_read_by_report(
     assert done.code == 0, done.err
     assert (out / "ledger.json").read_text(encoding="utf-8") == done.out
     stages = json.loads(done.out)["stages"]
-    assert lite_nlp.json("report", out)["stages"] == stages
+    found = lite_nlp.json("report", out)
+    assert found["stages"] == stages
+    assert found["plan"] == json.loads(done.out)["plan"]
+    assert lite_nlp.json("report", out / "pruned.lnlp")["plan"] is None
+    page = report_model(out).to_html()
+    assert '<section id="plan"' in page
+    assert all(f"<bdi>{matrix['name']}</bdi>" in page for matrix in found["plan"]["matrices"])
+    assert "Plan by matrix" in lite_nlp("report", out).out
     assert lite_nlp.json("report", out / "model.lnlp")["stages"] == stages
     assert lite_nlp.json("report", out / "pruned.lnlp")["stages"] == stages[:2]
     # A ledger of other files, or a damaged one, is not taken for this one's: the file's own is.
@@ -225,7 +234,10 @@ def test_the_tables_of_the_ledger_fit_a_terminal(run: Compress, home: Path, tmp_
     lines = done.out.splitlines()
     assert max(map(len, lines[:-1])) <= 80
     assert "…" not in done.out
-    for words in ("paired bootstrap against the original", "The reference model", "Bytes of model.lnlp", "vocabulary"):
+    for words in (
+        "paired bootstrap against the original", "The reference model", "Bytes of model.lnlp", "vocabulary",
+        "Plan: increase of the loss in nats", "Plan by matrix", "further matrices",
+    ):  # fmt: skip
         assert words in done.out
 
 
@@ -309,8 +321,11 @@ def test_target_size(run: Compress, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--target-size", "1KB"), "model: cannot be compressed to 1,000 bytes; the smallest file, with every matrix"),
-        (("--target-ratio", "1000"), "model: cannot be compressed to"),
+        (
+            ("--target-size", "1KB"),
+            "model: cannot be compressed to 1,000 bytes: without any of its matrices the file has",
+        ),
+        (("--target-ratio", "1000"), "no smaller dimension that was tried would fit"),
         (("--target-size", "7KB", "--max-loss", "0"), "with a loss of at most 0.0 BLEU; the smallest loss reached"),
     ],
 )
@@ -336,6 +351,22 @@ def test_wrong_usage(run: Compress, tmp_path: Path, options: tuple[str, ...], me
     done = run("--out", tmp_path / "small", *options)
     assert done.code == 2
     assert message in done.message
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_out_of_reach_says_what_would_reach_it(run: Compress, tmp_path: Path) -> None:
+    done = run("--out", tmp_path / "small", "--no-finetune", "--target-size", "4KB")
+    assert done.code == 1
+    found = re.search(
+        r"model: cannot be compressed to 4,000 bytes; the smallest file, with every matrix as coarse as it can be, has "
+        r"(?P<size>[\d,]+) bytes, (?P<more>[\d,]+) too many, 1\.\d\d times the target: matrices",
+        done.message,
+    )
+    assert found is not None, done.message
+    size, more = (int(found[key].replace(",", "")) for key in ("size", "more"))
+    assert size - more == 4000
+    assert "at 3 bits for each weight, a comfortable rate" in done.message
+    assert re.search(r"embed_dim 64 -> \d+.* parameters, about (3,\d{3}|4,000) bytes", done.message)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -100,12 +100,12 @@ def test_the_page_of_a_compression_renders_in_the_browser(
     config.write_text(config.read_text(encoding="utf-8") + "\n[decoding]\nmax_length = 3\n", encoding="utf-8")
     lite_nlp.json("compress", run_directory, "--no-finetune", "--reference", run_directory, "--out", out)
     page = out / "compression.html"
-    assert sections(browser.dom(page)) == ["summary", "stages", "bytes", "matrices", "outputs"]
+    assert sections(browser.dom(page)) == ["summary", "stages", "bytes", "plan", "matrices", "outputs"]
     assert browser.console(page) == []
     measured = browser.measure(page)
     assert measured["loaded"] == []
     assert measured["cut_texts"] == []
-    assert len(measured["charts"]) == 2
+    assert len(measured["charts"]) == 3
     assert measured["page_width"] == measured["window_width"]
     phone = browser.measure_phone(page, width=400)
     assert (phone["page_width"], phone["wide"]) == (400, [])

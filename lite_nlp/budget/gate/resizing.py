@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 
-__all__ = ["Change", "Resize", "find_resizes"]
+__all__ = ["Change", "PredictSize", "Resize", "find_resizes"]
 
 #: Every tokenizer holds the bytes and the special tokens.
 _LEAST_VOCABULARY: Final = 256 + len(SPECIAL_TOKENS)
@@ -46,7 +46,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Resize:
-    """Smaller dimensions that bring Mult-Adds and parameters under their limits.
+    """Smaller dimensions that bring every figure under its limit.
 
     Attributes:
         changes: Keys to change: the dimensions, then what follows them.
@@ -54,6 +54,7 @@ class Resize:
         kept: The fraction of the dimension that is left; of two dimensions the product.
         macs: Mult-Adds then, in the ``paper`` convention.
         params: Parameters then, counted as the limits count them.
+        size_bytes: Expected size of the file then; None where it plays no part.
     """
 
     changes: tuple[Change, ...]
@@ -61,6 +62,7 @@ class Resize:
     kept: Fraction
     macs: int
     params: int
+    size_bytes: int | None = None
 
     @property
     def overrides(self) -> tuple[str, ...]:
@@ -111,14 +113,22 @@ _DIMENSIONS: Final = (
 #: Widths that keep their ratio to ``embed_dim``; 0 stays 0.
 _SANDWICH: Final = ("sandwich_dim", "sandwich_ffn_dim")
 
+#: Values of the other dimension of a pair that are tried at most, about: layers are fewer, types are more.
+_TRIED: Final = 64
+
 #: No config accepts it.
 _NO_WIDTH: Final = -1
+
+#: The expected size in bytes of the file of a model with these counts.
+PredictSize = Callable[[ModelConfig, ModelCount], int]
 
 #: Lists with one entry per layer.
 _PER_LAYER: Final = {"num_encoder_layers": "kernel_sizes", "num_decoder_layers": "decoder_kernel_sizes"}
 
 
-def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int) -> tuple[Resize, ...]:
+def find_resizes(
+    model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int, size_of: PredictSize | None = None
+) -> tuple[Resize, ...]:
     """Find changes of one dimension that bring Mult-Adds and parameters under their limits.
 
     For each dimension the largest value that suffices, everything else as it is, except what has to follow it:
@@ -128,29 +138,37 @@ def find_resizes(model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: i
 
     Args:
         model: The architecture.
-        limits: What it is held against; a limit on a file's size plays no part.
+        limits: What it is held against; a limit on a file's size plays a part with ``size_of`` alone.
         src_len: Source tokens counted.
         tgt_len: Target tokens counted.
+        size_of: The expected size of the file of a model.
 
     Returns:
         The change that keeps most of its dimension first. If no dimension suffices alone, the pair of ``embed_dim``
-        and layers of which most is kept; empty if that does not suffice either.
+        and layers of which most is kept; empty if that does not suffice either. With ``size_of`` the pair is there
+        in any case, and after it that of ``embed_dim`` and vocabulary.
     """
-    trial = _Trial(model, limits, src_len=src_len, tgt_len=tgt_len)
+    trial = _Trial(model, limits, src_len=src_len, tgt_len=tgt_len, size_of=size_of)
     singles = [resize for dimension in trial.dimensions() if (resize := trial.largest(dimension))]
-    if not singles:
-        pair = trial.best_pair()
-        return (pair,) if pair else ()
-    return tuple(sorted(singles, key=lambda resize: -resize.kept))
+    singles.sort(key=lambda resize: -resize.kept)
+    if singles and size_of is None:
+        return tuple(singles)
+    pairs = [trial.best_pair(_LAYERS)]
+    if size_of is not None:
+        pairs.append(trial.best_pair(_VOCABULARY))
+    return (*singles, *(pair for pair in pairs if pair))
 
 
 class _Trial:
     """A search for smaller dimensions of one model that meet the limits."""
 
-    def __init__(self, model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int) -> None:
+    def __init__(
+        self, model: ModelConfig, limits: Limits, *, src_len: int, tgt_len: int, size_of: PredictSize | None
+    ) -> None:
         self._before: Mapping[str, Any] = model.model_dump()
         self._limits = limits
         self._lengths = {"src_len": src_len, "tgt_len": tgt_len}
+        self._size_of = size_of
 
     def dimensions(self) -> tuple[_Dimension, ...]:
         """The dimensions of the architecture that can be made smaller, each once."""
@@ -169,20 +187,29 @@ class _Trial:
         bound = _largest(dimension.least, now - 1, lambda bound: self._suffices(self._bounded((dimension, bound))))
         return None if bound is None else self._resize((dimension, bound))
 
-    def best_pair(self) -> Resize | None:
-        """The bounds of ``embed_dim`` and of the layers that suffice together and keep most of both."""
-        return max(self._pairs(), key=lambda resize: resize.kept, default=None)
+    def best_pair(self, dimension: _Dimension) -> Resize | None:
+        """The bounds of ``embed_dim`` and of another dimension that suffice together and keep most of both.
 
-    def _pairs(self) -> Iterator[Resize]:
-        stacks = self._present(_LAYERS)
+        Where the size of a file decides, nearly all of a vocabulary and a sliver of the width would often keep most by
+        the product; there the dimension that is left with less is to keep as much as it can.
+        """
+        pairs = self._pairs(self._present(dimension))
+        if self._size_of is None:
+            return max((resize for _, resize in pairs), key=lambda resize: resize.kept, default=None)
+        return max(pairs, key=lambda pair: (pair[0], pair[1].kept), default=(Fraction(0), None))[1]
 
-        def judged(width: int) -> bool | None:
-            return self._suffices(self._bounded((stacks, layers), (_EMBED_DIM, width)))
+    def _pairs(self, other: _Dimension) -> Iterator[tuple[Fraction, Resize]]:
+        """Pairs that suffice, each with the smaller of the fractions that are left of both."""
+        width_now, now = self._now(_EMBED_DIM), self._now(other)
+        for bound in _bounds(other.least, now - 1):
 
-        for layers in range(1, self._now(stacks)):
-            width = _largest(_EMBED_DIM.least, self._now(_EMBED_DIM) - 1, judged)
+            def judged(width: int, bound: int = bound) -> bool | None:
+                return self._suffices(self._bounded((other, bound), (_EMBED_DIM, width)))
+
+            width = _largest(_EMBED_DIM.least, width_now - 1, judged)
             if width is not None:
-                yield self._resize((_EMBED_DIM, width), (stacks, layers))
+                least = min(Fraction(width, width_now), Fraction(bound, now))
+                yield least, self._resize((_EMBED_DIM, width), (other, bound))
 
     def _now(self, dimension: _Dimension) -> int:
         """The dimension's value: the largest of its keys; 0 without one."""
@@ -228,7 +255,9 @@ class _Trial:
         return all(verdict.within for verdict in self._judge(model))
 
     def _judge(self, model: ModelConfig) -> Sequence[Verdict]:
-        return check_limits(count_config(model, **self._lengths), self._limits)
+        count = count_config(model, **self._lengths)
+        size_bytes = None if self._size_of is None else self._size_of(model, count)
+        return check_limits(count, self._limits, size_bytes=size_bytes)
 
     def _resize(self, *bounds: tuple[_Dimension, int]) -> Resize:
         after = self._bounded(*bounds)
@@ -249,7 +278,13 @@ class _Trial:
             kept=kept,
             macs=found["macs"],
             params=found["params"],
+            size_bytes=found.get("size_bytes"),
         )
+
+
+def _bounds(low: int, high: int) -> list[int]:
+    """The values from one to another that are tried in a pair: all of a few, else so many evenly spread."""
+    return list(range(low, high + 1, max(1, -(-(high - low) // _TRIED))))
 
 
 def _largest(low: int, high: int, judge: Callable[[int], bool | None]) -> int | None:

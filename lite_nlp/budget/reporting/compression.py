@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lite_nlp.budget.reporting.charts import Segment, short_count, stack
+from lite_nlp.budget.reporting.plan import read_plan
+from lite_nlp.budget.reporting.plan_plot import draw_plan
+from lite_nlp.budget.reporting.plan_tables import nats, thousandths
 from lite_nlp.budget.reporting.plots import Panel
 from lite_nlp.budget.reporting.scores import metric_label
 from lite_nlp.budget.reporting.size_quality import draw_size_quality, size_text
@@ -60,7 +63,11 @@ def draw_ledger(ledger: Mapping[str, Any]) -> Panel | None:
         ledger: The content of ``ledger.json``.
     """
     return draw_size_quality(
-        ledger["stages"], metric=ledger["metric"], candidates=ledger["candidates"], reference=ledger["reference"]
+        ledger["stages"],
+        metric=ledger["metric"],
+        candidates=ledger["candidates"],
+        reference=ledger["reference"],
+        lower_is_better=ledger["lower_is_better"],
     )
 
 
@@ -75,6 +82,7 @@ def render_compression(ledger: Mapping[str, Any]) -> str:
     kinds = {kind: KIND_NAMES.get(kind, (kind, 0)) for kind in last["bytes_by_kind"]}
     used = [kind for kind in kinds if any(row["bytes_by_kind"].get(kind) for row in stages)]
     panel = draw_ledger(ledger)
+    plan = read_plan(ledger["plan"])
     return ENVIRONMENT.get_template("compression.html.j2").render(
         ledger=ledger,
         stages=stages,
@@ -89,6 +97,10 @@ def render_compression(ledger: Mapping[str, Any]) -> str:
         used_kinds=used,
         file_bar=stack(last["bytes_by_kind"], most=last["size_bytes"], width=_BAR_WIDTH),
         bar_width=_BAR_WIDTH,
+        plan=plan,
+        plan_panel=None if plan is None else draw_plan(plan),
+        nats=nats,
+        thousandths=thousandths,
         matrices=list(_matrices(ledger["tensors"], kinds)),
         verdict=_verdict(last["against_original"].get(metric)),
         seconds=sum(row["seconds"] for row in stages),

@@ -13,6 +13,7 @@ from lite_nlp.budget.gate.limits import Verdict
 from lite_nlp.budget.reporting.charts import CurveChart, Segment, draw_curves, short_count, stack
 from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
 from lite_nlp.budget.reporting.papers import read_published
+from lite_nlp.budget.reporting.plan_tables import nats, thousandths
 from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import CONVENTION_NAMES, BudgetReport
 from lite_nlp.budget.reporting.speed import SPEED_COLUMNS
@@ -102,6 +103,8 @@ def render_page(report: BudgetReport, *, record: ModelRecord | None = None, comm
         parameter_counts=PARAMETER_COUNTS,
         settings=report.model.model_dump(exclude_defaults=True),
         short=short_count,
+        nats=nats,
+        thousandths=thousandths,
         table_name=table_name,
         figure_name=figure_name,
         graph_row_name=graph_row_name,

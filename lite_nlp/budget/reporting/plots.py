@@ -14,7 +14,18 @@ from lite_nlp.budget.reporting.axes import Axis
 from lite_nlp.budget.reporting.charts import Tick
 from lite_nlp.budget.reporting.templating import ENVIRONMENT
 
-__all__ = ["Dot", "Line", "Mark", "MarkedPoint", "Panel", "Series", "draw_marks", "draw_series", "render_svg"]
+__all__ = [
+    "Dot",
+    "Line",
+    "Mark",
+    "MarkedPoint",
+    "Note",
+    "Panel",
+    "Series",
+    "draw_marks",
+    "draw_series",
+    "render_svg",
+]
 
 #: Size of a panel, and left, top, right and bottom of the plot in it, in units of the view box.
 _WIDTH: Final = 360.0
@@ -24,6 +35,9 @@ _WIDE: Final = 720.0
 _WIDE_PLOT: Final = (52.0, 52.0, 690.0, 214.0)
 _GAP: Final = 18.0
 _TITLE_HEIGHT: Final = 44.0
+
+#: Radii of points with and without a label.
+_NAMED_RADIUS, _RADIUS = 6.0, 3.5
 
 #: A label's estimated width for each letter, its height, and the distances from its point that are tried in turn: the
 #: shift of its first line's baseline and the anchor of its text.
@@ -111,7 +125,8 @@ class MarkedPoint:
 class Mark:
     """A labelled point as it is drawn; the label's two lines are at ``label_y`` and 14 units below it.
 
-    ``whisker`` is the lower and the upper end of its interval, None without one.
+    ``whisker`` is the lower and the upper end of its interval, None without one; ``radius`` its size;
+    ``leader`` a line from it to its label, as the ``points`` attribute of an SVG polyline.
     """
 
     x: float
@@ -124,6 +139,17 @@ class Mark:
     anchor: str
     apart: bool
     whisker: tuple[float, float] | None
+    radius: float
+    leader: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """A line of text beside a plot: where it begins, and what it says."""
+
+    x: float
+    y: float
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +169,7 @@ class Panel:
         lines: Lines with a name.
         marks: Points with a label.
         trail: The way from mark to mark, as the ``points`` attribute of an SVG polyline.
+        notes: Lines of text.
     """
 
     key: str
@@ -157,6 +184,7 @@ class Panel:
     lines: tuple[Line, ...] = ()
     marks: tuple[Mark, ...] = ()
     trail: str = ""
+    notes: tuple[Note, ...] = ()
 
 
 def draw_series(
@@ -284,6 +312,7 @@ def _place_marks(points: Sequence[MarkedPoint], places: Sequence[tuple[float, fl
                 anchor=anchor,
                 apart=point.apart,
                 whisker=whisker,
+                radius=_NAMED_RADIUS if point.name else _RADIUS,
             )
         )
     return marks

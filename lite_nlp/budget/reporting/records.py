@@ -6,6 +6,8 @@ from typing import Any, Final, Literal
 
 from lite_nlp.budget.reporting.examples import Examples
 from lite_nlp.budget.reporting.history import TrainingHistory
+from lite_nlp.budget.reporting.plan import PlanRecord
+from lite_nlp.budget.reporting.plan_plot import draw_plan
 from lite_nlp.budget.reporting.plots import Panel
 from lite_nlp.budget.reporting.scores import metric_label
 from lite_nlp.budget.reporting.size_quality import draw_size_quality
@@ -57,6 +59,7 @@ class ModelRecord:
         stages: Rows of the ledger of compression, oldest first; the last one is the file itself, with its size alone if
             the ledger is not beside it.
         candidates: Rows of files that the compression measured and did not keep.
+        plan: Why each matrix of a compressed file is stored as it is; None without a ledger beside it.
         metrics: What ``metrics.json`` says of the training run; of a compressed model, before it was compressed.
         history: The steps and validations of the run, as its log has them.
         card: Facts about the model for people, by name: task, languages, where its data comes from.
@@ -71,6 +74,7 @@ class ModelRecord:
     scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     stages: Sequence[Mapping[str, Any]] = ()
     candidates: Sequence[Mapping[str, Any]] = ()
+    plan: PlanRecord | None = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
     history: TrainingHistory = field(default_factory=TrainingHistory)
     card: Mapping[str, str | Sequence[str]] = field(default_factory=dict)
@@ -100,6 +104,10 @@ class ModelRecord:
     def size_quality(self) -> Panel | None:
         """The size-quality plot of the compression; None without scored stages."""
         return draw_size_quality(self.stages, candidates=self.candidates)
+
+    def plan_panel(self) -> Panel | None:
+        """The picture of the plan; None without one."""
+        return None if self.plan is None else draw_plan(self.plan)
 
     @property
     def training(self) -> dict[str, str]:
@@ -153,6 +161,7 @@ class ModelRecord:
             "scores": self.scores,
             "stages": list(self.stages),
             "candidates": list(self.candidates),
+            "plan": None if self.plan is None else self.plan.model_dump(mode="json"),
             "training": self.metrics,
             "validations": list(self.validations),
             "curves": self.history.curves(),

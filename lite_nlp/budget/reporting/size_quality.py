@@ -19,6 +19,7 @@ def draw_size_quality(
     metric: str | None = None,
     candidates: Sequence[Mapping[str, Any]] = (),
     reference: Mapping[str, Any] | None = None,
+    lower_is_better: bool | None = None,
 ) -> Panel | None:
     """Lay out the stages of a ledger, each as a point.
 
@@ -27,6 +28,7 @@ def draw_size_quality(
         metric: Name of the score; None is the first that a row has.
         candidates: Rows that were measured and not kept, drawn small.
         reference: The figures of the model that the stages are compared with.
+        lower_is_better: Whether smaller scores are better; None knows it of the usual ones.
 
     Returns:
         The plot, or None if no row has both figures.
@@ -45,10 +47,12 @@ def draw_size_quality(
         other = {**reference, "stage": reference.get("model", "")}
         points.append(replace(_point(other, metric, label, named=True), apart=True))
     first, last = kept[0], kept[-1]
+    if lower_is_better is None:
+        lower_is_better = metric in LOWER_IS_BETTER
     return draw_marks(
         "size-quality",
         points,
-        title=f"{label} over file size{', lower is better' if metric in LOWER_IS_BETTER else ''}",
+        title=f"{label} over file size{', lower is better' if lower_is_better else ''}",
         summary=(
             f"From {size_text(first['size_bytes'])} with {label} {first['scores'][metric]:.2f}"
             f" to {size_text(last['size_bytes'])} with {label} {last['scores'][metric]:.2f}."

@@ -14,6 +14,7 @@ from lite_nlp.budget.closed_form.counts import GROUPS, Cost
 from lite_nlp.budget.reporting.bars import BarTable, Sparkline, add_bar_columns, share_cells, use_cells, use_style
 from lite_nlp.budget.reporting.columns import GraphColumns, GraphRow
 from lite_nlp.budget.reporting.papers import Cell, Quantity, read_published
+from lite_nlp.budget.reporting.plan_tables import matrices_table
 from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import BudgetReport
 from lite_nlp.budget.reporting.speed import SPEED_COLUMNS
@@ -48,12 +49,13 @@ def budget_tables(report: BudgetReport) -> RenderableType:
 
 
 def model_tables(report: BudgetReport, record: ModelRecord) -> RenderableType:
-    """Render the budget of a finished model and its scores, stages of compression, training and files."""
+    """Render the budget of a finished model and its scores, stages and plan of compression, training and files."""
     tables = (
         _scores_table(record),
         _examples_table(record),
         _speed_table(record),
         _stages_table(record),
+        None if record.plan is None else matrices_table(record.plan),
         _training_table(record),
         _curves_table(record),
         _files_table(report, record),

@@ -56,6 +56,53 @@ def _tensor(name: str, shape: list[int], by_kind: dict[str, int]) -> dict[str, A
 
 CHANGE = {"difference": -0.77, "low": -2.9, "high": 0.8, "p": 0.401}
 SMALL = _kinds(symbols=1500, codebooks=100, biases=100, vocabulary=250, header=50)
+
+
+def _matrix(name: str, weights: int, bits: float, price: float | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        "weights": weights,
+        "values": 17,
+        "step": 0.031,
+        "sparsity": 0.25,
+        "bits_per_weight": bits,
+        "size_bytes": round(bits * weights / 8),
+        "fisher": 0.002,
+        "predicted": 0.003,
+        "price": price,
+        "sensitivity": 0.4,
+        "probes": [
+            {"bits_per_weight": 2.5, "sparsity": 0.3, "predicted": 0.004, "measured": 0.006},
+            {"bits_per_weight": 1.0, "sparsity": 0.8, "predicted": 0.05, "measured": -0.01},
+        ],
+    }
+
+
+PLAN: dict[str, Any] = {
+    "quantizer": "grid",
+    "target_bytes": 2000,
+    "tolerance": None,
+    "vector_bits": 5,
+    "compared": [
+        {
+            "quantizer": "grid",
+            "size_bytes": 1990,
+            "fits": True,
+            "predicted": 0.01,
+            "loss": 0.0123,
+            "tuned_loss": 0.0045,
+        },
+        {
+            "quantizer": "kmeans",
+            "size_bytes": 2345,
+            "fits": False,
+            "predicted": None,
+            "loss": None,
+            "tuned_loss": None,
+        },
+    ],
+    "matrices": [_matrix("small.weight", 200, 4.0, None), _matrix("large.weight", 2000, 1.6, 2.5e-7)],
+}
 LEDGER: dict[str, Any] = {
     "model": "small",
     "text": "200 sentences",
@@ -67,6 +114,8 @@ LEDGER: dict[str, Any] = {
         ),
     ],
     "candidates": [],
+    "lower_is_better": False,
+    "plan": PLAN,
     "tensors": [
         _tensor("small.weight", [10, 20], {"codebooks": 50, "symbols": 50}),
         _tensor("large.weight", [40, 50], {"codebooks": 50, "symbols": 350}),
@@ -169,6 +218,30 @@ def test_the_figures_of_the_ledger_are_there() -> None:
     assert "compared with" not in text
 
 
+def test_the_plan_explains_every_matrix() -> None:
+    text = _Page(render_compression(LEDGER)).text
+    for words in (
+        "The least expected loss within 2,000 bytes, for all matrices together, by grid ; biases and norms have 5 bits",
+        "grid 1,990 0.01 0.0123 0.0045 chosen",
+        "kmeans 2,345 too large, at its coarsest",
+        "1 large.weight 2,000 17 1.60 25% 400 2.5 bits: 4, 6 1.0 bits: 50, -10 2 3 0.25",
+        "2 small.weight 200 17 4.00 25% 100",
+        "all 2 matrices 2,200 1.82 25% 500 4 6",
+        "2 of 2 matrices, from 1.60 to 4.00 bits per weight, 1.82 on average",
+    ):
+        assert words in text, words
+    free = copy.deepcopy(LEDGER)
+    free["plan"] |= {"target_bytes": None, "tolerance": 0.015, "vector_bits": None}
+    text = _Page(render_compression(free)).text
+    assert "The fewest bytes whose loss, measured with all matrices stored so, rises by at most 0.015" in text
+    assert "biases and norms have 16 bits" in text
+
+
+@pytest.mark.parametrize("plan", [None, 3, {"quantizer": "grid"}, {**PLAN, "matrices": []}])
+def test_a_ledger_without_a_plan_has_no_section_of_it(plan: object) -> None:
+    assert "Why each matrix" not in render_compression({**LEDGER, "plan": plan})
+
+
 def test_matrices_are_sorted_and_vectors_are_one_row() -> None:
     page = render_compression(LEDGER)
     table = page[page.index('<section id="matrices"') :]
@@ -240,6 +313,7 @@ def test_hostile_texts_are_text() -> None:
     hostile |= {"model": HOSTILE, "text": HOSTILE, "warnings": [HOSTILE]}
     hostile["reference"] = {**REFERENCE, "model": HOSTILE}
     hostile["tensors"][0]["name"] = HOSTILE
+    hostile["plan"]["matrices"][0]["name"] = hostile["plan"]["compared"][1]["quantizer"] = HOSTILE
     for key in ("source", "reference", "before", "after"):
         hostile["changed_outputs"]["rows"][0][key] = HOSTILE
     content = render_compression(hostile)

@@ -1,6 +1,7 @@
 """``compress_module`` and ``load_compressed`` on modules of other people: a CNN, an LSTM, by a score of one's own."""
 
 import copy
+import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lite_nlp.compress import compress_module, load_compressed, read_container
+from lite_nlp.compress.compressed import LEDGER_FILES
 from lite_nlp.core.errors import ContainerError, CountError, ModelError, OutputError, UsageError
 
 Batch = tuple[Tensor, Tensor]
@@ -108,6 +110,23 @@ def _check_files(
         assert row.ratio == pytest.approx(rows[0].size_bytes / row.size_bytes, abs=1e-3)
 
 
+def _check_ledger(rows: list[Any], out: Path) -> None:
+    """Beside the models are the files that the command writes, with the same figures."""
+    assert {path.name for path in out.iterdir()} == {*(row.file for row in rows), *LEDGER_FILES}
+    ledger = json.loads((out / "ledger.json").read_text(encoding="utf-8"))
+    assert ledger["stages"] == json.loads(json.dumps([row.as_dict() for row in rows]))
+    assert (ledger["model"], ledger["text"], ledger["metric"], ledger["lower_is_better"]) == (
+        "Images", "", "accuracy", False,
+    )  # fmt: skip
+    names = [matrix["name"] for matrix in ledger["plan"]["matrices"]]
+    assert names == ["features.3.weight", "classify.weight"]
+    page = (out / "compression.html").read_text(encoding="utf-8")
+    for words in ("accuracy before", "Why each matrix has the bits that it has", "features.3.weight"):
+        assert words in page
+    assert "scored on" not in page
+    assert "features.3.weight" in (out / "plan.svg").read_text(encoding="utf-8")
+
+
 def test_a_cnn(cnn: nn.Module, tmp_path: Path) -> None:
     batches, out = _image_batches(), tmp_path / "small"
     score = _accuracy(batches)
@@ -129,6 +148,7 @@ def test_a_cnn(cnn: nn.Module, tmp_path: Path) -> None:
     # Convolutions of 16 x 1 and 32 x 16 kernels of 9 over 64 places, and the Linear.
     assert {row.macs for row in rows} == {16 * 9 * 64 + 32 * 16 * 9 * 64 + 512 * 4}
     _check_files(rows, out, Images, score, "accuracy")
+    _check_ledger(rows, out)
     container = read_container(out / "model.lnlp")
     assert container.metadata["name"] == "Images"
     encodings = {name: tensor.encoding for name, tensor in container.tensors.items()}
@@ -154,6 +174,7 @@ def test_an_lstm(lstm: nn.Module, tmp_path: Path) -> None:
         max_loss=0.5,
         finetune_steps=5,
     )
+    assert "perplexity over file size, lower is better" in (out / "size-quality.svg").read_text(encoding="utf-8")
     lost = rows[-1].scores["perplexity"] - rows[0].scores["perplexity"]
     assert lost <= 0.5
     assert rows[-1].ratio > 2.5
@@ -334,6 +355,15 @@ def test_an_existing_directory_is_kept_unless_told_otherwise(cnn: nn.Module, tmp
     with pytest.raises(OutputError, match="output exists already"):
         compress_module(cnn, out=tmp_path, score=lambda _: 1.0)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_files_of_a_former_run_may_be_replaced_and_nothing_else(cnn: nn.Module, tmp_path: Path) -> None:
+    out = tmp_path / "small"
+    compress_module(cnn, out=out, score=lambda _: 1.0, tolerance=0.0)
+    compress_module(cnn, out=out, score=lambda _: 1.0, tolerance=0.0, force=True)
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(OutputError, match=r"notes\.txt"):
+        compress_module(cnn, out=out, score=lambda _: 1.0, tolerance=0.0, force=True)
 
 
 def test_weights_of_another_architecture_are_refused(cnn: nn.Module, tmp_path: Path) -> None:

@@ -1,26 +1,35 @@
-"""The outcome of a compression: its files, its ledger, and the pages and pictures of it."""
+"""The outcome of a compression: its files, its ledger, and the pages and pictures of it. Imports no torch."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lite_nlp.artifacts.records import LEDGER_FILE
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.files import write_text
 from lite_nlp.core.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
+    from lite_nlp.budget.reporting.plan import PlanRecord
     from lite_nlp.compress.ledger import ReferenceModel, StageRow
-    from lite_nlp.tasks.changed_outputs import ChangedOutputs
 
-__all__ = ["LEDGER_FILES", "CompressedModel", "write_ledger"]
+__all__ = ["LEDGER_FILE", "LEDGER_FILES", "CompressedModel", "OutputChanges", "write_ledger"]
 
+#: The ledger: what ``compress`` prints with ``--json``.
+LEDGER_FILE: Final = "ledger.json"
 _PLOT_FILE: Final = "size-quality.svg"
+_PLAN_FILE: Final = "plan.svg"
 _PAGE_FILE: Final = "compression.html"
 
 #: What ``write_ledger`` writes beside the models.
-LEDGER_FILES: Final = (LEDGER_FILE, _PLOT_FILE, _PAGE_FILE)
+LEDGER_FILES: Final = (LEDGER_FILE, _PLOT_FILE, _PLAN_FILE, _PAGE_FILE)
+
+
+class OutputChanges(Protocol):
+    """The outputs of two models beside each other, as the ledger takes them."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The changes as a JSON object: ``metric``, ``total``, ``unchanged``, ``better``, ``worse`` and ``rows``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +39,7 @@ class CompressedModel:
     Attributes:
         name: The model's name.
         out: Directory of the files.
-        text: Display name of the scored data.
+        text: Display name of the scored data; empty for a score of the caller's own.
         metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
         candidates: Rows of files that were measured and dropped, since an attempt was too large or lost too much.
@@ -46,13 +55,18 @@ class CompressedModel:
     stages: "tuple[StageRow, ...]"
     candidates: "tuple[StageRow, ...]" = ()
     reference: "ReferenceModel | None" = None
-    changed_outputs: "ChangedOutputs | None" = None
+    changed_outputs: OutputChanges | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def path(self) -> Path:
         """The final ``.lnlp`` file."""
         return self.out / self.stages[-1].file
+
+    @property
+    def plan(self) -> "PlanRecord | None":
+        """Why each matrix of the final file is stored as it is."""
+        return self.stages[-1].plan
 
     def as_dict(self) -> dict[str, Any]:
         """The ledger, as JSON takes it."""
@@ -64,8 +78,10 @@ class CompressedModel:
             "model": self.name,
             "text": self.text,
             "metric": self.metric.name,
+            "lower_is_better": self.metric.lower_is_better,
             "stages": [row.as_dict() for row in self.stages],
             "candidates": [row.as_dict() for row in self.candidates],
+            "plan": None if self.plan is None else self.plan.model_dump(mode="json"),
             "tensors": [row.as_dict() for row in last.tensors],
             "bootstrap": None
             if measure is None
@@ -77,7 +93,7 @@ class CompressedModel:
 
 
 def write_ledger(compressed: CompressedModel, directory: Path) -> None:
-    """Write the ledger of a compression as JSON and as a page, and its size-quality plot.
+    """Write the ledger of a compression as JSON and as a page, and its pictures: size against quality, and the plan.
 
     Args:
         compressed: The compression.
@@ -87,6 +103,7 @@ def write_ledger(compressed: CompressedModel, directory: Path) -> None:
         OutputError: If the system refuses a write.
     """
     from lite_nlp.budget.reporting.compression import draw_ledger, render_compression
+    from lite_nlp.budget.reporting.plan_plot import draw_plan
     from lite_nlp.budget.reporting.plots import render_svg
 
     content = {"schema_version": SCHEMA_VERSION, **compressed.as_dict()}
@@ -94,3 +111,5 @@ def write_ledger(compressed: CompressedModel, directory: Path) -> None:
     write_text(directory / _PAGE_FILE, render_compression(content))
     if panel := draw_ledger(content):
         write_text(directory / _PLOT_FILE, render_svg([panel], title=f"Compression of {content['model']}"))
+    if compressed.plan is not None and (panel := draw_plan(compressed.plan)):
+        write_text(directory / _PLAN_FILE, render_svg([panel], title=f"Plan of {content['model']}"))
