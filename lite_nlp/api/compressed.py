@@ -13,6 +13,7 @@ from lite_nlp.core.version import SCHEMA_VERSION
 if TYPE_CHECKING:
     from lite_nlp.compress.ledger import ReferenceModel, StageRow
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
+    from lite_nlp.tasks.shrinking.choice import Structure
 
 __all__ = ["LEDGER_FILES", "CompressedModel", "write_ledger"]
 
@@ -33,6 +34,7 @@ class CompressedModel:
         text: Display name of the scored data.
         metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
+        structure: What structured pruning removed; None without it.
         candidates: Rows of files that were measured and dropped, since an attempt was too large or lost too much.
         reference: The model that the stages are compared with; None without one.
         changed_outputs: The outputs of the last file beside those of the first; None where outputs are no text.
@@ -44,6 +46,7 @@ class CompressedModel:
     text: str
     metric: Metric
     stages: "tuple[StageRow, ...]"
+    structure: "Structure | None" = None
     candidates: "tuple[StageRow, ...]" = ()
     reference: "ReferenceModel | None" = None
     changed_outputs: "ChangedOutputs | None" = None
@@ -65,6 +68,7 @@ class CompressedModel:
             "text": self.text,
             "metric": self.metric.name,
             "stages": [row.as_dict() for row in self.stages],
+            "structured": None if self.structure is None else self.structure.as_dict(),
             "candidates": [row.as_dict() for row in self.candidates],
             "tensors": [row.as_dict() for row in last.tensors],
             "bootstrap": None

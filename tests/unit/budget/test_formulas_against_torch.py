@@ -89,10 +89,21 @@ OPTIONS: dict[str, dict[str, object]] = {
     # Channels of a head that are no divisor of the width, as structured pruning leaves them.
     "few heads": {
         "family": "lite-transformer",
-        **{"num_heads": 3, "head_dim": 2, "cross_num_heads": 1, "cross_head_dim": 6},
-        **{"conv_num_heads": 1, "conv_head_dim": 6},
+        "num_heads": 3,
+        "head_dim": 2,
+        "cross_num_heads": 1,
+        "cross_head_dim": 6,
+        "conv_num_heads": 1,
+        "conv_head_dim": 6,
     },
-    "few heads, t2r": {"family": "t2r", **T2R, "num_heads": 1, "head_dim": 6, "cross_num_heads": 3, "cross_head_dim": 2},
+    "few heads, t2r": {
+        "family": "t2r",
+        **T2R,
+        "num_heads": 1,
+        "head_dim": 6,
+        "cross_num_heads": 3,
+        "cross_head_dim": 2,
+    },
     "all together": {
         "family": "lite-transformer",
         **SANDWICH,
