@@ -134,18 +134,22 @@ class Shapes:
             config = parse_model(values)
         except ConfigError:
             return None
-        # Layers that are left must be what they were: removal may change whose blocks a layer applies, or its kind.
-        for before, after in zip(self._narrowed(shape), stacks_of(config), strict=True):
-            if without_specs(before.specs, shape.gone(before)) != list(after.specs):
-                return None
+        if shape.layers and not self._keeps_layers(shape, config):
+            return None
         return config
 
-    def _narrowed(self, shape: Shape) -> list[Stack]:
-        """The stacks with the widths of a shape and all layers."""
-        if not any(self.stacks) or not shape.layers:
-            return stacks_of(self.config)
-        config = self.config_of(replace(shape, layers=()))
-        return self.stacks if config is None else stacks_of(config)
+    def _keeps_layers(self, shape: Shape, config: ModelConfig) -> bool:
+        """Whether the layers that a config states are those left of the model with all layers and the same widths.
+
+        Removal may change whose blocks a layer applies, or its kind of attention.
+        """
+        deeper = self.config_of(replace(shape, layers=()))
+        if deeper is None:
+            return False
+        return all(
+            without_specs(before.specs, shape.gone(before)) == list(after.specs)
+            for before, after in zip(stacks_of(deeper), stacks_of(config), strict=True)
+        )
 
 
 def _keep_scale(state: dict[str, Tensor], config: ModelConfig, *, ratio: float) -> None:
