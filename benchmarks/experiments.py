@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import corpora
+from compression import shipped, sizes, tasks
 from initialisation import initialisation
 from rows import Place, Row, train_stage
 from sacrebleu.metrics import BLEU
@@ -146,6 +147,9 @@ EXPERIMENTS = {
     "r2d2": r2d2,
     "t2r": t2r,
     "t2r-scaling": t2r_scaling,
+    "compression": shipped,
+    "compression-tasks": tasks,
+    "compression-sizes": sizes,
 }
 
 
@@ -158,6 +162,9 @@ def figures(place: Place, row: Row) -> dict[str, Any]:
         "training": read_json(row.run / "metrics.json"),
         "evaluation": read_json(place.figures(row.measured)),
         "budget": read_json(place.figures(f"{row.measured}.budget")),
+        "further": read_json(place.figures(f"{row.measured}.further")),
+        "ledger": read_json(row.run / "ledger.json"),
+        "weights_bytes": weights.stat().st_size if (weights := row.run / "model.safetensors").exists() else None,
     }
     translations = place.figures(row.measured).with_suffix(".txt")
     if row.tokenized_references is not None:

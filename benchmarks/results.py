@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from compression import shipped_table, sizes_table, tasks_table
 from experiments import EXPERIMENTS, figures
 from initialisation import initialisation_table
 from rows import Place
@@ -139,6 +140,9 @@ TABLES = {
     "r2d2": lambda rows: translation_table(rows, "R2D2"),
     "t2r": perplexity_table,
     "t2r-scaling": scaling_table,
+    "compression": lambda rows: shipped_table(rows, _head, MISSING),
+    "compression-tasks": lambda rows: tasks_table(rows, _head, MISSING),
+    "compression-sizes": lambda rows: sizes_table(rows, _head, MISSING),
 }
 
 

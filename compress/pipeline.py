@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,7 @@ from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
 from lite_nlp.compress.quantize.protocol import HeldWeights, QuantizedWeights, TrainableWeights
 from lite_nlp.compress.quantize.registry import COMPARED, get_quantizer
+from lite_nlp.compress.significance import Scored
 from lite_nlp.compress.snapshot import Snapshot
 from lite_nlp.compress.stages import (
     ENTROPY_CODED,
@@ -26,6 +28,7 @@ from lite_nlp.compress.stages import (
     quantized_model,
     set_weights,
 )
+from lite_nlp.compress.tolerance import largest_tolerance
 from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
 from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import ModelError, TargetSizeError, UsageError
@@ -42,7 +45,7 @@ _BRIEF, _BRIEF_STEPS = 0.05, 20
 _PRUNED_SHARE: Final = 0.5
 #: Of the steps, what a file that training has pushed over its target is given to shrink, and how often.
 _SHRINKING_SHARE, _SHRINKING_TRIES = 0.05, 4
-#: Factors of the tolerance while too much quality is lost.
+#: Factors of the tolerance while the final file loses too much quality.
 _BACKOFF: Final = (0.5, 0.2, 0.05)
 
 
@@ -172,17 +175,20 @@ class _Run:
         self.ledger.add(STRUCTURED, self.model, dense_model(model_tensors(self.model).tensors))
 
     def compress_within_limits(self) -> list[StageRow]:
-        """Plan and compress; with a smaller tolerance as long as too much quality is lost."""
+        """Plan and compress; without a target as far as the largest loss allows, if there is one."""
         target, max_loss = self.options.target_bytes, self.options.max_loss
         planner = Planner(self.model, subject=self.subject, ledger=self.ledger, work=self.work, progress=self.progress)
         planner.measure()
         done = len(self.ledger.rows)
+        tolerance = self.options.tolerance
+        if max_loss is not None and target is None and tolerance > 0:
+            tolerance = self._tolerance_within(max_loss, planner)
         for factor in (1.0, *_BACKOFF):
             for row in self.ledger.forget_after(done):
                 self.on_dropped(row)
             # Every attempt starts from the weights as they are now.
             with weights_restored(dict(self.model.named_parameters())):
-                last = self._compress(self._choose(planner, factor * self.options.tolerance), planner)
+                last = self._compress(self._choose(planner, factor * tolerance), planner)
             lost = self.subject.metric.lost(self.ledger.rows[0].scores, last.scores)
             if max_loss is None or lost <= max_loss:
                 return self.ledger.rows
@@ -196,12 +202,32 @@ class _Run:
             f"the smallest loss reached is {lost:.2f} {unit} at {last.size_bytes:,} bytes"
         )
 
+    def _tolerance_within(self, max_loss: float, planner: Planner) -> float:
+        """The largest tolerance that loses no more than allowed after brief tuning."""
+        before = self.ledger.rows[0].scores
+
+        def lost(tolerance: float) -> float:
+            def measure() -> float:
+                with self._briefly_tuned(planner, self._choose(planner, tolerance)):
+                    found = self.subject.score(self.model)
+                    scores = found.scores if isinstance(found, Scored) else found
+                    return self.subject.metric.lost(before, scores)
+
+            return self._keep(f"lost-{tolerance:g}", measure)
+
+        start = self.options.tolerance
+        return largest_tolerance(lost, start=start, max_loss=max_loss) or start * _BACKOFF[-1]
+
     def _choose(self, planner: Planner, tolerance: float) -> Planned:
         """The plan of the quantizer that is asked for, or else of the first, where its loss is tolerated.
 
-        Beyond, the quantizers are compared after brief tuning.
+        Beyond, the quantizers are compared: by their size where a largest loss is the target, or else after brief
+        tuning.
         """
         target = self.options.target_bytes
+        if target is None and self.options.max_loss is not None and self.options.quantizer is None:
+            planned = planner.plans(COMPARED, target_bytes=None, tolerance=tolerance)
+            return min(planned, key=lambda plan: plan.size_bytes)
         first = self.options.quantizer or COMPARED[0]
         planned = planner.plans((first,), target_bytes=target, tolerance=tolerance)
         if (
@@ -218,14 +244,24 @@ class _Run:
 
     def _loss_after_tuning(self, planner: Planner, planned: Planned) -> float:
         def measure() -> float:
-            if self.finetuning is None:
-                return planner.loss_of(planned)
-            options = self.finetuning.options.shortened(_BRIEF, least=_BRIEF_STEPS)
-            with weights_restored(dict(self.model.named_parameters())):
-                self._tune_quantized(planner, planned, self.finetuning, options)
+            with self._briefly_tuned(planner, planned):
                 return self.subject.evaluate(self.model)
 
-        name = f"brief-{self.attempt}-{planned.quantizer.name}"
+        return self._keep(f"brief-{self.attempt}-{planned.quantizer.name}", measure)
+
+    @contextmanager
+    def _briefly_tuned(self, planner: Planner, planned: Planned) -> Iterator[None]:
+        """The model with its weights as planned, after brief tuning if it is to be tuned; then as before."""
+        with weights_restored(dict(self.model.named_parameters())):
+            if self.finetuning is None:
+                parameters = prunable_parameters(self.model)
+                set_weights(parameters, planned.fit(parameters, planner.importance))
+            else:
+                options = self.finetuning.options.shortened(_BRIEF, least=_BRIEF_STEPS)
+                self._tune_quantized(planner, planned, self.finetuning, options)
+            yield
+
+    def _keep(self, name: str, measure: Callable[[], float]) -> float:
         return measure() if self.work is None else self.work.keep(name, measure)
 
     def _compress(self, planned: Planned, planner: Planner) -> StageRow:

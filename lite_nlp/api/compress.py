@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
     from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.compress.prune.structure import Structure
     from lite_nlp.compress.work import Work
     from lite_nlp.config.model import ModelConfig
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
-    from lite_nlp.tasks.shrinking.choice import Structure
 
 __all__ = ["Effort", "compress_model", "embedded_files"]
 
@@ -76,6 +76,7 @@ def compress_model(
     gate: "BudgetGate | None" = None,
     force: bool = False,
     progress: Progress | None = None,
+    warn: Callable[[str], None] = lambda _: None,
 ) -> CompressedModel:
     """Compress a model stage by stage; every figure is measured on the file that the stage wrote.
 
@@ -100,6 +101,8 @@ def compress_model(
         gate: The limits of the model and the final file; None sets no limits.
         force: Overwrite ``out``.
         progress: Receives the progress.
+        warn: Receives at once what makes the result doubtful before there is one; it is among the warnings of the
+            result too.
 
     Raises:
         UsageError: If an argument is out of range, or the model's task needs data and there is none.
@@ -124,6 +127,7 @@ def compress_model(
     import torch
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
+    from lite_nlp.tasks.calibration import inspect_calibration
     from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
     from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.threads import threads_restored
@@ -158,6 +162,9 @@ def compress_model(
         atomic_directory(out, force=force, owned=owned) as directory,
     ):
         _set_threads(loaded, guidance, threads)
+        doubts = inspect_calibration(guidance, loaded, given=data is not None, finetuned=finetune)
+        for doubt in doubts:
+            warn(doubt)
         subject = _subject(loaded, guidance, progress, count_macs, other)
 
         def shrink(_: "nn.Module") -> "Model":
@@ -203,7 +210,7 @@ def compress_model(
             candidates=tuple(candidates),
             reference=subject.reference,
             changed_outputs=_changed_outputs(guidance, rows),
-            warnings=_warnings(loaded, guidance, rows, facts),
+            warnings=(*doubts, *_warnings(guidance, rows, facts)),
         )
         write_ledger(compressed, directory)
     return compressed
@@ -244,22 +251,12 @@ def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None)
     torch.set_num_threads(choice.threads)
 
 
-def _warnings(
-    loaded: LoadedModel, guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts
-) -> tuple[str, ...]:
+def _warnings(guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts) -> list[str]:
     """What there is to say against the final file."""
     found = compression_warnings(guidance.metric, [(row.stage, row.scores) for row in rows], facts)
     if not found and guidance.inspect is not None:
         found += guidance.inspect(rows[-1].scored)
-    languages = loaded.metrics.get("languages", loaded.metrics.get("uncompressed", {}).get("languages"))
-    if guidance.languages is not None and isinstance(languages, dict):
-        own = (languages.get("src"), languages.get("tgt"))
-        if own != guidance.languages:
-            found.append(
-                f"without --data, compression is guided and scored by the package's sentences, which are "
-                f"{' to '.join(guidance.languages)}; the model is {' to '.join(map(str, own))}: give --data"
-            )
-    return tuple(found)
+    return found
 
 
 def _changed_outputs(guidance: "Guidance", rows: "Sequence[StageRow]") -> "ChangedOutputs | None":

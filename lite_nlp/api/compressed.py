@@ -12,8 +12,8 @@ from lite_nlp.core.version import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from lite_nlp.compress.ledger import ReferenceModel, StageRow
+    from lite_nlp.compress.prune.structure import Structure
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
-    from lite_nlp.tasks.shrinking.choice import Structure
 
 __all__ = ["LEDGER_FILES", "CompressedModel", "write_ledger"]
 

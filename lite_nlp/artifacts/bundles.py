@@ -29,12 +29,14 @@ class BundledModel:
         tokenizer_json: Its tokenizer.
         metrics: Content of ``metrics.json``; for a bundle without that file, languages and scores of the manifest.
         tensors: Every weight by name.
+        quantized: Names of the matrices that are stored quantized.
     """
 
     config_toml: str
     tokenizer_json: bytes
     metrics: dict[str, Any]
     tensors: Mapping[str, Any]
+    quantized: frozenset[str]
 
 
 def open_any_bundle(path: Path) -> "Bundle":
@@ -66,14 +68,17 @@ def read_bundled_model(path: Path) -> BundledModel:
         BundleError: If the bundle is missing or damaged.
         ModelError: If it is a plain bundle, which holds graphs and no tensors by name.
     """
+    from lite_nlp.compress.lnlp.container import parse_container
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
 
     bundle = open_any_bundle(path)
+    container = parse_container(bundled_container(bundle))
     return BundledModel(
         config_toml=decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError),
         tokenizer_json=bundle.tokenizer_json,
         metrics=_read_metrics(bundle),
-        tensors=decode_container(bundled_container(bundle)),
+        tensors=container.state_dict(),
+        quantized=container.quantized,
     )
 
 

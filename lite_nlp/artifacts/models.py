@@ -57,13 +57,18 @@ class Source:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in evaluation mode with its config, tokenizer, name and metrics."""
+    """A model in evaluation mode with its config, tokenizer, name and metrics.
+
+    Attributes:
+        quantized: Names of the matrices that its file stores quantized.
+    """
 
     model: "Model"
     config: "Config"
     tokenizer: "Tokenizer"
     name: str
     metrics: dict[str, Any]
+    quantized: frozenset[str] = frozenset()
 
     @property
     def encoder_decoder(self) -> "EncoderDecoder":
@@ -158,12 +163,13 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
     from lite_nlp.data.tokenizer import Tokenizer
 
     resolved = model if isinstance(model, Source) else resolve_source(model)
+    quantized: frozenset[str] = frozenset()
     if resolved.kind == "bundle":
         from lite_nlp.artifacts.bundles import read_bundled_model
 
         bundled = read_bundled_model(resolved.path)
         config, metrics = parse_config(bundled.config_toml, name=str(resolved.path)), bundled.metrics
-        tokenizer_json = bundled.tokenizer_json
+        tokenizer_json, quantized = bundled.tokenizer_json, bundled.quantized
         state = {name: torch.from_numpy(array) for name, array in bundled.tensors.items()}
     elif resolved.kind == "directory":
         directory = load_model_directory(resolved.path)
@@ -179,6 +185,7 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
         config = parse_config(config_toml, name=f"{resolved.path}: config.toml")
         metrics = parse_json_object(metrics_json, source=f"{resolved.path}: metrics.json", error=ContainerError)
         state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
+        quantized = container.quantized
     tokenizer = Tokenizer(tokenizer_json, f"{resolved.path}: tokenizer.json")
     sizes = config.model.vocab_sizes
     if any(tokenizer.vocab_size != size for size in sizes.values()):
@@ -188,4 +195,4 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
             f"found {tokenizer.vocab_size} types"
         )
     module = model_from_state(config, state, source=str(resolved.path))
-    return LoadedModel(module, config, tokenizer, resolved.name, metrics)
+    return LoadedModel(module, config, tokenizer, resolved.name, metrics, quantized)

@@ -108,6 +108,12 @@ def compress(
     largest = gate.limits.max_size_bytes
     if target_bytes is not None and largest is not None and target_bytes > largest:
         raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")
+    said: list[str] = []
+
+    def warn_at_once(warning: str) -> None:
+        said.append(warning)
+        warn(warning)
+
     with ProgressBars() as progress:
         compressed = compress_model(
             model,
@@ -125,10 +131,11 @@ def compress(
             gate=gate,
             force=force,
             progress=progress,
+            warn=warn_at_once,
         )
     if as_json:
         print_json(compressed.as_dict())
     else:
         print_ledger(compressed)
-    for warning in compressed.warnings:
+    for warning in compressed.warnings[len(said) :]:
         warn(warning)

@@ -10,7 +10,7 @@ from lite_nlp.budget.reporting.compression import KIND_NAMES
 from lite_nlp.cli.console import out
 
 if TYPE_CHECKING:
-    from lite_nlp.tasks.shrinking.choice import Structure
+    from lite_nlp.compress.prune.structure import Structure
 
 __all__ = ["print_ledger"]
 

@@ -14,12 +14,22 @@ from torch import Tensor, nn
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Scored
 from lite_nlp.core.progress import Progress
+from lite_nlp.tasks.calibration_warnings import CalibrationFacts, calibration_warnings
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 
 if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
 
-__all__ = ["Guidance", "Predict", "distillation_loss", "divergence_from", "information_loss", "mean_loss", "spaced"]
+__all__ = [
+    "Guidance",
+    "Predict",
+    "distillation_loss",
+    "divergence_from",
+    "information_loss",
+    "inspect_calibration",
+    "mean_loss",
+    "spaced",
+]
 
 #: Log-probabilities (N, C) over all classes and labels (N,) of a model's predictions on a batch, without padding.
 Predict = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
@@ -35,6 +45,7 @@ class Guidance:
         predict: Computes a model's predictions for a batch.
         scan: Batches of the sensitivity scan; never finetuned on.
         tuning: Makes an endless iterator of batches to finetune on.
+        tuned: Predictions in one epoch of ``tuning``.
         label_weight: Weight of the labels, against the uncompressed model's own predictions, in finetuning; 0 if there
             are too few labels to learn from.
         score: Computes the scores of a model, that of ``metric`` among them. A ``Scored`` adds the statistics of single
@@ -43,8 +54,7 @@ class Guidance:
             ``LiteNlpError`` if it cannot be. None if the task compares no models.
         inspect: Warnings about the outputs of a compressed model; None if they are nothing that could be judged.
         texts: Sources and references of the scored examples; None where outputs are no text.
-        languages: Codes of the source and target language of data that comes with the package; None for data that was
-            given.
+        languages: Codes of the source and target language of the data; None if it has no two languages.
     """
 
     name: str
@@ -52,6 +62,7 @@ class Guidance:
     predict: Predict
     scan: Sequence[Any]
     tuning: Callable[[], Iterator[Any]]
+    tuned: int
     label_weight: float
     score: Callable[[nn.Module, Progress], Mapping[str, float] | Scored]
     score_other: "Callable[[LoadedModel, Progress], Scored] | None" = None
@@ -62,13 +73,50 @@ class Guidance:
 
 def mean_loss(predict: Predict, model: nn.Module, batches: Sequence[Any]) -> float:
     """Negative log-likelihood of the labels, in nats per label."""
+    return _summed_loss(predict, model, batches)[0]
+
+
+def _summed_loss(predict: Predict, model: nn.Module, batches: Sequence[Any]) -> tuple[float, int]:
+    """The mean negative log-likelihood, and of how many labels."""
     total, count = 0.0, 0
     with torch.inference_mode():
         for batch in batches:
             log_probs, labels = predict(model, batch)
             total -= float(log_probs.gather(1, labels[:, None]).sum())
             count += len(labels)
-    return total / count
+    return total / count, count
+
+
+def inspect_calibration(guidance: Guidance, loaded: "LoadedModel", *, given: bool, finetuned: bool) -> list[str]:
+    """Warnings about the text that guides a compression, and the model it starts from.
+
+    Args:
+        guidance: Of the compression.
+        loaded: The model, with its weights as loaded.
+        given: Whether the text was given, in place of the package's own.
+        finetuned: Whether the model is to be finetuned.
+    """
+    loss, scanned = _summed_loss(guidance.predict, loaded.model, guidance.scan)
+    uncompressed = loaded.metrics.get("uncompressed")
+    recorded = loaded.metrics | (uncompressed if isinstance(uncompressed, dict) else {})
+    valid = recorded.get("valid")
+    own_loss = valid.get("nll") if isinstance(valid, dict) else None
+    languages = recorded.get("languages")
+    codes = [languages.get(side) for side in ("src", "tgt")] if isinstance(languages, dict) else []
+    return calibration_warnings(
+        CalibrationFacts(
+            name=guidance.name,
+            scanned=scanned,
+            tuned=guidance.tuned if finetuned else None,
+            scored=None if guidance.texts is None else len(guidance.texts.references),
+            loss=loss,
+            own_loss=own_loss if isinstance(own_loss, float) else None,
+            languages=guidance.languages,
+            own_languages=(str(codes[0]), str(codes[1])) if codes else None,
+            given=given,
+            quantized=len(loaded.quantized),
+        )
+    )
 
 
 def divergence_from(predict: Predict, original: nn.Module, batches: Sequence[Any]) -> Callable[[nn.Module], float]:

@@ -256,7 +256,9 @@ def test_a_compression_that_lost_too_much_is_called_so(run: Compress, tmp_path: 
     content = json.loads(done.out)
     before, after = (content["stages"][place]["scores"]["bleu"] for place in (0, -1))
     assert before - after > 3
-    warning = content["warnings"][0]
+    # What makes the figures doubtful is said before the work, what was lost after it.
+    *doubts, warning = content["warnings"]
+    assert [doubt.split(" of ")[0] for doubt in doubts][-1] == "13 examples"
     assert warning.startswith(f"BLEU fell from {before:.2f} to {after:.2f}, most of it in the stage")
     assert "fine-tuning (leave --no-finetune out)" in warning
     assert f"warning: {warning}" in done.message
@@ -298,6 +300,11 @@ def test_what_was_removed_is_printed(run: Compress, tmp_path: Path) -> None:
     for line in ("before   after   expected loss", "all, together", "all, as measured before finetuning"):
         assert line in done.out
     assert max(map(len, done.out.splitlines()[:-1])) <= 80
+    page = (tmp_path / "small" / "compression.html").read_text(encoding="utf-8")
+    section = page.partition('<section id="structured">')[2].partition("</section>")[0]
+    removed = json.loads((tmp_path / "small" / "ledger.json").read_text(encoding="utf-8"))["structured"]["removed"]
+    assert removed
+    assert all(removal["key"] in section for removal in removed)
 
 
 def test_structured_pruning_of_a_sandwich_keeps_its_two_widths(lite_nlp: LiteNlp, tmp_path: Path) -> None:

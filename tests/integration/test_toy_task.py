@@ -146,6 +146,7 @@ class TaggingRoom:
             predict=predict,
             scan=[train],
             tuning=tuning,
+            tuned=int((train.tags != PAD_ID).sum()),
             label_weight=0.5,
             score=score,
         )

@@ -92,6 +92,7 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
         predict=predict,
         scan=scan,
         tuning=lambda: rows.endless(np.setdiff1d(numbers, guiding)),
+        tuned=len(numbers) - len(guiding),
         label_weight=0.3,
         score=score,
         score_other=judge,

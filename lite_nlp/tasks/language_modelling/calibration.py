@@ -82,6 +82,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         predict=_next_tokens,
         scan=[cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))],
         tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
+        tuned=max(1, len(train) - block * len(guiding)),
         label_weight=0.3,
         score=lambda model, report: judge(replace(loaded, model=cast(Model, model)), report),
         score_other=judge,

@@ -1,7 +1,7 @@
 """Which units a model loses for a given fraction of its Mult-Adds: those of the least loss. Needs torch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -12,75 +12,21 @@ from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.importance import diagonal_fisher
 from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.prune.greedy import remove_greedily
+from lite_nlp.compress.prune.structure import Probe, Removal, Structure
 from lite_nlp.compress.prune.units import unit_losses
 from lite_nlp.compress.work import Work
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import Progress
 from lite_nlp.models.build import Model
-from lite_nlp.tasks.shrinking.estimates import Probe, WidthEstimate, probed_units
+from lite_nlp.tasks.shrinking.estimates import WidthEstimate, probed_units
 from lite_nlp.tasks.shrinking.shapes import Shape, Shapes
 from lite_nlp.tasks.shrinking.widths import Width
 
-__all__ = ["Removal", "Structure", "check_shrinkable", "shrink_model"]
+__all__ = ["check_shrinkable", "shrink_model"]
 
 #: Mult-Adds of a config.
 CountMacs = Callable[[ModelConfig], int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Removal:
-    """What a model lost of one kind of units.
-
-    Attributes:
-        kind: The units, in words.
-        key: The config's key that counts them, with its section.
-        before: Its value before.
-        after: Its value now.
-        positions: Positions of the layers that are gone, from 0; empty with other units.
-        expected_loss: Expected increase of the loss by it: measured of layers, estimated of the others.
-    """
-
-    kind: str
-    key: str
-    before: int
-    after: int
-    positions: tuple[int, ...] = ()
-    expected_loss: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Structure:
-    """What structured pruning removed, and what it was chosen by.
-
-    Attributes:
-        fraction: The fraction of the Mult-Adds that was to go.
-        macs_before: Mult-Adds before.
-        macs_after: Mult-Adds now.
-        removed: What is gone, by kind.
-        probes: Measurements that the estimates were corrected by.
-        expected_loss: Expected increase of the loss by all of it.
-        measured_loss: The increase that was measured, before fine-tuning.
-    """
-
-    fraction: float
-    macs_before: int
-    macs_after: int
-    removed: tuple[Removal, ...]
-    probes: tuple[Probe, ...]
-    expected_loss: float
-    measured_loss: float
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures as a JSON object."""
-        return {
-            "fraction": self.fraction,
-            "macs": {"before": self.macs_before, "after": self.macs_after},
-            "expected_loss": self.expected_loss,
-            "measured_loss": self.measured_loss,
-            "removed": [{**asdict(removal), "positions": list(removal.positions)} for removal in self.removed],
-            "probes": [asdict(probe) for probe in self.probes],
-        }
 
 
 def check_shrinkable(loaded: LoadedModel, fraction: float, count_macs: CountMacs) -> None:

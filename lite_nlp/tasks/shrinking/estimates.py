@@ -3,44 +3,18 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from lite_nlp.compress.prune.structure import Probe
 from lite_nlp.compress.prune.units import UnitGroup
 from lite_nlp.tasks.shrinking.widths import Width
 
-__all__ = ["Probe", "WidthEstimate", "probed_units"]
+__all__ = ["WidthEstimate", "probed_units"]
 
 #: Fractions of the units of a width that are removed to check its estimate.
 _PROBED: Final = (0.125, 0.25, 0.5, 0.75)
-#: Corrections are kept within these factors: a probe is a measurement on a few sentences.
-_SMALLEST, _LARGEST = 0.01, 100.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Probe:
-    """One width reduced alone, in all layers.
-
-    Attributes:
-        key: Key of the width.
-        units: Units left of each group.
-        predicted: Loss by the Fisher information, as if those of units added up.
-        measured: Increase of the loss.
-    """
-
-    key: str
-    units: int
-    predicted: float
-    measured: float
-
-    @property
-    def factor(self) -> float:
-        """Measured against predicted, bounded."""
-        if self.predicted <= 0:
-            return 1.0
-        return min(max(self.measured / self.predicted, _SMALLEST), _LARGEST)
 
 
 def probed_units(width: Width) -> list[int]:

@@ -66,19 +66,23 @@ class Calibration:
     Attributes:
         scan: Batches of the sensitivity scan; never finetuned on.
         tuning: Makes an endless iterator of batches to finetune on.
+        tuned: Target tokens of one epoch of it.
         sources: Sentences to translate for the ledger; never finetuned on, and none of them in ``scan``.
         references: Their translations.
         name: Display name of the scored sentences.
         label_weight: Weight of the reference translations, against the uncompressed model's own predictions, in
             finetuning; 0 if there are too few to learn from.
+        languages: Codes of the source and target language.
     """
 
     scan: list[Batch]
     tuning: Callable[[], Iterator[Batch]]
+    tuned: int
     sources: list[str]
     references: list[str]
     name: str
     label_weight: float
+    languages: tuple[str, str]
 
 
 def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
@@ -88,13 +92,16 @@ def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
     rows = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
     every = max(2, len(guiding) // _SCAN_PAIRS)
     numbers = np.arange(len(guiding))
+    tuned = numbers[numbers % every != 0]
     return Calibration(
         scan=_batches(rows, numbers[numbers % every == 0]),
-        tuning=lambda: _endless(rows, numbers[numbers % every != 0]),
+        tuning=lambda: _endless(rows, tuned),
+        tuned=_predictions(rows, tuned),
         sources=[src for src, _ in judged],
         references=[tgt for _, tgt in judged],
         name=f"{len(judged)} everyday sentences",
         label_weight=0.0,
+        languages=EVERYDAY_LANGUAGES,
     )
 
 
@@ -127,10 +134,12 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
     return Calibration(
         scan=_batches(TruncatedRows(valid, max_tokens=bound), guiding),
         tuning=lambda: _endless(tuned, drawn),
+        tuned=_predictions(tuned, drawn),
         sources=sources,
         references=references,
         name=f"{len(judged)} sentences of {path} valid",
         label_weight=0.3,
+        languages=(data.info.languages.src, data.info.languages.tgt),
     )
 
 
@@ -172,6 +181,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         predict=_target_tokens,
         scan=pairs.scan,
         tuning=pairs.tuning,
+        tuned=pairs.tuned,
         label_weight=pairs.label_weight,
         score=score,
         score_other=score_other,
@@ -182,7 +192,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
             references=pairs.references,
             sources=lambda places: [pairs.sources[place] for place in places],
         ),
-        languages=EVERYDAY_LANGUAGES if path is None else None,
+        languages=pairs.languages,
     )
 
 
@@ -209,6 +219,11 @@ class _MemoryRows:
 
 def _batches(rows: _Rows, numbers: npt.NDArray[np.int64]) -> list[Batch]:
     return [collate(*rows.tokens(numbers[batch])) for batch in _cut(rows, numbers, 0, shuffle=False)]
+
+
+def _predictions(rows: _Rows, numbers: npt.NDArray[np.int64]) -> int:
+    """Target tokens of these rows, end marks included."""
+    return int(rows.tgt_lengths[numbers].sum()) + len(numbers)
 
 
 def _endless(rows: _Rows, numbers: npt.NDArray[np.int64]) -> Iterator[Batch]:

@@ -13,13 +13,14 @@ from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.metric import Metric
+from lite_nlp.compress.prune.structure import Structure
 from lite_nlp.compress.work import Work
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.models.build import Model
-from lite_nlp.tasks.shrinking.choice import Structure, check_shrinkable, shrink_model
+from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
 from lite_nlp.tasks.shrinking.estimates import WidthEstimate
 from lite_nlp.tasks.shrinking.shapes import Shapes
 from tests.unit.tasks.shrinking.small_models import layered, random_model

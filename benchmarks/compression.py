@@ -1,0 +1,205 @@
+"""The experiments on compression of ``docs/results.md``: the shipped model, other tasks, sizes on Multi30k."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from corpora import CORPORA, multi30k, shipped_pairs
+from initialisation import CASES, short_training
+from rows import Place, Row, train_stage
+from stages import Measure, Prepare, Stage
+
+__all__ = ["shipped", "shipped_table", "sizes", "sizes_table", "tasks", "tasks_table"]
+
+#: Initialisation of the models of other tasks, by their data.
+SCHEMES: Final = {"tinyshakespeare": "depth-scaled", "mnli": "normal"}
+
+#: The published model of the size that the Multi30k rows are compared with: 2.6M weights as fp32 (Wu et al. 2021).
+PUBLISHED_BYTES: Final = 10_400_000
+
+Head = Callable[[list[str]], list[str]]
+
+
+class Compress(Prepare):
+    """A compression, which goes on where it was stopped."""
+
+    def is_done(self) -> bool:
+        """Whether the directory is there; it appears complete or not at all."""
+        return (self.out / "ledger.json").exists()
+
+
+def shipped(place: Place) -> list[Row]:
+    """The shipped model at several targets, greedy, on both of its test sets."""
+    data, prepare = shipped_pairs(place)
+    thorough = ["--data", str(data), "--effort", "quick" if place.max_steps else "thorough"]
+    rows = []
+    for name, options in (
+        ("default", []),
+        ("`--no-finetune`", ["--no-finetune"]),
+        ("10x, thorough", [*thorough, "--target-ratio", "10"]),
+        ("18.2x, thorough", [*thorough, "--target-ratio", "18.2"]),
+        ("30x, thorough", [*thorough, "--target-ratio", "30"]),
+    ):
+        stem = "shipped-" + name.split(",")[0].strip("`-").replace(".", "-")
+        out = place.runs / stem
+        stages = [*prepare, Compress(out=out, arguments=["compress", *options, *_bound(place, options)])]
+        rows.append(Row(name, [*stages, *_both_tests(place, stem, out / "model.lnlp", data)], out, stem))
+    return rows
+
+
+def _both_tests(place: Place, stem: str, model: Path, data: Path) -> list[Stage]:
+    multi30k_test = [str(place.corpora / "multi30k" / f"test2016.{language}.gz") for language in ("en", "de")]
+    texts = ["--input", multi30k_test[0], "--reference", multi30k_test[1]]
+    return [
+        Measure(out=place.figures(stem), arguments=["evaluate", str(model), "--data", str(data), "--json"]),
+        Measure(out=place.figures(f"{stem}.further"), arguments=["evaluate", str(model), *texts, "--json"]),
+    ]
+
+
+def _bound(place: Place, options: Sequence[str]) -> list[str]:
+    return ["--finetune-steps", str(place.max_steps)] if place.max_steps and "--no-finetune" not in options else []
+
+
+def tasks(place: Place) -> list[Row]:
+    """A language model and a classifier of the experiment on initialisation, by default and at 18.2x."""
+    rows = []
+    for case in CASES:
+        if case.task not in SCHEMES:
+            continue
+        data, _ = CORPORA[case.task](place)
+        stages, model = short_training(place, case, SCHEMES[case.task], case.seeds[0])
+        for name, options in (("default", []), ("18.2x", ["--target-ratio", "18.2"])):
+            stem = f"compressed-{case.task}-{name.replace('.', '-')}"
+            arguments = ["compress", str(model), "--data", str(data), *options, *_bound(place, options)]
+            out = place.runs / stem
+            rows.append(Row(f"{case.name}, {name}", [*stages, Compress(out=out, arguments=arguments)], out, stem))
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """A model for Multi30k that is trained to be compressed.
+
+    Attributes:
+        name: Its name in the table.
+        stem: Of the directory of its run.
+        preset: What it is trained from.
+        types: Size of its vocabulary.
+        settings: Keys that differ from the preset.
+        targets: Sizes of its files, vocabulary included.
+        seeds: Seeds of its training.
+    """
+
+    name: str
+    stem: str
+    preset: str
+    types: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    targets: Sequence[str] = ("570KB", "350KB", "200KB")
+    seeds: Sequence[int] = (1,)
+
+
+#: The training of all of them. Weight decay keeps the weights small, and with them the entropy of their levels.
+TRAINING: Final = {
+    "training.precision": "bf16",
+    "training.max_epochs": 40,
+    "training.max_steps": 6200,
+    "training.warmup_steps": 1000,
+    "training.schedule": "cosine",
+    "training.weight_decay": 0.05,
+    "training.average_checkpoints": 5,
+    "training.patience": 40,
+}
+
+STUDENTS: Final = (
+    Student(
+        name="Lite Transformer, 1,000 types, 1.5M parameters",
+        stem="m30k-1k-144",
+        preset="multi30k-lite-transformer",
+        types=1000,
+    ),
+)
+
+
+def sizes(place: Place) -> list[Row]:
+    """Bytes of the whole file against BLEU on test2016, beam 5, trained on Multi30k alone."""
+    references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
+    rows = []
+    for student in STUDENTS:
+        data, prepare = multi30k(place, types=student.types)
+        for seed in student.seeds:
+            stem = student.stem if seed == 1 else f"{student.stem}-{seed}"
+            settings = {**TRAINING, **student.settings, "training.seed": seed}
+            train = train_stage(place, stem, student.preset, data, settings)
+            original = place.runs / stem
+            stages = [*prepare, train, *_beam_search(place, stem, original, data)]
+            rows.append(Row(f"{student.name}, as trained", stages, original, stem, references, group=student.name))
+            for target in student.targets:
+                small = f"{stem}-{target}"
+                out = place.runs / small
+                options = ["--data", str(data), "--target-size", target, "--effort", "normal"]
+                arguments = ["compress", str(original), *options, *_bound(place, options)]
+                stages = [
+                    *prepare,
+                    train,
+                    Compress(out=out, arguments=arguments),
+                    *_beam_search(place, small, out / "model.lnlp", data),
+                ]
+                rows.append(Row(f"{student.name}, {target}", stages, out, small, references, group=student.name))
+    return rows
+
+
+def _beam_search(place: Place, stem: str, model: Path, data: Path) -> list[Stage]:
+    output = place.figures(stem).with_suffix(".txt")
+    search = ["--beam", "5", "--output", str(output), "--force"]
+    return [
+        Measure(out=place.figures(stem), arguments=["evaluate", str(model), "--data", str(data), *search, "--json"])
+    ]
+
+
+def shipped_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str:
+    """Bytes, ratio and BLEU of both test sets."""
+    lines = head(["`compress`", "bytes", "ratio", "BLEU, Tatoeba test", "BLEU, test2016"])
+    for row in rows:
+        cells = [missing] * 4
+        if row["ledger"] and row["evaluation"] and row["further"]:
+            last = row["ledger"]["stages"][-1]
+            scores = [_score(row[name]["scores"], "bleu") for name in ("evaluation", "further")]
+            cells = [f"{last['size_bytes']:,}", f"{last['ratio']:.2f}", *scores]
+        lines.append(f"| {' | '.join([row['name'], *cells])} |")
+    return "\n".join(lines)
+
+
+def tasks_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str:
+    """Bytes, ratio and score before and after, with the paired interval of the difference."""
+    lines = head(["model", "bytes before", "after", "ratio", "score", "before", "after", "difference"])
+    for row in rows:
+        cells = [missing] * 7
+        if ledger := row["ledger"]:
+            first, last, metric = ledger["stages"][0], ledger["stages"][-1], ledger["metric"]
+            change = last["against_original"][metric]
+            sizes = [f"{stage['size_bytes']:,}" for stage in (first, last)]
+            scores = [f"{stage['scores'][metric]:.2f}" for stage in (first, last)]
+            difference = f"{change['difference']:+.2f} ({change['low']:+.2f} to {change['high']:+.2f})"
+            cells = [*sizes, f"{last['ratio']:.2f}", metric, *scores, difference]
+        lines.append(f"| {' | '.join([row['name'], *cells])} |")
+    return "\n".join(lines)
+
+
+def sizes_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str:
+    """Bytes of the whole file, the ratio to the published model's weights, and BLEU."""
+    lines = head(["model", "bytes", "of 10.4 MB", "BLEU, 95 % interval", "BLEU of the tokens"])
+    for row in rows:
+        stages = row["ledger"]["stages"] if row["ledger"] else None
+        size = stages[-1]["size_bytes"] if stages else row["weights_bytes"]
+        cells = [missing] * 4
+        if size and row["evaluation"]:
+            score, tokens = _score(row["evaluation"]["scores"], "bleu"), f"{row['tokenized_bleu']:.2f}"
+            cells = [f"{size:,}", f"{PUBLISHED_BYTES / size:.1f}x", score, tokens]
+        lines.append(f"| {' | '.join([row['name'], *cells])} |")
+    return "\n".join(lines)
+
+
+def _score(scores: dict[str, Any], metric: str) -> str:
+    return f"{scores[metric]:.2f} ({scores[f'{metric}_low']:.2f} to {scores[f'{metric}_high']:.2f})"
