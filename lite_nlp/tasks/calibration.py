@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,12 @@ from torch import Tensor, nn
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Scored
 from lite_nlp.core.progress import Progress
+from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.tasks.calibration_warnings import CalibrationFacts, calibration_warnings
 from lite_nlp.tasks.changed_outputs import ScoredTexts
+from lite_nlp.training.device import autocast
+from lite_nlp.training.mixed_loss import TeacherOutput, mixed_loss
+from lite_nlp.training.soft_targets import SoftTargets
 
 if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
@@ -23,16 +27,21 @@ if TYPE_CHECKING:
 __all__ = [
     "Guidance",
     "Predict",
+    "Project",
     "distillation_loss",
     "divergence_from",
     "information_loss",
     "inspect_calibration",
     "mean_loss",
+    "projected_distillation_loss",
     "spaced",
 ]
 
-#: Log-probabilities (N, C) over all classes and labels (N,) of a model's predictions on a batch, without padding.
+#: Log-probabilities (N, C) float32 over all classes and labels (N,) of a model's predictions on a batch, no padding.
 Predict = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
+
+#: What gives a model's logits on a batch, a product with a table, and its labels (B, T) with padding.
+Project = Callable[[nn.Module, Any], tuple[TeacherOutput, Tensor]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +52,8 @@ class Guidance:
         name: Display name of the scored data.
         metric: The metric that compression reports and compares by.
         predict: Computes a model's predictions for a batch.
+        project: The same before the output projection, so that a loss needs no logits of a whole batch; None where
+            predictions are made in another way.
         scan: Batches of the sensitivity scan; never finetuned on.
         tuning: Makes an endless iterator of batches to finetune on.
         tuned: Predictions in one epoch of ``tuning``.
@@ -67,6 +78,7 @@ class Guidance:
     score: Callable[[nn.Module, Progress], Mapping[str, float] | Scored]
     score_other: "Callable[[LoadedModel, Progress], Scored] | None" = None
     inspect: Callable[[Scored], Sequence[str]] | None = None
+    project: Project | None = None
     texts: ScoredTexts | None = None
     languages: tuple[str, str] | None = None
 
@@ -145,23 +157,51 @@ def divergence_from(predict: Predict, original: nn.Module, batches: Sequence[Any
     return divergence
 
 
-def distillation_loss(predict: Predict, teacher: nn.Module, label_weight: float) -> Callable[[nn.Module, Any], Tensor]:
+def distillation_loss(
+    predict: Predict, teacher: nn.Module, label_weight: float, *, precision: Literal["fp32", "bf16"] = "fp32"
+) -> Callable[[nn.Module, Any], Tensor]:
     """Cross entropy against the uncompressed model's predictions, in part against the labels (nats per label).
 
     Args:
         predict: Computes a model's predictions for a batch.
         teacher: The uncompressed model, in evaluation mode; it is not changed.
         label_weight: Weight of the labels, 0 to 1.
+        precision: In which both models multiply matrices; the log-probabilities are float32.
     """
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
-        log_probs, labels = predict(model, batch)
-        with torch.no_grad():
-            wanted = predict(teacher, batch)[0].exp()
+        with autocast(torch.device("cpu"), precision):
+            log_probs, labels = predict(model, batch)
+            with torch.no_grad():
+                wanted = predict(teacher, batch)[0].exp()
         imitation = -(wanted * log_probs).sum(dim=-1).mean()
         if not label_weight:
             return imitation
         return (1 - label_weight) * imitation + label_weight * F.nll_loss(log_probs, labels)
+
+    return loss
+
+
+def projected_distillation_loss(
+    project: Project, teacher: nn.Module, label_weight: float, *, precision: Literal["fp32", "bf16"] = "fp32"
+) -> Callable[[nn.Module, Any], Tensor]:
+    """``distillation_loss``, but for its constant part the same, without the logits of a whole batch of either model.
+
+    Args:
+        project: Computes what is before the output projection, for a batch.
+        teacher: As in ``distillation_loss``.
+        label_weight: As in ``distillation_loss``, below 1.
+        precision: As in ``distillation_loss``.
+    """
+    soft = SoftTargets(label_weight=label_weight)
+
+    def loss(model: nn.Module, batch: Any) -> Tensor:
+        with autocast(torch.device("cpu"), precision):
+            own, labels = project(model, batch)
+            with torch.no_grad():
+                taught, _ = project(teacher, batch)
+            found = mixed_loss(own.hidden, own.table, labels, teacher=taught, smoothing=0.0, soft=soft)
+        return found.loss / int(labels.ne(PAD_ID).sum())
 
     return loss
 

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import torch
 
-__all__ = ["exact_products", "fast_arithmetic", "is_intel"]
+__all__ = ["exact_products", "fast_arithmetic", "has_bf16_units", "is_intel"]
 
 #: Largest error of a product of ``_PROBE_TERMS`` terms, relative to its largest entry, that float32 explains. Rounding
 #: to bfloat16, of 8 bits, gives 1e-3.
@@ -50,6 +50,18 @@ def is_intel(facts: Path = _CPU_FACTS) -> bool:
         return "GenuineIntel" in facts.read_text(encoding="utf-8")
     except OSError:
         return True
+
+
+def has_bf16_units(facts: Path = _CPU_FACTS) -> bool:
+    """Whether the processor multiplies bfloat16 by instructions of its own, and so faster than float32.
+
+    A fact of the processor, not a measurement: a resumed tuning decides alike.
+    """
+    try:
+        flags = set(facts.read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return not flags.isdisjoint(("avx512_bf16", "amx_bf16"))
 
 
 def exact_products() -> bool:

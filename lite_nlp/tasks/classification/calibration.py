@@ -138,6 +138,6 @@ def _predict_labels(places: npt.NDArray[np.int64]) -> Predict:
 
     def predict(model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
         logits = model(*classifier_inputs(batch, torch.device("cpu")))
-        return F.log_softmax(logits, dim=-1), torch.from_numpy(places[batch.labels])
+        return F.log_softmax(logits, dim=-1, dtype=torch.float32), torch.from_numpy(places[batch.labels])
 
     return predict

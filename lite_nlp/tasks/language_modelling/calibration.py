@@ -20,8 +20,12 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks, open_running_text
 from lite_nlp.models.build import Model, as_language_model
+from lite_nlp.models.embeddings import PlainVocabulary
+from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.tasks.calibration import Guidance, spaced
 from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
+from lite_nlp.tasks.language_modelling.teaching import read_text
+from lite_nlp.training.mixed_loss import TeacherOutput
 
 __all__ = ["guide_by_text"]
 
@@ -59,6 +63,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
     guiding = spaced(starts, min(max(1, scanned // block), len(starts) // 2))
     name = f"{path} valid"
 
+    language_model = as_language_model(loaded.model, source=loaded.name)
     window = min(loaded.config.training.block_tokens, loaded.config.model.max_positions)
 
     def judge(other: LoadedModel, report: Progress) -> Scored:
@@ -80,6 +85,8 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         name=name,
         metric=_METRIC,
         predict=_next_tokens,
+        # An adaptive softmax never has the logits of all types.
+        project=_before_output if isinstance(language_model.vocabulary, PlainVocabulary) else None,
         scan=[cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))],
         tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
         tuned=max(1, len(train) - block * len(guiding)),
@@ -104,8 +111,14 @@ def _endless(stream: TokenStream, starts: Rows, *, block: int, rows: int) -> Ite
             yield cut_blocks(stream, order[first : first + rows], block_tokens=block)
 
 
+def _before_output(model: nn.Module, blocks: TextBlocks) -> tuple[TeacherOutput, Tensor]:
+    """What gives the logits of all next tokens, and those tokens (B, T)."""
+    tokens, labels = (torch.from_numpy(array) for array in blocks)
+    return read_text(cast(LanguageModel, model), tokens), labels
+
+
 def _next_tokens(model: nn.Module, blocks: TextBlocks) -> tuple[Tensor, Tensor]:
     """Log-probabilities (N, V) and labels (N,) of all next tokens."""
     tokens, labels = (torch.from_numpy(array) for array in blocks)
     real = labels != PAD_ID
-    return F.log_softmax(model(tokens)[real], dim=-1), labels[real]
+    return F.log_softmax(model(tokens)[real], dim=-1, dtype=torch.float32), labels[real]

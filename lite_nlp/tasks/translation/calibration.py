@@ -31,6 +31,7 @@ from lite_nlp.tasks.translation.evaluate import translate_all
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
+from lite_nlp.training.mixed_loss import TeacherOutput
 
 __all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_pairs"]
 
@@ -179,6 +180,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         name=pairs.name,
         metric=scorer.metric,
         predict=_target_tokens,
+        project=_before_output,
         scan=pairs.scan,
         tuning=pairs.tuning,
         tuned=pairs.tuned,
@@ -201,7 +203,16 @@ def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     logits = model(*(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)))
     labels = torch.from_numpy(batch.labels)
     real = labels != PAD_ID
-    return F.log_softmax(logits[real], dim=-1), labels[real]
+    return F.log_softmax(logits[real], dim=-1, dtype=torch.float32), labels[real]
+
+
+def _before_output(model: nn.Module, batch: Batch) -> tuple[TeacherOutput, Tensor]:
+    """What gives the logits of the target tokens of a batch, and their labels (B, T)."""
+    translator = cast(EncoderDecoder, model)
+    hidden = translator.hidden(
+        *(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens))
+    )
+    return TeacherOutput(hidden, translator.output_table), torch.from_numpy(batch.labels)
 
 
 class _MemoryRows:

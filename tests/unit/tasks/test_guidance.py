@@ -14,12 +14,22 @@ from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.config.preset import Config, TrainingConfig, parse_model
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.labelled.directory import LabelledBatch, open_labelled
+from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.text.directory import TextBlocks, open_running_text
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
-from lite_nlp.tasks.calibration import Guidance, distillation_loss, divergence_from, mean_loss, spaced
+from lite_nlp.tasks.calibration import (
+    Guidance,
+    distillation_loss,
+    divergence_from,
+    mean_loss,
+    projected_distillation_loss,
+    spaced,
+)
 from lite_nlp.tasks.classification.calibration import guide_by_labels
 from lite_nlp.tasks.language_modelling.calibration import guide_by_text
+from lite_nlp.tasks.translation.bleu import TRANSLATION_SCORER
+from lite_nlp.tasks.translation.calibration import guide_by_pairs
 
 NAMES = ["cat", "dog", "fox"]
 BLOCK = 16
@@ -59,6 +69,23 @@ def test_distillation_mixes_the_predictions_of_the_teacher_and_the_labels(label_
     wanted = 0.5 * (1 - label_weight) + label_weight
     assert student.logits.grad is not None
     assert student.logits.grad.tolist() == pytest.approx([wanted - 0.75, 0.75 - wanted])
+
+
+def test_distillation_multiplies_in_the_precision_asked_for() -> None:
+    model = nn.Linear(256, 4)
+    batch = torch.randn(3, 256, generator=torch.Generator().manual_seed(1))
+    types = []
+
+    def observe(model: nn.Module, batch: Tensor) -> tuple[Tensor, Tensor]:
+        logits = model(batch)
+        types.append(logits.dtype)
+        return logits.log_softmax(dim=-1, dtype=torch.float32), torch.zeros(len(batch), dtype=torch.int64)
+
+    exact = distillation_loss(observe, model, 0.5)(model, batch)
+    rounded = distillation_loss(observe, model, 0.5, precision="bf16")(model, batch)
+    assert types == [torch.float32] * 2 + [torch.bfloat16] * 2
+    assert rounded.dtype == torch.float32
+    torch.testing.assert_close(rounded, exact, rtol=2e-2, atol=0)
 
 
 def test_evenly_spaced_numbers() -> None:
@@ -134,6 +161,51 @@ def test_a_text_of_less_than_a_block_is_divided_too(tmp_path: Path) -> None:
     _prepare_text(tmp_path / "one" / "data", [""], open_running_text(tmp_path / "data").tokenizer)
     with pytest.raises(DataError, match="expected at least two tokens to train on, found 1"):
         guide_by_text(_text_model(tmp_path / "one" / "data"), tmp_path / "one" / "data")
+
+
+def _same_gradients(guidance: Guidance, student: nn.Module, teacher: nn.Module, batch: object) -> None:
+    """The loss without logits has the gradients of the other."""
+    assert guidance.project is not None
+    gradients = []
+    for loss in (
+        distillation_loss(guidance.predict, teacher, 0.3),
+        projected_distillation_loss(guidance.project, teacher, 0.3),
+    ):
+        student.zero_grad()
+        loss(student, batch).backward()
+        gradients.append({name: value.grad for name, value in student.named_parameters() if value.grad is not None})
+    assert gradients[0].keys() == gradients[1].keys()
+    for name, expected in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], expected, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def _made_unlike(model: LoadedModel) -> nn.Module:
+    with torch.no_grad():
+        for parameter in model.model.parameters():
+            parameter.mul_(1.5)
+    return model.model
+
+
+def test_tuning_of_a_language_model_needs_no_logits_of_a_whole_batch(tmp_path: Path) -> None:
+    _prepare_text(tmp_path / "data", [f"{number} {number * number} {number**3}" for number in range(100)])
+    student, teacher = _text_model(tmp_path / "data"), _text_model(tmp_path / "data")
+    guidance = guide_by_text(student, tmp_path / "data")
+    _same_gradients(guidance, student.model, _made_unlike(teacher), next(guidance.tuning()))
+    adaptive = _text_model(tmp_path / "data", embedding="adaptive", adaptive_cutoffs=[100])
+    assert guide_by_text(adaptive, tmp_path / "data").project is None
+
+
+def test_tuning_of_a_translator_needs_no_logits_of_a_whole_batch(tmp_path: Path) -> None:
+    for name in ("src", "tgt"):
+        (tmp_path / name).write_text("".join(f"{name} {number * number} is it\n" for number in range(40)))
+    files = (tmp_path / "src", tmp_path / "tgt")
+    prepare_data(tmp_path / "data", train=files, valid=files, vocab_size=280)
+    tokenizer = open_sentence_pairs(tmp_path / "data").tokenizer
+    sizes = {f"{side}_vocab_size": tokenizer.vocab_size for side in ("src", "tgt")}
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+    student, teacher = (_loaded(tokenizer, {}, **sizes, **layers) for _ in range(2))
+    guidance = guide_by_pairs(student, tmp_path / "data", TRANSLATION_SCORER)
+    _same_gradients(guidance, student.model, _made_unlike(teacher), next(guidance.tuning()))
 
 
 def _prepare_labelled(path: Path, count: int) -> Path:

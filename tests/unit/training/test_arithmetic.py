@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lite_nlp.training import arithmetic
-from lite_nlp.training.arithmetic import exact_products, fast_arithmetic, is_intel
+from lite_nlp.training.arithmetic import exact_products, fast_arithmetic, has_bf16_units, is_intel
 
 CPU = torch.device("cpu")
 
@@ -74,3 +74,12 @@ def test_the_vendor_is_read(tmp_path: Path, vendor: str, expected: bool) -> None
     facts.write_text(f"processor : 0\nvendor_id : {vendor}\n", encoding="utf-8")
     assert is_intel(facts) is expected
     assert is_intel(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("flags", "known"), [("fma avx512_bf16 sse", True), ("amx_bf16", True), ("avx512_bf16_not", False), (None, False)]
+)
+def test_units_for_bfloat16_are_a_fact_of_the_processor(tmp_path: Path, flags: str | None, known: bool) -> None:
+    if flags is not None:
+        (tmp_path / "cpuinfo").write_text(f"flags\t: fpu {flags}\n", encoding="utf-8")
+    assert has_bf16_units(tmp_path / "cpuinfo") is known
