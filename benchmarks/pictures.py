@@ -36,7 +36,7 @@ TEMPLATE = Path(__file__).with_suffix(".svg.j2")
 #: What a stage does, in words for someone who sees it for the first time.
 STAGES = {
     "original": "fp32 weights",
-    "structured": "channels removed",
+    "structured": "channels, heads and layers removed",
     "pruned": "small weights set to zero",
     "finetuned": "the rest trained on",
     "kmeans": "8-bit shared weights",

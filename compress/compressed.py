@@ -12,6 +12,7 @@ from lite_nlp.core.version import SCHEMA_VERSION
 if TYPE_CHECKING:
     from lite_nlp.budget.reporting.plan import PlanRecord
     from lite_nlp.compress.ledger import ReferenceModel, StageRow
+    from lite_nlp.compress.prune.structure import Structure
 
 __all__ = ["LEDGER_FILE", "LEDGER_FILES", "CompressedModel", "OutputChanges", "write_ledger"]
 
@@ -42,6 +43,7 @@ class CompressedModel:
         text: Display name of the scored data; empty for a score of the caller's own.
         metric: The metric that a largest loss refers to.
         stages: One row for each file, in order; the last is the one to keep.
+        structure: What structured pruning removed; None without it.
         candidates: Rows of files that were measured and dropped, since an attempt was too large or lost too much.
         reference: The model that the stages are compared with; None without one.
         changed_outputs: The outputs of the last file beside those of the first; None where outputs are no text.
@@ -53,6 +55,7 @@ class CompressedModel:
     text: str
     metric: Metric
     stages: "tuple[StageRow, ...]"
+    structure: "Structure | None" = None
     candidates: "tuple[StageRow, ...]" = ()
     reference: "ReferenceModel | None" = None
     changed_outputs: OutputChanges | None = None
@@ -80,6 +83,7 @@ class CompressedModel:
             "metric": self.metric.name,
             "lower_is_better": self.metric.lower_is_better,
             "stages": [row.as_dict() for row in self.stages],
+            "structured": None if self.structure is None else self.structure.as_dict(),
             "candidates": [row.as_dict() for row in self.candidates],
             "plan": None if self.plan is None else self.plan.model_dump(mode="json"),
             "tensors": [row.as_dict() for row in last.tensors],

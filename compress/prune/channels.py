@@ -1,4 +1,4 @@
-"""Structured pruning of whole feed-forward channels: fewer Mult-Adds, not only fewer bytes.
+"""Structured pruning of channels between the Linears of any module: fewer Mult-Adds, not only fewer bytes.
 
 torch-pruning's dependency graph (Fang et al. 2023, arXiv 2301.12900) finds the layers whose shapes depend on a
 channel, so nothing here knows the model.

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
     from lite_nlp.compress.pipeline import Finetuning
+    from lite_nlp.compress.prune.structure import Structure
     from lite_nlp.compress.work import Work
+    from lite_nlp.config.model import ModelConfig
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
@@ -69,7 +71,7 @@ def compress_model(
     finetune: bool = True,
     finetune_steps: int | None = None,
     effort: Effort = "quick",
-    structured_ffn: float | None = None,
+    structured: float | None = None,
     reference: str | Path | LoadedModel | None = None,
     threads: int | None = None,
     gate: "BudgetGate | None" = None,
@@ -92,7 +94,8 @@ def compress_model(
         finetune: Whether to finetune while pruning and quantization tighten.
         finetune_steps: Finetuning steps; None chooses by the effort and the model's Mult-Adds.
         effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores.
-        structured_ffn: Fraction of the feed-forward channels to remove first, above 0 and below 1.
+        structured: Fraction of the Mult-Adds to remove first, above 0 and below 1: whole channels, heads and layers of
+            the least loss.
         reference: A MODEL, or a loaded one, of the same task: sizes are also compared with its fp32 file, and scores
             with its own on the same examples.
         threads: Threads of torch; None chooses them by a short measurement.
@@ -106,7 +109,7 @@ def compress_model(
         UsageError: If an argument is out of range, or the model's task needs data and there is none.
         TargetSizeError: If a target cannot be met; the message says by how much, what takes the bytes, and which
             smaller dimensions would do.
-        ModelError: If there is nothing to compress, or the largest loss cannot be met.
+        ModelError: If there is nothing to compress, or the largest loss or the fraction of Mult-Adds cannot be met.
         OverBudgetError: If the model or the final file is over a limit of the gate; no file is left behind.
         DataError: If the data is damaged or does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
@@ -115,8 +118,8 @@ def compress_model(
         raise UsageError(f"--target-ratio: expected more than 1, found {target_ratio}")
     if max_loss is not None and not 0 <= max_loss < math.inf:
         raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
-    if structured_ffn is not None and not 0 < structured_ffn < 1:
-        raise UsageError(f"--structured-ffn: expected a fraction between 0 and 1, found {structured_ffn}")
+    if structured is not None and not 0 < structured < 1:
+        raise UsageError(f"--structured: expected a fraction between 0 and 1, found {structured}")
     check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)
     check_range("--threads", threads, 1, MAX_THREADS)
     if not finetune and finetune_steps is not None:
@@ -127,6 +130,7 @@ def compress_model(
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
     from lite_nlp.tasks.calibration import inspect_calibration
+    from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
     from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.threads import threads_restored
 
@@ -135,13 +139,11 @@ def compress_model(
     progress = progress or SilentProgress()
     loaded = load_model(model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
-    if structured_ffn is None:
-        if gate is not None:
-            gate.check_model(loaded.config.model, target=named)
-    else:
-        with needs_extra("compress --structured-ffn", "export"):
-            from lite_nlp.tasks.shrinking import check_shrinkable
-        check_shrinkable(loaded)
+    count_macs = _counter_of_macs(gate)
+    if structured is not None:
+        check_shrinkable(loaded, structured, count_macs)
+    elif gate is not None:
+        gate.check_model(loaded.config.model, target=named)
     guidance = _guide(loaded, None if data is None else Path(data))
     other = None if reference is None else load_model(reference)
     options = CompressionOptions(
@@ -153,7 +155,8 @@ def compress_model(
     steps = finetune_steps or _steps_of(loaded, effort, few=data is None)
     finetuning = _finetuning(loaded, guidance, steps) if finetune else None
     candidates: list[StageRow] = []
-    key = _key(loaded, None if data is None else Path(data), options, finetuning, structured_ffn, guidance.name)
+    structure: Structure | None = None
+    key = _key(loaded, None if data is None else Path(data), options, finetuning, structured, guidance.name)
     with (
         _resumable(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
@@ -164,14 +167,25 @@ def compress_model(
         doubts = inspect_calibration(guidance, loaded, given=data is not None, finetuned=finetune)
         for doubt in doubts:
             warn(doubt)
-        subject = _subject(loaded, guidance, progress, gate, other)
+        subject = _subject(loaded, guidance, progress, count_macs, other)
+
+        def shrink(_: "nn.Module") -> "Model":
+            nonlocal structure
+            fraction = structured or 0.0
+            smaller, structure = shrink_model(
+                loaded, fraction, subject=subject, count_macs=count_macs, work=work, progress=progress
+            )
+            if gate is not None:
+                gate.check_model(smaller.config, target=named)
+            return smaller
+
         try:
             rows = run_pipeline(
                 loaded.model,
                 out=directory,
                 subject=subject,
                 options=options,
-                shrink=None if structured_ffn is None else _shrinking(loaded, structured_ffn, gate, named),
+                shrink=None if structured is None else shrink,
                 finetuning=finetuning,
                 work=work,
                 progress=progress,
@@ -188,7 +202,7 @@ def compress_model(
             targeted=target_bytes is not None or target_ratio is not None,
             finetune_steps=None if finetuning is None else finetuning.options.steps,
             own_data=data is not None,
-            structured=structured_ffn is not None,
+            structured=structured is not None,
             sparsity=rows[-1].sparsity,
         )
         compressed = CompressedModel(
@@ -197,6 +211,7 @@ def compress_model(
             text=guidance.name,
             metric=guidance.metric,
             stages=tuple(rows),
+            structure=structure,
             candidates=tuple(candidates),
             reference=subject.reference,
             changed_outputs=_changed_outputs(guidance, rows),
@@ -270,21 +285,15 @@ def _subject(
     loaded: LoadedModel,
     guidance: "Guidance",
     progress: Progress,
-    gate: "BudgetGate | None",
+    count_macs: "Callable[[ModelConfig], int]",
     reference: LoadedModel | None,
 ) -> "CompressionSubject":
     """The callbacks to the model's task, on which compression itself does not depend."""
-    from lite_nlp.budget.closed_form.formulas import count_config
-    from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject
     from lite_nlp.tasks.calibration import divergence_from, information_loss
 
-    lengths = (gate or BudgetGate()).lengths
-
-    def count_macs(model: "nn.Module") -> int:
-        config = cast("Model", model).config
-        src_len, tgt_len = lengths(config)
-        return count_config(config, src_len=src_len, tgt_len=tgt_len).macs_paper
+    def count_model(model: "nn.Module") -> int:
+        return count_macs(cast("Model", model).config)
 
     return CompressionSubject(
         name=loaded.name,
@@ -295,9 +304,23 @@ def _subject(
         evaluate=divergence_from(guidance.predict, loaded.model, guidance.scan),
         informing=lambda: list(islice(guidance.tuning(), _INFORMING_BATCHES)),
         information=information_loss(guidance.predict),
-        count_macs=count_macs,
-        reference=None if reference is None else _reference(reference, guidance, progress, count_macs),
+        count_macs=count_model,
+        reference=None if reference is None else _reference(reference, guidance, progress, count_model),
     )
+
+
+def _counter_of_macs(gate: "BudgetGate | None") -> "Callable[[ModelConfig], int]":
+    """Counts the Mult-Adds of a config at the lengths of the gate."""
+    from lite_nlp.budget.closed_form.formulas import count_config
+    from lite_nlp.budget.gate.enforcement import BudgetGate
+
+    lengths = (gate or BudgetGate()).lengths
+
+    def count_macs(config: "ModelConfig") -> int:
+        src_len, tgt_len = lengths(config)
+        return count_config(config, src_len=src_len, tgt_len=tgt_len).macs_paper
+
+    return count_macs
 
 
 def _reference(
@@ -364,12 +387,7 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finet
 
 def _steps_of(loaded: LoadedModel, effort: Effort, *, few: bool) -> int:
     """Steps of finetuning that take about as long as the effort says; not many on few sentences."""
-    from lite_nlp.budget.closed_form.formulas import count_config
-    from lite_nlp.budget.gate.enforcement import BudgetGate
-
-    model = loaded.config.model
-    src_len, tgt_len = BudgetGate().lengths(model)
-    macs = count_config(model, src_len=src_len, tgt_len=tgt_len).macs_paper
+    macs = _counter_of_macs(None)(loaded.config.model)
     steps = max(_FEWEST_STEPS, round(_STEPS[effort] * min(1.0, _REFERENCE_MACS / macs)))
     return min(steps, _MOST_STEPS_ON_FEW) if few else steps
 
@@ -383,18 +401,3 @@ def _key(loaded: LoadedModel, data: Path | None, options: object, *others: objec
         digest.update((data / INFO_FILE).read_bytes())
     digest.update(repr((options, [getattr(other, "options", other) for other in others])).encode("utf-8"))
     return digest.hexdigest()
-
-
-def _shrinking(
-    loaded: LoadedModel, fraction: float, gate: "BudgetGate | None", named: str
-) -> "Callable[[nn.Module], Model]":
-    """Structured pruning that checks the smaller model against the budget, instead of the original."""
-    from lite_nlp.tasks.shrinking import shrink_feed_forward
-
-    def shrink(model: "nn.Module") -> "Model":
-        smaller = shrink_feed_forward(loaded, model, fraction)
-        if gate is not None:
-            gate.check_model(smaller.config, target=named)
-        return smaller
-
-    return shrink

@@ -67,10 +67,12 @@ def compress(
         int | None,
         typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps in place of --effort."),
     ] = None,
-    structured_ffn: Annotated[
+    structured: Annotated[
         float | None,
         typer.Option(
-            "--structured-ffn", metavar="FRACTION", help="Remove this fraction of the feed-forward channels first."
+            "--structured",
+            metavar="FRACTION",
+            help="Remove this fraction of the Mult-Adds first: whole channels, heads and layers of the least loss.",
         ),
     ] = None,
     reference: Annotated[
@@ -123,7 +125,7 @@ def compress(
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
             effort=effort,
-            structured_ffn=structured_ffn,
+            structured=structured,
             reference=reference,
             threads=threads,
             gate=gate,

@@ -1,5 +1,7 @@
 """The ledger of a compression as tables."""
 
+from typing import TYPE_CHECKING
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -7,6 +9,9 @@ from lite_nlp.budget.reporting.compression import KIND_NAMES
 from lite_nlp.budget.reporting.plan_tables import compared_table, matrices_table
 from lite_nlp.cli.console import out
 from lite_nlp.compress.compressed import CompressedModel
+
+if TYPE_CHECKING:
+    from lite_nlp.compress.prune.structure import Structure
 
 __all__ = ["print_ledger"]
 
@@ -19,6 +24,8 @@ def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
         path: Whether to print the path of the file to keep too.
     """
     out.print(_stages(compressed))
+    if compressed.structure is not None:
+        out.print(_removed(compressed.structure))
     if compressed.stages[-1].against_original.get(compressed.metric.name):
         out.print(_tests(compressed))
     if compressed.reference is not None:
@@ -48,6 +55,21 @@ def _stages(compressed: CompressedModel) -> Table:
             "" if row.macs is None else f"{row.macs / 1e6:.1f}M",
             f"{row.scores[metric.name]:.2f}",
         )
+    return table
+
+
+def _removed(structure: "Structure") -> Table:
+    """What structured pruning removed."""
+    gone = 1 - structure.macs_after / structure.macs_before
+    table = _table(f"Removed with {gone:.1%} of the Mult-Adds", "units", no_wrap=False)
+    for heading in ("before", "after", "expected loss"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for removal in structure.removed:
+        layers = ", ".join(str(position + 1) for position in removal.positions)
+        kind = f"{removal.kind} ({layers})" if layers else removal.kind
+        table.add_row(kind, f"{removal.before:,}", f"{removal.after:,}", f"{removal.expected_loss:.4f}")
+    table.add_row("all, together", "", "", f"{structure.expected_loss:.4f}")
+    table.add_row("all, as measured before finetuning", "", "", f"{structure.measured_loss:.4f}")
     return table
 
 

@@ -111,8 +111,11 @@ class LayeredConfig(BaseModelConfig):
     sandwich_heads: Literal["configured", "width"] = "configured"
     #: Heads of self-attention (of its half of the channels in a lite-transformer).
     num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
+    #: Channels of a head of self-attention where ``num_heads`` applies; 0: the inner width divided by the heads.
+    #: Structured pruning sets it where it removes heads, as it does ``cross_head_dim`` and ``conv_head_dim``.
+    head_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Inner width of self- and cross-attention, that of all heads' queries, keys or values together, as a multiple of
-    #: the width around it (R2D2, section 4.2: the upsampling factor U).
+    #: the width around it (R2D2, section 4.2: the upsampling factor U), where the channels of a head do not state it.
     attention_expansion: int = Field(default=1, ge=1, le=MAX_WIDTH)
     #: Projections of self- and cross-attention, of the feed-forward blocks and of the convolutions.
     attention_linear: LinearKind = "dense"
@@ -121,6 +124,8 @@ class LayeredConfig(BaseModelConfig):
     conv_type: Literal["lightweight", "dynamic"] = "lightweight"
     conv_glu: bool = False
     conv_num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
+    #: Channels of a head of the convolution; 0: those of the branch divided by the heads.
+    conv_head_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: LayerNorm before each block (pre-norm) instead of after the residual sum (post-norm).
     pre_norm: bool = False
     #: LayerNorm after the last layer of each stack; goes with pre_norm.
@@ -179,6 +184,8 @@ class CrossAttentionConfig(LayeredConfig):
 
     #: Heads of cross-attention, which always has the full width.
     cross_num_heads: int = Field(default=4, ge=1, le=MAX_WIDTH)
+    #: Channels of a head of cross-attention; 0: the inner width divided by the heads.
+    cross_head_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
     #: Kind of the cross-attention.
     cross_attention: AttentionKind = "softmax"
     #: Features per head of a learned or random map; 0 with the other kinds.

@@ -115,8 +115,16 @@ def _check_family(model: LayeredConfig) -> None:
 
 def _check_all_heads(model: LayeredConfig) -> None:
     times = model.attention_expansion
-    _check_heads("num_heads", model.num_heads, "the attention channels", times * model.attention_dim)
-    if isinstance(model, CrossAttentionConfig):
+    if not model.head_dim:
+        _check_heads("num_heads", model.num_heads, "the attention channels", times * model.attention_dim)
+    for key, width, part in (
+        ("head_dim", model.attention_dim, "self-attention"),
+        ("conv_head_dim", model.conv_dim, "convolution"),
+    ):
+        found = getattr(model, key)
+        if found and not width:
+            raise ValueError(f"{key}: expected 0 in a {model.family}, which has no {part}, found {found}")
+    if isinstance(model, CrossAttentionConfig) and not model.cross_head_dim:
         what = "embed_dim" if times == 1 else "attention_expansion * embed_dim"
         _check_heads("cross_num_heads", model.cross_num_heads, what, times * model.embed_dim)
 
@@ -216,10 +224,12 @@ def _check_linear_sizes(model: BaseModelConfig, kinds: set[LinearKind]) -> None:
 
 
 def _check_layer(model: LayeredConfig, spec: LayerSpec) -> None:
-    _check_heads("conv_num_heads", model.conv_num_heads, "the convolution channels", spec.conv_dim)
-    _check_widths("attention_linear", spec.attention_linear, spec.attention_dim, spec.memory_dim)
+    if not model.conv_head_dim:
+        _check_heads("conv_num_heads", model.conv_num_heads, "the convolution channels", spec.conv_dim)
+    attention = (spec.attention_dim, spec.inner_dim, spec.memory_dim, spec.cross_inner_dim)
+    _check_widths("attention_linear", spec.attention_linear, *attention)
     _check_widths("ffn_linear", spec.ffn_linear, spec.embed_dim, spec.ffn_dim)
-    _check_widths("conv_linear", spec.conv_linear, spec.conv_dim)
+    _check_widths("conv_linear", spec.conv_linear, spec.conv_dim, spec.conv_inner_dim)
 
 
 def _check_widths(key: str, linear: LinearSpec, *widths: int) -> None:

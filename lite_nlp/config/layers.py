@@ -15,7 +15,15 @@ from lite_nlp.config.blocks import (
 )
 from lite_nlp.config.kinds import DENSE, LINEAR_KINDS, AttentionKind, LinearKind, LinearSpec, Sharing
 
-__all__ = ["LayerSpec", "decoder_specs", "derived_heads", "encoder_specs", "layer_owners", "linear_spec"]
+__all__ = [
+    "LayerSpec",
+    "decoder_specs",
+    "derived_heads",
+    "derives_heads",
+    "encoder_specs",
+    "layer_owners",
+    "linear_spec",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +40,18 @@ class LayerSpec:
         conv_dim: Width of the convolution branch; 0 without one.
         ffn_dim: Width between the two Linears of the feed-forward block.
         num_heads: Heads of self-attention; 0 without it.
+        head_dim: Channels of each of them.
+        conv_num_heads: Heads of the convolution; 0 without one.
+        conv_head_dim: Channels of each of them.
         kernel_size: Taps of the convolution; 0 without one.
         memory_dim: Width of the encoded source, at which cross-attention works; 0 in a layer without it.
         cross_num_heads: Heads of cross-attention; 0 without it.
+        cross_head_dim: Channels of each of them.
         extra_linear: Whether a square Linear of its own follows the feed-forward block.
         self_attention: Kind of self-attention.
         self_feature_size: Features per head of a learned or random map in self-attention; else 0.
         cross_attention: Kind of cross-attention.
         cross_feature_size: The same in cross-attention.
-        attention_expansion: Inner width of self- and cross-attention, as a multiple of the width around it.
         attention_linear: Projections of self- and cross-attention.
         ffn_linear: Projections of the feed-forward block.
         conv_linear: Projections of the convolution branch.
@@ -54,15 +65,18 @@ class LayerSpec:
     conv_dim: int
     ffn_dim: int
     num_heads: int
+    head_dim: int
+    conv_num_heads: int
+    conv_head_dim: int
     kernel_size: int
     memory_dim: int
     cross_num_heads: int
+    cross_head_dim: int
     extra_linear: bool
     self_attention: AttentionKind = "softmax"
     self_feature_size: int = 0
     cross_attention: AttentionKind = "softmax"
     cross_feature_size: int = 0
-    attention_expansion: int = 1
     attention_linear: LinearSpec = DENSE
     ffn_linear: LinearSpec = DENSE
     conv_linear: LinearSpec = DENSE
@@ -71,6 +85,21 @@ class LayerSpec:
     def is_owner(self) -> bool:
         """Whether the layer has blocks of its own."""
         return self.owner == self.position
+
+    @property
+    def inner_dim(self) -> int:
+        """Channels of all heads of self-attention."""
+        return self.num_heads * self.head_dim
+
+    @property
+    def cross_inner_dim(self) -> int:
+        """Channels of all heads of cross-attention."""
+        return self.cross_num_heads * self.cross_head_dim
+
+    @property
+    def conv_inner_dim(self) -> int:
+        """Channels of all heads of the convolution."""
+        return self.conv_num_heads * self.conv_head_dim
 
 
 def layer_owners(sharing: Sharing, num_layers: int) -> tuple[int, ...]:
@@ -134,20 +163,25 @@ def _layer(
     width = _width(config, position, num_layers)
     inside = _is_inside(config, position, num_layers)
     attention_dim = config.attention_share(width)
+    conv_dim = width - attention_dim
+    num_heads, head_dim = _heads(config, position, num_layers)
     return LayerSpec(
         position=position,
         owner=owner,
         input_dim=_width(config, position - 1, num_layers) if position else config.embed_dim,
         embed_dim=width,
         attention_dim=attention_dim,
-        conv_dim=width - attention_dim,
+        conv_dim=conv_dim,
         ffn_dim=(config.sandwich_ffn_dim or config.ffn_dim) if inside else config.ffn_dim,
-        num_heads=_heads(config, width, attention_dim, inside=inside),
+        num_heads=num_heads,
+        head_dim=head_dim,
+        conv_num_heads=config.conv_num_heads if conv_dim else 0,
+        conv_head_dim=(config.conv_head_dim or conv_dim // config.conv_num_heads) if conv_dim else 0,
         kernel_size=kernel_sizes[position] if kernel_sizes else 0,
         memory_dim=0,
         cross_num_heads=0,
+        cross_head_dim=0,
         extra_linear=config.sharing == "independent-ffn",
-        attention_expansion=config.attention_expansion,
         attention_linear=linear_spec(config, config.attention_linear),
         ffn_linear=linear_spec(config, config.ffn_linear),
         conv_linear=linear_spec(config, config.conv_linear),
@@ -157,7 +191,9 @@ def _layer(
 def _with_decoder_attention(spec: LayerSpec, config: DecoderConfig, *, keeps_softmax: bool) -> LayerSpec:
     """The layer with the decoder's kinds of attention, and with cross-attention where the model has it."""
     if isinstance(config, CrossAttentionConfig):
-        spec = replace(spec, memory_dim=config.embed_dim, cross_num_heads=config.cross_num_heads)
+        heads, width = config.cross_num_heads, config.attention_expansion * config.embed_dim
+        head_dim = config.cross_head_dim or width // heads
+        spec = replace(spec, memory_dim=config.embed_dim, cross_num_heads=heads, cross_head_dim=head_dim)
         if not keeps_softmax:
             kind, size = config.cross_attention, config.cross_feature_size
             spec = replace(spec, cross_attention=kind, cross_feature_size=size)
@@ -185,8 +221,19 @@ def _width(config: LayeredConfig, position: int, num_layers: int) -> int:
     return (config.sandwich_dim or config.embed_dim) if _is_inside(config, position, num_layers) else config.embed_dim
 
 
-def _heads(config: LayeredConfig, width: int, attention_dim: int, *, inside: bool) -> int:
+def derives_heads(config: LayeredConfig, position: int, num_layers: int) -> bool:
+    """Whether the heads of a layer's self-attention follow from its width, whatever ``num_heads`` says."""
+    inside = _is_inside(config, position, num_layers)
+    return inside and (config.sandwich_heads == "width" or _width(config, position, num_layers) != config.embed_dim)
+
+
+def _heads(config: LayeredConfig, position: int, num_layers: int) -> tuple[int, int]:
+    """Heads of self-attention and the channels of each."""
+    attention_dim = config.attention_share(_width(config, position, num_layers))
     if not attention_dim:
-        return 0
-    derived = width != config.embed_dim or (inside and config.sandwich_heads == "width")
-    return derived_heads(attention_dim) if derived else config.num_heads
+        return 0, 0
+    inner = config.attention_expansion * attention_dim
+    if derives_heads(config, position, num_layers):
+        heads = derived_heads(attention_dim)
+        return heads, inner // heads
+    return config.num_heads, config.head_dim or inner // config.num_heads

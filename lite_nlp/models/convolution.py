@@ -81,11 +81,12 @@ class Convolution(nn.Module):
     Args:
         channels: Channels D of input and output.
         kernel_size: Taps K.
-        num_heads: Heads H, a divisor of ``channels``; D / H channels share a kernel.
+        num_heads: Heads H, a divisor of the inner channels; those of a head share a kernel.
         dynamic: Kernels generated from the activation at each position, instead of learned ones.
         glu: The first Linear doubles the channels and a gated linear unit halves them again.
         causal: Kernels end at the current token (decoder) instead of being centred on it (encoder).
         dropout: Drop rate of the normalised kernel taps while training.
+        inner_channels: Channels I between the first and the last Linear; 0: D.
         linear: The kind of the first and the last Linear. The one that generates dynamic kernels is always dense: its
             H K outputs need not be divisible as the kind requires.
     """
@@ -100,31 +101,33 @@ class Convolution(nn.Module):
         glu: bool,
         causal: bool,
         dropout: float,
+        inner_channels: int = 0,
         linear: LinearSpec = DENSE,
     ) -> None:
         super().__init__()
-        self.channels = channels
+        inner = inner_channels or channels
+        self.inner_channels = inner
         self.kernel_size = kernel_size
         self.num_heads = num_heads
         self.glu = glu
         self.left = kernel_size - 1 if causal else kernel_size // 2
         self.dropout = dropout
-        self.in_proj = build_linear(channels, 2 * channels if glu else channels, linear, role=Role.CONV_IN)
+        self.in_proj = build_linear(channels, 2 * inner if glu else inner, linear, role=Role.CONV_IN)
         self.kernel_proj = self.kernel = None
         if dynamic:
             taps = num_heads * kernel_size
-            self.kernel_proj = dense_linear(channels, taps, role=Role.KERNEL_GENERATOR, bias=False)
+            self.kernel_proj = dense_linear(inner, taps, role=Role.KERNEL_GENERATOR, bias=False)
         else:
             kernel = nn.Parameter(torch.zeros(num_heads, kernel_size))
             self.kernel = mark(kernel, Role.STATIC_KERNEL, inputs=kernel_size, outputs=num_heads)
-        self.out_proj = build_linear(channels, channels, linear, role=Role.CONV_OUT)
+        self.out_proj = build_linear(inner, channels, linear, role=Role.CONV_OUT)
 
     def _gate(self, x: Tensor) -> Tensor:
         projected: Tensor = self.in_proj(x)
         return F.glu(projected, dim=-1) if self.glu else projected
 
     def _kernels(self, x: Tensor) -> Tensor:
-        """Normalised kernels (B, H, T, K), or (1, H, T, K) if they do not depend on ``x`` (B, T, D)."""
+        """Normalised kernels (B, H, T, K), or (1, H, T, K) if they do not depend on ``x`` (B, T, I)."""
         if self.kernel_proj is not None:
             taps = split_heads(self.kernel_proj(x), self.num_heads)
         else:
@@ -149,12 +152,12 @@ class Convolution(nn.Module):
         return projected
 
     def init_state(self, like: Tensor) -> dict[str, Tensor]:
-        """The K - 1 last gated inputs (B, K - 1, D), all zero before the first token."""
-        return {"conv": like.new_zeros(like.shape[0], self.kernel_size - 1, self.channels)}
+        """The K - 1 last gated inputs (B, K - 1, I), all zero before the first token."""
+        return {"conv": like.new_zeros(like.shape[0], self.kernel_size - 1, self.inner_channels)}
 
     def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D); returns the output (B, 1, D) and the shifted window."""
         gated = self._gate(x)
-        window = torch.cat([state["conv"], gated], dim=1)  # (B, K, D)
+        window = torch.cat([state["conv"], gated], dim=1)  # (B, K, I)
         mixed = merge_heads(torch.matmul(self._kernels(gated), split_heads(window, self.num_heads)))
         return self.out_proj(mixed), {"conv": window[:, 1:]}

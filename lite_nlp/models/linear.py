@@ -254,16 +254,16 @@ def build_linear(
     return mark(linear, role, inputs=in_features, outputs=out_features // parts)
 
 
-def build_fused_linear(embed_dim: int, parts: int, linear: LinearSpec, *, role: Role, expansion: int = 1) -> nn.Module:
+def build_fused_linear(embed_dim: int, inner_dim: int, parts: int, linear: LinearSpec, *, role: Role) -> nn.Module:
     """One Linear for ``parts`` projections of the same input, side by side.
 
     Fusing also shares an R2D2 layer's A between the parts (R2D2, section 3.2).
 
     Args:
         embed_dim: Inputs.
+        inner_dim: Outputs of each part.
         parts: Number of projections.
         linear: Kind and size.
         role: Role of each part.
-        expansion: Outputs of each part, as a multiple of the inputs.
     """
-    return build_linear(embed_dim, parts * expansion * embed_dim, linear, role=role, parts=parts)
+    return build_linear(embed_dim, parts * inner_dim, linear, role=role, parts=parts)

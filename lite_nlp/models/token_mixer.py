@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.config.blocks import LayeredConfig
-from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
+from lite_nlp.config.kinds import ATTENTION_KINDS
 from lite_nlp.config.layers import LayerSpec
 from lite_nlp.models.attention.registry import (
     AttentionSpec,
@@ -73,36 +73,37 @@ class TokenMixer(nn.Module):
 
 def build_cross_attention(config: LayeredConfig, spec: LayerSpec) -> CrossAttentionModule:
     """The cross-attention of a decoder layer, at the encoder's width."""
-    kind = spec.cross_attention
-    sizes = _attention_spec(config, spec, kind, spec.memory_dim, spec.cross_num_heads, spec.cross_feature_size)
-    return attention_modules(kind).cross_attention(sizes)
+    sizes = AttentionSpec(
+        embed_dim=spec.memory_dim,
+        num_heads=spec.cross_num_heads,
+        dropout=config.attention_dropout,
+        feature_size=spec.cross_feature_size,
+        linear=spec.attention_linear,
+        inner_channels=spec.cross_inner_dim,
+        is_linear=ATTENTION_KINDS[spec.cross_attention].is_linear,
+    )
+    return attention_modules(spec.cross_attention).cross_attention(sizes)
 
 
 def _build_self_attention(config: LayeredConfig, spec: LayerSpec) -> SelfAttentionModule:
-    kind = spec.self_attention
-    sizes = _attention_spec(config, spec, kind, spec.attention_dim, spec.num_heads, spec.self_feature_size)
-    return attention_modules(kind).self_attention(sizes)
-
-
-def _attention_spec(
-    config: LayeredConfig, spec: LayerSpec, kind: AttentionKind, embed_dim: int, num_heads: int, feature_size: int
-) -> AttentionSpec:
-    return AttentionSpec(
-        embed_dim=embed_dim,
-        num_heads=num_heads,
+    sizes = AttentionSpec(
+        embed_dim=spec.attention_dim,
+        num_heads=spec.num_heads,
         dropout=config.attention_dropout,
-        feature_size=feature_size,
+        feature_size=spec.self_feature_size,
         linear=spec.attention_linear,
-        expansion=spec.attention_expansion,
-        is_linear=ATTENTION_KINDS[kind].is_linear,
+        inner_channels=spec.inner_dim,
+        is_linear=ATTENTION_KINDS[spec.self_attention].is_linear,
     )
+    return attention_modules(spec.self_attention).self_attention(sizes)
 
 
 def _build_convolution(config: LayeredConfig, spec: LayerSpec, *, causal: bool) -> Convolution:
     return Convolution(
         channels=spec.conv_dim,
         kernel_size=spec.kernel_size,
-        num_heads=config.conv_num_heads,
+        num_heads=spec.conv_num_heads,
+        inner_channels=spec.conv_inner_dim,
         dynamic=config.conv_type == "dynamic",
         glu=config.conv_glu,
         causal=causal,

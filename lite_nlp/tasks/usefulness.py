@@ -207,7 +207,7 @@ class CompressionFacts:
         targeted: Whether a size or a ratio was asked for.
         finetune_steps: Of fine-tuning after pruning; None if there was none.
         own_data: Whether it was given data.
-        structured: Whether channels were removed.
+        structured: Whether channels, heads or layers were removed.
         sparsity: Fraction of zeros in the final file.
     """
 
@@ -262,7 +262,7 @@ def _advise(facts: CompressionFacts) -> list[str]:
     if not facts.own_data:
         advice.append("--data with the model's own training pairs")
     if facts.structured:
-        advice.append("a smaller fraction for --structured-ffn")
+        advice.append("a smaller fraction for --structured")
     if facts.targeted and facts.sparsity > 0.7:
         advice.append(
             f"a model with fewer layers, channels or types, trained anew, of which less than {facts.sparsity:.0%} of "

@@ -292,12 +292,31 @@ def test_the_final_file_is_a_model(run: Compress, home: Path, tmp_path: Path) ->
 
 
 def test_structured_pruning_lowers_mult_adds(run: Compress, tmp_path: Path) -> None:
-    stages = run.stages("--out", tmp_path / "small", "--structured-ffn", "0.5", "--finetune-steps", "20")
+    found = run.ledger("--out", tmp_path / "small", "--structured", "0.3", "--finetune-steps", "20")
+    stages, structured = found["stages"], found["structured"]
     assert [stage["stage"] for stage in stages[:3]] == ["original", "structured", "pruned"]
-    # Two Linears of 64 by 32 fewer, in an encoder and a decoder layer, for 30 tokens each.
-    assert stages[0]["macs"] - stages[1]["macs"] == 2 * 64 * 32 * 2 * 30
-    assert stages[-1]["macs"] == stages[1]["macs"]
-    assert load_model(str(tmp_path / "small" / "model.lnlp")).config.model.ffn_dim == 32
+    assert structured["macs"] == {"before": stages[0]["macs"], "after": stages[1]["macs"]}
+    assert stages[-1]["macs"] == stages[1]["macs"] <= 0.7 * stages[0]["macs"]
+    assert stages[1]["size_bytes"] < stages[0]["size_bytes"]
+    assert structured["removed"]
+    config = load_model(str(tmp_path / "small" / "model.lnlp")).config.model
+    for removal in structured["removed"]:
+        assert removal["after"] < removal["before"]
+        assert getattr(config, removal["key"].removeprefix("model.")) == removal["after"]
+
+
+def test_what_was_removed_is_printed(run: Compress, tmp_path: Path) -> None:
+    done = run("--out", tmp_path / "small", "--structured", "0.3", "--no-finetune")
+    assert done.code == 0, done.err
+    assert "Removed with 3" in done.out
+    for line in ("before   after   expected loss", "all, together", "all, as measured before finetuning"):
+        assert line in done.out
+    assert max(map(len, done.out.splitlines()[:-1])) <= 80
+    page = (tmp_path / "small" / "compression.html").read_text(encoding="utf-8")
+    section = page.partition('<section id="structured">')[2].partition("</section>")[0]
+    removed = json.loads((tmp_path / "small" / "ledger.json").read_text(encoding="utf-8"))["structured"]["removed"]
+    assert removed
+    assert all(removal["key"] in section for removal in removed)
 
 
 def test_structured_pruning_of_a_sandwich_keeps_its_two_widths(lite_nlp: LiteNlp, tmp_path: Path) -> None:
@@ -307,10 +326,15 @@ def test_structured_pruning_of_a_sandwich_keeps_its_two_widths(lite_nlp: LiteNlp
     config_file = tmp_path / "sandwich" / "config.toml"
     # Random weights translate at length, which is not what this is about.
     config_file.write_text(config_file.read_text(encoding="utf-8") + "\n[decoding]\nmax_length = 3\n", encoding="utf-8")
-    options = ["--structured-ffn", "0.5", "--no-finetune", "--out", tmp_path / "small"]
-    lite_nlp.json("compress", tmp_path / "sandwich", *options)
+    options = ["--structured", "0.2", "--no-finetune", "--out", tmp_path / "small"]
+    found = lite_nlp.json("compress", tmp_path / "sandwich", *options)
+    assert {"ffn_dim", "sandwich_ffn_dim"} <= {probe["key"] for probe in found["structured"]["probes"]}
     config = load_model(str(tmp_path / "small" / "model.lnlp")).config.model
-    assert (config.ffn_dim, config.sandwich_ffn_dim) == (16, 32)
+    after = {removal["key"]: removal["after"] for removal in found["structured"]["removed"]}
+    assert (config.ffn_dim, config.sandwich_ffn_dim) == (
+        after.get("model.ffn_dim", 32),
+        after.get("model.sandwich_ffn_dim", 64),
+    )
 
 
 def test_target_size(run: Compress, tmp_path: Path) -> None:
@@ -342,7 +366,7 @@ def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[st
     [
         (("--target-size", "small"), "expected a size such as 570KB"),
         (("--target-ratio", "1"), "expected more than 1"),
-        (("--structured-ffn", "1"), "expected a fraction between 0 and 1"),
+        (("--structured", "1"), "expected a fraction between 0 and 1"),
         (("--no-finetune", "--finetune-steps", "5"), "expected one of them"),
         (("--max-loss", "-1"), "should be greater than or equal to 0"),
     ],

@@ -18,7 +18,7 @@ LEVELS: Final = {"bare": "lite-nlp", "runtime": "lite-nlp[runtime]", "train": "l
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "budget": ("multi30k-transformer",),
     "bench": ("--repeats", "1", "--warmup", "0", "--threads", "1", "--input", "lines.txt"),
-    "compress": ("--out", "out", "--structured-ffn", "0.5"),
+    "compress": ("--out", "out"),
     "data prepare": ("--tsv", "lines.txt", "--out", "out"),
     "distill": ("model", "multi30k-transformer", "--data", "data", "--out", "out"),
     "export": ("--out", "out.zip"),
@@ -109,7 +109,6 @@ def test_help_needs_no_extra(installed: Mapping[str, Installation]) -> None:
         ("runtime", "translate model --text Hi", "train"),
         ("runtime", "translate --text Hi --runtime executorch", "export"),
         ("train", "export --out out.zip", "export"),
-        ("train", "compress model --out out --structured-ffn 0.5", "export"),
         ("train", "translate model --text Hi --runtime onnx", "export"),
         ("train", "translate --text Hi --runtime executorch", "export"),
     ],

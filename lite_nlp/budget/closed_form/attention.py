@@ -22,7 +22,7 @@ class AttentionBlock:
         width: Channels of input and output.
         num_heads: Heads; they matter to linear attention only.
         linear: Kind of the projections.
-        expansion: Inner width, as a multiple of ``width``.
+        inner_dim: Channels of all heads' queries, keys or values; 0: ``width``.
         kind: Kind of attention.
         feature_size: Features per head, in kinds whose configuration chooses their number; else 0.
         crosses: Whether keys and values come from another sequence than queries.
@@ -32,7 +32,7 @@ class AttentionBlock:
     width: int
     num_heads: int
     linear: LinearSpec = DENSE
-    expansion: int = 1
+    inner_dim: int = 0
     kind: AttentionKind = "softmax"
     feature_size: int = 0
     crosses: bool = False
@@ -40,7 +40,7 @@ class AttentionBlock:
     @property
     def inner(self) -> int:
         """Channels of all heads' queries, keys or values."""
-        return self.expansion * self.width
+        return self.inner_dim or self.width
 
     @property
     def features(self) -> int:
@@ -118,7 +118,7 @@ def self_attention_block(part: str, spec: LayerSpec) -> AttentionBlock:
         width=spec.attention_dim,
         num_heads=spec.num_heads,
         linear=spec.attention_linear,
-        expansion=spec.attention_expansion,
+        inner_dim=spec.inner_dim,
         kind=spec.self_attention,
         feature_size=spec.self_feature_size,
     )
@@ -131,7 +131,7 @@ def cross_attention_block(part: str, spec: LayerSpec) -> AttentionBlock:
         width=spec.memory_dim,
         num_heads=spec.cross_num_heads,
         linear=spec.attention_linear,
-        expansion=spec.attention_expansion,
+        inner_dim=spec.cross_inner_dim,
         kind=spec.cross_attention,
         feature_size=spec.cross_feature_size,
         crosses=True,

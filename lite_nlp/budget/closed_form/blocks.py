@@ -104,6 +104,7 @@ def convolution(
     width: int,
     rows: Rows,
     *,
+    inner: int,
     kernel_size: int,
     num_heads: int,
     dynamic: bool,
@@ -112,20 +113,21 @@ def convolution(
 ) -> Iterator[Cost]:
     """Lightweight or dynamic convolution (Wu et al. 2019): in-Linear, kernels, taps, out-Linear.
 
-    The in-Linear is doubled for the GLU; kernels are learned, or generated per token by a dense Linear without bias.
-    Every tap is multiplied, also those that fall on zeros beyond the edges.
+    From ``width`` channels to the ``inner`` ones of all heads and back. The in-Linear is doubled for the GLU; kernels
+    are learned, or generated per token by a dense Linear without bias. Every tap is multiplied, also those that fall on
+    zeros beyond the edges.
     """
     kernel_weights = num_heads * kernel_size
-    yield linear(f"{stack}.conv_in", width, 2 * width if glu else width, rows, kind=kind)
+    yield linear(f"{stack}.conv_in", width, 2 * inner if glu else inner, rows, kind=kind)
     if dynamic:
-        yield linear(f"{stack}.conv_kernel", width, kernel_weights, rows, bias=False, operation="kernel_generator")
+        yield linear(f"{stack}.conv_kernel", inner, kernel_weights, rows, bias=False, operation="kernel_generator")
     yield Cost(
         part=f"{stack}.conv_kernel",
         operation="conv_taps",
         params=0 if dynamic else kernel_weights,
-        executed=width * kernel_size * rows.executed,
+        executed=inner * kernel_size * rows.executed,
     )
-    yield linear(f"{stack}.conv_out", width, width, rows, kind=kind)
+    yield linear(f"{stack}.conv_out", inner, width, rows, kind=kind)
 
 
 def feed_forward(part: str, width: int, inner: int, rows: Rows, *, kind: LinearSpec = DENSE) -> Iterator[Cost]:

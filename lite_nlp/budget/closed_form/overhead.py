@@ -63,7 +63,7 @@ def _empty_slots(model: ModelConfig, tgt_len: int, beam: int) -> Iterator[Overhe
 
 def _band_matrices(model: ModelConfig, src_len: int) -> Iterator[Overhead]:
     """Convolution as a band matrix: S^2 products per channel instead of K S."""
-    taps = sum(spec.conv_dim * src_len * (src_len - spec.kernel_size) for spec in encoder_specs(model))
+    taps = sum(spec.conv_inner_dim * src_len * (src_len - spec.kernel_size) for spec in encoder_specs(model))
     yield Overhead(
         name="band matrix of the convolution",
         part="encoder.conv_kernel",

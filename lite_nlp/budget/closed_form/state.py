@@ -34,7 +34,7 @@ def count_state(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30) -> 
     for spec in decoder_specs(model):
         if spec.attention_dim:
             add("decoder.attention", self_attention_block("decoder.attention", spec).state_numbers(tgt_len))
-        add("decoder.convolution", max(spec.kernel_size - 1, 0) * spec.conv_dim)
+        add("decoder.convolution", max(spec.kernel_size - 1, 0) * spec.conv_inner_dim)
         if spec.memory_dim:
             add(
                 "decoder.cross_attention", cross_attention_block("decoder.cross_attention", spec).state_numbers(src_len)

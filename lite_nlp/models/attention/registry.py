@@ -31,11 +31,11 @@ class AttentionSpec:
 
     Attributes:
         embed_dim: Channels D of input and output.
-        num_heads: Heads H, a divisor of the inner width.
+        num_heads: Heads H, a divisor of the inner width H d.
         dropout: Drop rate of the attention weights while training, in kinds that compute weights.
         feature_size: Features per head, in kinds whose configuration chooses their number; else 0.
         linear: Kind of the projections.
-        expansion: Inner width, H d, as a multiple of D.
+        inner_channels: Channels of all heads, H d; 0: D.
         is_linear: Whether it is linear attention, whose projections have roles of their own.
     """
 
@@ -44,13 +44,13 @@ class AttentionSpec:
     dropout: float = 0.0
     feature_size: int = 0
     linear: LinearSpec = DENSE
-    expansion: int = 1
+    inner_channels: int = 0
     is_linear: bool = False
 
     @property
     def inner_dim(self) -> int:
         """Channels of all heads, H d."""
-        return self.expansion * self.embed_dim
+        return self.inner_channels or self.embed_dim
 
     @property
     def head_dim(self) -> int:
@@ -59,7 +59,7 @@ class AttentionSpec:
 
     def fused_projection(self, parts: int) -> nn.Module:
         """A Linear from D channels to ``parts`` times H d, such as query, key and value side by side."""
-        return build_fused_linear(self.embed_dim, parts, self.linear, role=self._input_role, expansion=self.expansion)
+        return build_fused_linear(self.embed_dim, self.inner_dim, parts, self.linear, role=self._input_role)
 
     def query_projection(self) -> nn.Module:
         """A Linear from D channels to the queries' H d alone."""

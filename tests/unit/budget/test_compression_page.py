@@ -107,6 +107,7 @@ LEDGER: dict[str, Any] = {
     "model": "small",
     "text": "200 sentences",
     "metric": "bleu",
+    "structured": None,
     "stages": [
         _row("original", 40.0, _kinds(weights=9000, vocabulary=800, header=200)),
         _row(
@@ -149,6 +150,17 @@ REFERENCE = {
     "macs": 9_000_000,
     "scores": {"bleu": 41.0},
     "intervals": {"bleu": [39.0, 43.0]},
+}
+
+
+STRUCTURED = {
+    "macs": {"before": 9_000_000, "after": 7_000_000},
+    "expected_loss": 0.1071,
+    "measured_loss": 0.1068,
+    "removed": [
+        {"kind": "encoder layers", "key": "model.num_encoder_layers", "before": 4, "after": 3, "positions": [2]}
+        | {"expected_loss": 0.0361}
+    ],
 }
 
 
@@ -326,3 +338,11 @@ def test_hostile_texts_are_text() -> None:
 def test_pages_are_made_without_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert render_compression(LEDGER).startswith("<!doctype html>")
+
+
+def test_removed_units_have_a_section() -> None:
+    assert 'id="structured"' not in render_compression(LEDGER)
+    page = render_compression({**LEDGER, "structured": STRUCTURED})
+    section = page.partition('<section id="structured">')[2].partition("</section>")[0]
+    for text in ("9,000,000", "7,000,000", "0.1071", "0.1068", "encoder layers", "positions 2", "0.0361"):
+        assert text in section

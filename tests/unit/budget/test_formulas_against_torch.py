@@ -86,6 +86,24 @@ OPTIONS: dict[str, dict[str, object]] = {
         "self_attention": "random-features",
         "attention_expansion": 2,
     },
+    # Channels of a head that are no divisor of the width, as structured pruning leaves them.
+    "few heads": {
+        "family": "lite-transformer",
+        "num_heads": 3,
+        "head_dim": 2,
+        "cross_num_heads": 1,
+        "cross_head_dim": 6,
+        "conv_num_heads": 1,
+        "conv_head_dim": 6,
+    },
+    "few heads, t2r": {
+        "family": "t2r",
+        **T2R,
+        "num_heads": 1,
+        "head_dim": 6,
+        "cross_num_heads": 3,
+        "cross_head_dim": 2,
+    },
     "all together": {
         "family": "lite-transformer",
         **SANDWICH,
@@ -121,7 +139,7 @@ def _features(spec: LayerSpec) -> int:
 
 def _inner(spec: LayerSpec) -> int:
     """Channels of all heads of self-attention."""
-    return spec.attention_expansion * spec.attention_dim
+    return spec.inner_dim
 
 
 def _macs_without_norms(count: ModelCount, convention: str) -> int:
@@ -131,8 +149,8 @@ def _macs_without_norms(count: ModelCount, convention: str) -> int:
 
 def _band_macs(config: ModelConfig, *, causal: bool) -> int:
     """Mult-Adds of convolutions over a whole sentence, which the model applies as banded square matrices."""
-    encoder = sum(spec.conv_dim for spec in encoder_specs(config)) * SRC_LEN**2
-    decoder = sum(spec.conv_dim for spec in decoder_specs(config)) * TGT_LEN**2 if causal else 0
+    encoder = sum(spec.conv_inner_dim for spec in encoder_specs(config)) * SRC_LEN**2
+    decoder = sum(spec.conv_inner_dim for spec in decoder_specs(config)) * TGT_LEN**2 if causal else 0
     return encoder + decoder
 
 
@@ -208,7 +226,7 @@ def test_executed_convention_of_every_option(option: str) -> None:
             _, state = model.decode_step(tokens, state)
     expected = _macs_without_norms(count_config(config, src_len=SRC_LEN, tgt_len=TGT_LEN), "executed")
     for spec in encoder_specs(config):
-        expected += spec.conv_dim * (SRC_LEN**2 - spec.kernel_size * SRC_LEN)
+        expected += spec.conv_inner_dim * (SRC_LEN**2 - spec.kernel_size * SRC_LEN)
     hidden = TGT_LEN * TGT_LEN - TGT_LEN * (TGT_LEN + 1) // 2
     for spec in decoder_specs(config):
         if spec.self_attention == "softmax":

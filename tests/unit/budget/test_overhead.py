@@ -52,6 +52,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
         **LINEAR,
         **KERNELS,
     },
+    "few heads": {
+        "family": "lite-transformer",
+        "num_heads": 1,
+        "head_dim": 6,
+        "cross_num_heads": 3,
+        "cross_head_dim": 2,
+        "conv_num_heads": 1,
+        "conv_head_dim": 6,
+        **KERNELS,
+    },
     "random": {"family": "t2r", "self_attention": "random-features", "cross_attention": "random-features", **LINEAR},
 }
 

@@ -139,6 +139,15 @@ def test_a_transformer_has_no_kernels() -> None:
             {"attention_expansion": 3, "cross_num_heads": 5},
             "cross_num_heads: expected a divisor of attention_expansion * embed_dim (48), found 5",
         ),
+        ({"conv_head_dim": 4}, "conv_head_dim: expected 0 in a transformer, which has no convolution, found 4"),
+        (
+            {"family": "lightconv", "kernel_sizes": (3, 3), "decoder_kernel_sizes": (3, 3), "head_dim": 4},
+            "head_dim: expected 0 in a lightconv, which has no self-attention, found 4",
+        ),
+        (
+            {"attention_linear": "r2d2", "linear_n": 2, "num_heads": 3, "head_dim": 3},
+            "attention_linear = 'r2d2': expected widths that are a multiple of linear_n = 2, found 9",
+        ),
         ({"linear_n": 2}, "linear_n: expected 1 without an r2d2 projection, found 2"),
         ({"linear_rank": 2}, "linear_rank: expected 0 without a low-rank projection, found 2"),
         ({"ffn_linear": "low-rank"}, "linear_rank: expected at least 1 with a low-rank projection, found 0"),

@@ -37,18 +37,18 @@ FOREIGN = {
     "encoder-decoder": {"num_classes", "lstm_linear", "adaptive_cutoffs", "adaptive_factor"},
     "language-model": {
         *("src_vocab_size", "num_encoder_layers", "kernel_sizes"),
-        *("cross_num_heads", "cross_attention", "cross_feature_size", "num_classes", "lstm_linear"),
+        *("cross_num_heads", "cross_head_dim", "cross_attention", "cross_feature_size", "num_classes", "lstm_linear"),
     },
     "sequence-classifier": {
         *("tgt_vocab_size", "tie_embeddings", "num_decoder_layers", "decoder_kernel_sizes"),
         *("self_attention", "self_feature_size", "keep_softmax_every"),
-        *("cross_num_heads", "cross_attention", "cross_feature_size"),
+        *("cross_num_heads", "cross_head_dim", "cross_attention", "cross_feature_size"),
         *("lstm_linear", "adaptive_cutoffs", "adaptive_factor"),
     },
     "pair-classifier": {
         *("tgt_vocab_size", "tie_embeddings", "embedding", "num_encoder_layers", "num_decoder_layers"),
         *("sharing", "sandwich_dim", "sandwich_ffn_dim", "sandwich_heads", "num_heads", "attention_expansion"),
-        "safe_dropout",
+        *("safe_dropout", "head_dim", "cross_head_dim", "conv_head_dim"),
         *("self_attention", "self_feature_size", "keep_softmax_every"),
         *("attention_linear", "ffn_linear", "conv_linear", "kernel_sizes", "decoder_kernel_sizes"),
         *("conv_type", "conv_glu", "conv_num_heads", "pre_norm", "final_norm"),
@@ -71,7 +71,7 @@ def test_the_class_follows_from_the_architecture(architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", EXAMPLES)
 def test_every_key_of_another_architecture_is_refused_by_name(architecture: str) -> None:
-    assert len(KEYS) == 46
+    assert len(KEYS) == 49
     assert KEYS - set(CLASSES[architecture].model_fields) == FOREIGN[architecture]
     article = "an" if architecture.startswith("e") else "a"
     for key in FOREIGN[architecture]:

@@ -65,6 +65,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "r2d2": {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
     "t2r": {"family": "t2r", "self_attention": "t2r", "cross_attention": "t2r"},
     "expanded": {"family": "t2r", "cross_attention": "elu", "attention_expansion": 2},
+    "few heads": {"family": "transformer", "head_dim": 6, "cross_num_heads": 3, "cross_head_dim": 2},
     "random": {"family": "t2r", "self_attention": "random-features", "cross_attention": "random-features"},
 }
 

@@ -84,6 +84,9 @@ VARIANTS["dynamicconv-quaternion-conv"] = {**VARIANTS["dynamicconv"], "conv_line
 VARIANTS["sandwich-r2d2"] = {**VARIANTS["r2d2"], **FOUR, **WIDE}
 VARIANTS["t2r-r2d2"] = {**VARIANTS["r2d2"], **T2R}
 VARIANTS["expanded-sandwich-r2d2"] = {**VARIANTS["sandwich-r2d2"], "attention_expansion": 2}
+FEW_HEADS = {"num_heads": 3, "head_dim": 2, "cross_num_heads": 1, "cross_head_dim": 6}
+VARIANTS["few-heads"] = {**VARIANTS["lsra-dynamic-glu"], **FEW_HEADS, "conv_num_heads": 1, "conv_head_dim": 6}
+VARIANTS["few-heads-t2r"] = {"family": "t2r", **T2R, **FEW_HEADS}
 VARIANTS["expanded-lsra-t2r"] = {"family": "lite-transformer", **KERNELS, **T2R, "attention_expansion": 3}
 
 

@@ -118,7 +118,7 @@ def test_a_compression_that_lost_a_few_points() -> None:
 def test_the_advice_is_what_was_not_done() -> None:
     facts = CompressionFacts(targeted=False, finetune_steps=None, own_data=False, structured=True, sparsity=0.4)
     (warning,) = compress(30.0, 20.0, 20.0, facts=facts)
-    for advice in ("leave --no-finetune out", "--data with the model's own", "--structured-ffn", "--max-loss"):
+    for advice in ("leave --no-finetune out", "--data with the model's own", "--structured", "--max-loss"):
         assert advice in warning
     assert "target" not in warning
 
