@@ -32,16 +32,14 @@ class Compress(Prepare):
 def shipped(place: Place) -> list[Row]:
     """The shipped model at several targets, greedy, on both of its test sets."""
     data, prepare = shipped_pairs(place)
-    thorough = ["--data", str(data), "--effort", "quick" if place.max_steps else "thorough"]
+    cases: list[tuple[str, list[str]]] = [("default", []), ("`--no-finetune`", ["--no-finetune"])]
+    for effort in ("normal", "thorough"):
+        for ratio in ("10", "18.2", "30"):
+            options = ["--data", str(data), "--effort", effort, "--target-ratio", ratio]
+            cases.append((f"{ratio}x, {effort}", options))
     rows = []
-    for name, options in (
-        ("default", []),
-        ("`--no-finetune`", ["--no-finetune"]),
-        ("10x, thorough", [*thorough, "--target-ratio", "10"]),
-        ("18.2x, thorough", [*thorough, "--target-ratio", "18.2"]),
-        ("30x, thorough", [*thorough, "--target-ratio", "30"]),
-    ):
-        stem = "shipped-" + name.split(",")[0].strip("`-").replace(".", "-")
+    for name, options in cases:
+        stem = "shipped-" + name.strip("`-").replace(".", "-").replace("x, ", "x-")
         out = place.runs / stem
         stages = [*prepare, Compress(out=out, arguments=["compress", *options, *_bound(place, options)])]
         rows.append(Row(name, [*stages, *_both_tests(place, stem, out / "model.lnlp", data)], out, stem))
