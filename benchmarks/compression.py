@@ -1,10 +1,11 @@
 """The experiments on compression of ``docs/results.md``: the shipped model, other tasks, sizes on Multi30k."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from cells import MISSING, score_cell, table_head, table_line
 from corpora import CORPORA, multi30k, shipped_pairs
 from initialisation import CASES, short_training
 from rows import Place, Row, train_stage
@@ -17,8 +18,6 @@ SCHEMES: Final = {"tinyshakespeare": "depth-scaled", "mnli": "normal"}
 
 #: The published model of the size that the Multi30k rows are compared with: 2.6M weights as fp32 (Wu et al. 2021).
 PUBLISHED_BYTES: Final = 10_400_000
-
-Head = Callable[[list[str]], list[str]]
 
 
 class Compress(Prepare):
@@ -156,24 +155,24 @@ def _beam_search(place: Place, stem: str, model: Path, data: Path) -> list[Stage
     ]
 
 
-def shipped_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str:
+def shipped_table(rows: Sequence[dict[str, Any]]) -> str:
     """Bytes, ratio and BLEU of both test sets."""
-    lines = head(["`compress`", "bytes", "ratio", "BLEU, Tatoeba test", "BLEU, test2016"])
+    lines = table_head(["`compress`", "bytes", "ratio", "BLEU, Tatoeba test", "BLEU, test2016"])
     for row in rows:
-        cells = [missing] * 4
+        cells = [MISSING] * 4
         if row["ledger"] and row["evaluation"] and row["further"]:
             last = row["ledger"]["stages"][-1]
-            scores = [_score(row[name]["scores"], "bleu") for name in ("evaluation", "further")]
+            scores = [score_cell(row[name]["scores"], "bleu") for name in ("evaluation", "further")]
             cells = [f"{last['size_bytes']:,}", f"{last['ratio']:.2f}", *scores]
-        lines.append(f"| {' | '.join([row['name'], *cells])} |")
+        lines.append(table_line([row["name"], *cells]))
     return "\n".join(lines)
 
 
-def tasks_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str:
+def tasks_table(rows: Sequence[dict[str, Any]]) -> str:
     """Bytes, ratio and score before and after, with the paired interval of the difference."""
-    lines = head(["model", "bytes before", "after", "ratio", "score", "before", "after", "difference"])
+    lines = table_head(["model", "bytes before", "after", "ratio", "score", "before", "after", "difference"])
     for row in rows:
-        cells = [missing] * 7
+        cells = [MISSING] * 7
         if ledger := row["ledger"]:
             first, last, metric = ledger["stages"][0], ledger["stages"][-1], ledger["metric"]
             change = last["against_original"][metric]
@@ -181,23 +180,19 @@ def tasks_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str
             scores = [f"{stage['scores'][metric]:.2f}" for stage in (first, last)]
             difference = f"{change['difference']:+.2f} ({change['low']:+.2f} to {change['high']:+.2f})"
             cells = [*sizes, f"{last['ratio']:.2f}", metric, *scores, difference]
-        lines.append(f"| {' | '.join([row['name'], *cells])} |")
+        lines.append(table_line([row["name"], *cells]))
     return "\n".join(lines)
 
 
-def sizes_table(rows: Sequence[dict[str, Any]], head: Head, missing: str) -> str:
+def sizes_table(rows: Sequence[dict[str, Any]]) -> str:
     """Bytes of the whole file, the ratio to the published model's weights, and BLEU."""
-    lines = head(["model", "bytes", "of 10.4 MB", "BLEU, 95 % interval", "BLEU of the tokens"])
+    lines = table_head(["model", "bytes", "of 10.4 MB", "BLEU, 95 % interval", "BLEU of the tokens"])
     for row in rows:
         stages = row["ledger"]["stages"] if row["ledger"] else None
         size = stages[-1]["size_bytes"] if stages else row["weights_bytes"]
-        cells = [missing] * 4
+        cells = [MISSING] * 4
         if size and row["evaluation"]:
-            score, tokens = _score(row["evaluation"]["scores"], "bleu"), f"{row['tokenized_bleu']:.2f}"
+            score, tokens = score_cell(row["evaluation"]["scores"], "bleu"), f"{row['tokenized_bleu']:.2f}"
             cells = [f"{size:,}", f"{PUBLISHED_BYTES / size:.1f}x", score, tokens]
-        lines.append(f"| {' | '.join([row['name'], *cells])} |")
+        lines.append(table_line([row["name"], *cells]))
     return "\n".join(lines)
-
-
-def _score(scores: dict[str, Any], metric: str) -> str:
-    return f"{scores[metric]:.2f} ({scores[f'{metric}_low']:.2f} to {scores[f'{metric}_high']:.2f})"

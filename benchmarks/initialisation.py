@@ -5,11 +5,12 @@ same order for the same seed.
 """
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cells import MISSING, table_head, table_line
 from corpora import CORPORA
 from rows import Place, Row, train_stage
 from stages import Measure, Stage
@@ -207,25 +208,23 @@ def _row(case: Case, scheme: str, seed: int, place: Place) -> Row:
     )
 
 
-def initialisation_table(rows: Sequence[dict[str, Any]], head: Callable[[list[str]], list[str]], missing: str) -> str:
+def initialisation_table(rows: Sequence[dict[str, Any]]) -> str:
     """Mean, lowest and highest of the seeds, on the validation split.
 
     Args:
         rows: Figures of every row, with its ``group``.
-        head: Makes the two lines above a table from the names of its columns.
-        missing: Stands where nothing is measured.
     """
-    lines = head(["model, scheme", "seeds", "validation perplexity", "BLEU, greedy, or accuracy"])
+    lines = table_head(["model, scheme", "seeds", "validation perplexity", "BLEU, greedy, or accuracy"])
     for group in dict.fromkeys(row["group"] for row in rows):
         measured = [row for row in rows if row["group"] == group and row["training"] and row["evaluation"]]
-        cells = [group, str(len(measured)), missing, missing]
+        cells = [group, str(len(measured)), MISSING, MISSING]
         if measured:
             perplexities = [row["training"]["valid"]["perplexity"] for row in measured]
             scores = [row["evaluation"]["scores"] for row in measured]
             name = next((name for name in ("bleu", "accuracy") if name in scores[0]), None)
             cells[2] = _spread(perplexities)
             cells[3] = "" if name is None else _spread(score[name] for score in scores)
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(table_line(cells))
     return "\n".join(lines)
 
 

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from cells import MISSING, score_cell, table_head, table_line
 from compression import shipped_table, sizes_table, tasks_table
 from experiments import EXPERIMENTS, figures
 from initialisation import initialisation_table
@@ -22,8 +23,6 @@ from rows import Place
 from stages import Failed, Measure, Train, UnderWay, run_stage
 
 from lite_nlp.core.files import write_text
-
-MISSING = "not measured yet"
 
 BEGIN, END = "<!-- table: {name} -->", "<!-- end of table -->"
 
@@ -65,7 +64,7 @@ def translation_table(rows: list[dict[str, Any]], first: str) -> str:
     tokenized = any("tokenized_bleu" in row for row in rows)
     heads = [first, "parameters", "without tables", "Mult-Adds, paper", "executed", "validation perplexity"]
     heads += ["BLEU, 95 % interval", "chrF, 95 % interval", *(["BLEU of the tokens"] if tokenized else [])]
-    lines = _head(heads)
+    lines = table_head(heads)
     for row in rows:
         budget, training, evaluation = row["budget"], row["training"], row["evaluation"]
         sizes = [MISSING] * 4
@@ -76,20 +75,17 @@ def translation_table(rows: list[dict[str, Any]], first: str) -> str:
         scores = [MISSING] * 2
         if evaluation is not None:
             found = evaluation["scores"]
-            scores = [
-                f"{found[metric]:.2f} ({found[f'{metric}_low']:.2f} to {found[f'{metric}_high']:.2f})"
-                for metric in ("bleu", "chrf")
-            ]
+            scores = [score_cell(found, metric) for metric in ("bleu", "chrf")]
         perplexity = f"{training['valid']['perplexity']:.2f}" if done else MISSING
         if tokenized:
             scores.append(MISSING if row["tokenized_bleu"] is None else f"{row['tokenized_bleu']:.2f}")
-        lines.append(_line([row["name"], *sizes, perplexity, *scores]))
+        lines.append(table_line([row["name"], *sizes, perplexity, *scores]))
     return "\n".join(lines)
 
 
 def perplexity_table(rows: list[dict[str, Any]]) -> str:
     """Perplexities of the language models on the test split."""
-    lines = _head(["attention", "parameters", "perplexity per token", "per word", "bits per character"])
+    lines = table_head(["attention", "parameters", "perplexity per token", "per word", "bits per character"])
     for row in rows:
         params = MISSING if row["budget"] is None else f"{row['budget']['params']['total']:,}"
         scores = [MISSING] * 3
@@ -100,7 +96,7 @@ def perplexity_table(rows: list[dict[str, Any]]) -> str:
                 f"{found['word_perplexity']:.1f}",
                 f"{found['bits_per_character']:.3f}",
             ]
-        lines.append(_line([row["name"], params, *scores]))
+        lines.append(table_line([row["name"], params, *scores]))
     return "\n".join(lines)
 
 
@@ -120,29 +116,23 @@ def scaling_table(rows: list[dict[str, Any]]) -> str:
             ("Milliseconds per step", "ms_per_token", ".2f"),
             ("Bytes of state", "state_bytes", ","),
         ):
-            lines = [f"{caption}, {row['name']}:", "", *_head(["attention", *heads])]
-            lines += [_line([kind, *(format(cells[kind, length][key], form) for length in lengths)]) for kind in kinds]
+            lines = [f"{caption}, {row['name']}:", "", *table_head(["attention", *heads])]
+            lines += [
+                table_line([kind, *(format(cells[kind, length][key], form) for length in lengths)]) for kind in kinds
+            ]
             parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def _head(names: list[str]) -> list[str]:
-    return [_line(names), "|---" * len(names) + "|"]
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 TABLES = {
-    "initialisation": lambda rows: initialisation_table(rows, _head, MISSING),
+    "initialisation": initialisation_table,
     "multi30k": lambda rows: translation_table(rows, "preset"),
     "r2d2": lambda rows: translation_table(rows, "R2D2"),
     "t2r": perplexity_table,
     "t2r-scaling": scaling_table,
-    "compression": lambda rows: shipped_table(rows, _head, MISSING),
-    "compression-tasks": lambda rows: tasks_table(rows, _head, MISSING),
-    "compression-sizes": lambda rows: sizes_table(rows, _head, MISSING),
+    "compression": shipped_table,
+    "compression-tasks": tasks_table,
+    "compression-sizes": sizes_table,
 }
 
 

@@ -1,0 +1,24 @@
+"""Lines and cells of the Markdown tables of ``docs/results.md``."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+__all__ = ["MISSING", "score_cell", "table_head", "table_line"]
+
+#: Stands where nothing is measured.
+MISSING: Final = "not measured yet"
+
+
+def table_line(cells: Sequence[str]) -> str:
+    """A row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def table_head(names: Sequence[str]) -> list[str]:
+    """The two lines above a table, from the names of its columns."""
+    return [table_line(names), "|---" * len(names) + "|"]
+
+
+def score_cell(scores: dict[str, Any], metric: str) -> str:
+    """A score with its interval."""
+    return f"{scores[metric]:.2f} ({scores[f'{metric}_low']:.2f} to {scores[f'{metric}_high']:.2f})"
