@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -186,14 +187,20 @@ class _Run:
         planner.measure()
         done = len(self.ledger.rows)
         tolerance = self.options.tolerance
+
+        # The search ends with a tolerance that it has planned for.
+        @cache
+        def choose(tolerance: float) -> Planned:
+            return self._choose(planner, tolerance)
+
         if max_loss is not None and target is None and tolerance > 0:
-            tolerance = self._tolerance_within(max_loss, planner)
+            tolerance = self._tolerance_within(max_loss, planner, choose)
         for factor in (1.0, *_BACKOFF):
             for row in self.ledger.forget_after(done):
                 self.on_dropped(row)
             # Every attempt starts from the weights as they are now.
             with weights_restored(dict(self.model.named_parameters())):
-                last = self._compress(self._choose(planner, factor * tolerance), planner)
+                last = self._compress(choose(factor * tolerance), planner)
             lost = self.subject.metric.lost(self.ledger.rows[0].scores, last.scores)
             if max_loss is None or lost <= max_loss:
                 return self.ledger.rows
@@ -207,13 +214,13 @@ class _Run:
             f"the smallest loss reached is {lost:.2f} {unit} at {last.size_bytes:,} bytes"
         )
 
-    def _tolerance_within(self, max_loss: float, planner: Planner) -> float:
+    def _tolerance_within(self, max_loss: float, planner: Planner, choose: Callable[[float], Planned]) -> float:
         """The largest tolerance that loses no more than allowed after brief tuning."""
         before = self.ledger.rows[0].scores
 
         def lost(tolerance: float) -> float:
             def measure() -> float:
-                with self._briefly_tuned(planner, self._choose(planner, tolerance)):
+                with self._briefly_tuned(planner, choose(tolerance)):
                     found = self.subject.score(self.model)
                     scores = found.scores if isinstance(found, Scored) else found
                     return self.subject.metric.lost(before, scores)
