@@ -43,7 +43,6 @@ __all__ = ["Effort", "compress_model", "embedded_files"]
 #: Divergence from the original's predictions, in nats per prediction, that the plan may cause without a target size or
 #: ratio; tuning recovers a part of it.
 _TOLERANCE: Final = 0.015
-_TOLERANCE_WITHOUT_FINETUNING: Final = 0.015
 
 #: Steps of tuning by effort, for a model of ``_REFERENCE_MACS``; those of more Mult-Adds take fewer and longer ones, so
 #: that two cores take about 3, 20 and 180 minutes in all.
@@ -147,7 +146,7 @@ def compress_model(
     guidance = _guide(loaded, None if data is None else Path(data))
     other = None if reference is None else load_model(reference)
     options = CompressionOptions(
-        tolerance=_TOLERANCE if finetune else _TOLERANCE_WITHOUT_FINETUNING,
+        tolerance=_TOLERANCE,
         target_bytes=target_bytes,
         target_ratio=target_ratio,
         max_loss=max_loss,

@@ -29,6 +29,7 @@ from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.translation.bleu import sentence_chrf
 from lite_nlp.tasks.translation.evaluate import translate_all
 from lite_nlp.tasks.translation.scorer import PairScorer
+from lite_nlp.tasks.translation.teaching import read_pairs
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
 from lite_nlp.training.mixed_loss import TeacherOutput
@@ -208,11 +209,8 @@ def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
 
 def _before_output(model: nn.Module, batch: Batch) -> tuple[TeacherOutput, Tensor]:
     """What gives the logits of the target tokens of a batch, and their labels (B, T)."""
-    translator = cast(EncoderDecoder, model)
-    hidden = translator.hidden(
-        *(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens))
-    )
-    return TeacherOutput(hidden, translator.output_table), torch.from_numpy(batch.labels)
+    inputs = (torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens))
+    return read_pairs(cast(EncoderDecoder, model), *inputs), torch.from_numpy(batch.labels)
 
 
 class _MemoryRows:

@@ -22,7 +22,7 @@ from lite_nlp.training.objective import Batches, Objective
 from lite_nlp.training.taught import TaughtObjective
 from lite_nlp.training.teacher import Teacher
 
-__all__ = ["PairTeacher", "PairTeaching"]
+__all__ = ["PairTeacher", "PairTeaching", "read_pairs"]
 
 #: A teacher of target tokens, for the inputs of an encoder-decoder.
 PairTeacher: TypeAlias = Teacher[EncoderDecoder, TeacherOutput]
@@ -80,7 +80,7 @@ class PairTeaching:
         """See ``Teaching``."""
         teacher = None
         if lesson.soft is not None:
-            teacher = PairTeacher(lesson.teacher.encoder_decoder, _read_pairs, lesson.soft)
+            teacher = PairTeacher(lesson.teacher.encoder_decoder, read_pairs, lesson.soft)
         candidates = self._candidates(lesson)
         facts: dict[str, Any] = {"teacher": lesson.teacher.name}
         choose = None
@@ -113,5 +113,6 @@ def _draw_from(candidates: Candidates) -> Callable[[Batches[Batch]], Batches[Bat
     return lambda batches: DrawnBatches(every=cast(EpochBatches, batches), candidates=candidates)
 
 
-def _read_pairs(model: EncoderDecoder, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> TeacherOutput:
+def read_pairs(model: EncoderDecoder, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> TeacherOutput:
+    """What gives the logits of the target tokens."""
     return TeacherOutput(model.hidden(src_tokens, src_mask, tgt_tokens), model.output_table)
