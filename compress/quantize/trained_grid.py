@@ -41,9 +41,13 @@ _STEPS: Final = tuple(2.0 ** (place / 8 - 4.5) for place in range(65))
 _MAX_SPARSITY: Final = 0.93
 #: Static tables by class of magnitude take less than one table for a tensor: see the format's own figures.
 _CLASS_GAIN: Final = 0.95
-#: The control loop's share of the error, in log bits, that one round takes back; and its largest step.
-_GAIN, _LARGEST = 0.5, 0.1
-_MOST_ROUNDS: Final = 40
+#: How far, as a logarithm, the size may be from what is wanted: while it tightens, and where it is held. Training
+#: gathers weights at the borders between levels, so that a scale that followed every small error would throw many of
+#: them across at once, to and fro.
+_LOOSE, _HELD = 0.02, 0.003
+#: Largest change of the steps' logarithm in one round while no bound is known, and rounds.
+_LARGEST: Final = 0.3
+_MOST_ROUNDS: Final = 24
 #: Bits per weight at the start of training, or what is planned if that is more.
 _FINEST_BITS: Final = 6.0
 
@@ -183,21 +187,38 @@ class TrainedGrid:
         wanted = scale * self._target
         if share < 1.0:
             wanted = self._start ** (1.0 - share) * wanted**share
-        self._zones = [
-            _dead_zone(_round(latent, zone).abs()) for latent, zone in zip(self._latents, self._zones, strict=True)
-        ]
         bits = self._bits()
-        # Far from the target, as at the beginning, several rounds at once.
+        precision = _LOOSE if share < 1.0 else _HELD
+        if abs(math.log(max(bits, 1.0) / wanted)) > precision:
+            self._zones = [
+                _dead_zone(_round(latent, zone).abs()) for latent, zone in zip(self._latents, self._zones, strict=True)
+            ]
+            bits = self._settle(wanted, precision)
+        self.update_weights()
+        return bits
+
+    def _settle(self, wanted: float, precision: float) -> float:
+        """Scale all steps until the size is as wanted, within a precision of its logarithm; the size reached."""
+        bits = self._bits()
+        finer: float | None = None
+        coarser: float | None = None
         for _ in range(_MOST_ROUNDS):
             error = math.log(max(bits, 1.0) / wanted)
-            factor = math.exp(min(max(_GAIN * error, -_LARGEST), _LARGEST))
-            self._scale *= factor
-            for latent in self._latents:
-                latent.div_(factor)
-            bits = self._bits()
-            if abs(error) < 2 * _LARGEST:
+            if abs(error) <= precision:
                 break
-        self.update_weights()
+            present = math.log(self._scale)
+            if error > 0:
+                finer = present
+            else:
+                coarser = present
+            if finer is None or coarser is None:
+                change = min(max(error, -_LARGEST), _LARGEST)
+            else:
+                change = 0.5 * (finer + coarser) - present
+            self._scale *= math.exp(change)
+            for latent in self._latents:
+                latent.mul_(math.exp(-change))
+            bits = self._bits()
         return bits
 
     def _bits(self) -> float:

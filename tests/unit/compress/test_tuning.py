@@ -17,7 +17,7 @@ from lite_nlp.compress.planning import plan_within
 from lite_nlp.compress.prune.magnitude import prunable_parameters
 from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import HeldWeights, Quantizer, TrainableWeights
-from lite_nlp.compress.quantize.trained_grid import GridQuantizer
+from lite_nlp.compress.quantize.trained_grid import GridQuantizer, TrainedGrid
 from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
 from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import ModelError
@@ -219,6 +219,23 @@ def test_tokens_that_no_batch_has_stay_within_their_grid() -> None:
     found = quantizer.fit({"weight": values}, plan, {"weight": importance}).values()["weight"]
     assert np.all(np.isfinite(found))
     assert np.abs(found).max() <= 3 * np.abs(values).max()
+
+
+def test_the_size_of_a_grid_is_held_where_weights_gather_at_borders() -> None:
+    """A small change of the steps throws many of them across, where a control loop would swing to and fro."""
+    generator = torch.Generator().manual_seed(3)
+    model = nn.Linear(256, 256)
+    weights = _trainable(model, GridQuantizer(), 2.0)
+    assert isinstance(weights, TrainedGrid)
+    wanted = weights.tighten(1.0)
+    spread = 0.004 * torch.randn(model.weight.shape, generator=generator)
+    with torch.no_grad():
+        (latent,) = weights.trained
+        latent.copy_(latent.abs().floor().add_(0.5).mul_(latent.sign()).add_(spread))
+    sizes = [weights.tighten(1.0) for _ in range(12)]
+    assert sizes[-1] == pytest.approx(wanted, rel=0.015)
+    # Nothing trains in between, so that nothing is left to change.
+    assert len(set(sizes[-4:])) == 1
 
 
 def test_a_damaged_state_is_worked_out_anew(tmp_path: Path) -> None:
