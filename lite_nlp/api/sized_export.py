@@ -1,6 +1,7 @@
 """Compact bundles of a given size: the model is compressed as far as the rest of the bundle leaves room for."""
 
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.compress import compress_model, embedded_files
+from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model
 from lite_nlp.compress.compressed import CompressedModel
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.core.errors import TargetSizeError
+from lite_nlp.export.runtime.manifest import TOKENIZER_FILE
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime.manifest import Manifest
@@ -57,7 +60,7 @@ def bundle_of_size(
         options: Those of ``compress_model`` beside the target: data, fine-tuning, progress.
 
     Raises:
-        TargetSizeError: If no bundle is that small; the message states by how much.
+        TargetSizeError: If no bundle is that small; the message states by how much, and which smaller models would be.
     """
     with tempfile.TemporaryDirectory(prefix="lite-nlp-") as folder:
         path = Path(folder) / "bundle.zip"
@@ -65,8 +68,8 @@ def bundle_of_size(
         size_bytes = path.stat().st_size
         compressed = None
         if size_bytes > target_bytes:
-            frame = size_bytes - _weights_bytes(manifest)
-            room = target_bytes - frame + _embedded_bytes(loaded)
+            frame = _Frame.of(path, manifest)
+            room = target_bytes - frame.size_bytes + _embedded_bytes(loaded)
             for attempt in range(_TRIES):
                 compressed = _compress(
                     loaded, room, frame, target_bytes, out=Path(folder) / f"compressed-{attempt}", **options
@@ -78,33 +81,63 @@ def bundle_of_size(
                     break
                 room = int((room - (size_bytes - target_bytes)) * _MARGIN)
             else:
-                raise _out_of_reach(loaded, target_bytes, size_bytes, frame)
+                raise _out_of_reach(loaded, target_bytes, size_bytes, frame.size_bytes)
         yield SizedBundle(path=path, manifest=manifest, compressed=compressed)
 
 
 def _compress(
-    loaded: LoadedModel, room: int, frame: int, target_bytes: int, *, out: Path, **options: Any
+    loaded: LoadedModel, room: int, frame: "_Frame", target_bytes: int, *, out: Path, **options: Any
 ) -> CompressedModel:
     try:
         return compress_model(loaded, out=out, target_bytes=max(1, room), **options)
     except TargetSizeError as error:
-        smallest = frame + error.smallest_bytes - _embedded_bytes(loaded)
-        raise _out_of_reach(loaded, target_bytes, smallest, frame) from error
+        smallest = frame.size_bytes + error.smallest_bytes - _embedded_bytes(loaded)
+        # What a container embeds, a bundle holds beside it, with the graphs.
+        by_kind = {**error.bytes_by_kind, **frame.bytes_by_kind} if error.bytes_by_kind else {}
+        raise with_smaller_models(
+            _out_of_reach(
+                loaded, target_bytes, smallest, frame.size_bytes, bytes_by_kind=by_kind, num_weights=error.num_weights
+            ),
+            loaded.config.model,
+        ) from error
 
 
-def _out_of_reach(loaded: LoadedModel, target_bytes: int, smallest: int, frame: int) -> TargetSizeError:
+def _out_of_reach(
+    loaded: LoadedModel, target_bytes: int, smallest: int, frame_bytes: int, **known: Any
+) -> TargetSizeError:
     return TargetSizeError(
         f"{loaded.name}: expected a bundle of at most {target_bytes:,} bytes, found {smallest:,} at the least, "
-        f"{smallest - target_bytes:,} too many; graphs, tokenizer and manifest alone take {frame:,}, so that a model "
-        "with fewer types or layers is what makes it smaller",
+        f"{smallest - target_bytes:,} too many; graphs, tokenizer and manifest alone take {frame_bytes:,}",
         smallest_bytes=smallest,
         target_bytes=target_bytes,
+        **known,
     )
 
 
-def _weights_bytes(manifest: "Manifest") -> int:
-    """The part of a compact bundle that compression makes smaller."""
-    return 0 if manifest.packed is None else manifest.files[manifest.packed.container].size_bytes
+@dataclass(frozen=True)
+class _Frame:
+    """What a compact bundle holds beside the weights.
+
+    Attributes:
+        size_bytes: Its size.
+        tokenizer_bytes: The tokenizer's part of it.
+    """
+
+    size_bytes: int
+    tokenizer_bytes: int
+
+    @classmethod
+    def of(cls, path: Path, manifest: "Manifest") -> "_Frame":
+        """That of a bundle."""
+        weights = 0 if manifest.packed is None else manifest.files[manifest.packed.container].size_bytes
+        with zipfile.ZipFile(path) as bundle:
+            tokenizer = bundle.getinfo(TOKENIZER_FILE).compress_size
+        return cls(path.stat().st_size - weights, tokenizer)
+
+    @property
+    def bytes_by_kind(self) -> dict[str, int]:
+        """Its bytes under the names of a container's."""
+        return {"vocabulary": self.tokenizer_bytes, "files": self.size_bytes - self.tokenizer_bytes}
 
 
 def _embedded_bytes(loaded: LoadedModel) -> int:

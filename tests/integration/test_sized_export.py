@@ -1,5 +1,6 @@
 """Bundles of a given size: real compression, and bundles whose graphs are a number of bytes, made in no time."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -95,7 +96,25 @@ def test_a_target_out_of_reach_is_missed_by_a_number_of_bytes(
     (first,) = written
     container = len(packing_of(None, load_model(model)).container)
     assert f"graphs, tokenizer and manifest alone take {first - container:,}" in done.message
+    # The graphs alone are larger than that.
+    assert "no smaller dimension that was tried would fit" in done.message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_smaller_models_that_would_fit_are_named(
+    lite_nlp: LiteNlp, model: Path, written: list[int], tmp_path: Path
+) -> None:
+    words = ("export", model, "--out", tmp_path / "small.zip", "--compact", "--no-finetune", "--target-size")
+    lite_nlp.json(*words, "1MB")
+    (first,) = written
+    container = len(packing_of(None, load_model(model)).container)
+    # Of the bytes of weights less than half a bit each.
+    target = first - container + 2_500
+    done = lite_nlp(*words, str(target), "--force")
+    assert done.code == 1
+    advice = re.findall(r"embed_dim 32 -> (\d+).*: [\d,]+ parameters, about ([\d,]+) bytes", done.message)
+    assert advice
+    assert all(int(width) < 32 and int(size.replace(",", "")) <= target for width, size in advice)
 
 
 @pytest.mark.parametrize(
