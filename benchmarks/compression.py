@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from cells import MISSING, score_cell, table_head, table_line
 from corpora import CORPORA, multi30k, shipped_pairs
+from families import multi30k_family
 from initialisation import CASES, short_training
 from rows import Place, Row, train_stage
 from stages import Measure, Prepare, Stage
@@ -83,7 +84,8 @@ class Student:
         stem: Of the directory of its run.
         preset: What it is trained from.
         types: Size of its vocabulary.
-        settings: Keys that differ from the preset.
+        settings: Keys that differ from the preset and ``TRAINING``.
+        distillation: Options of ``distill``, from the model of ``TEACHER``; None if it learns from the corpus itself.
         targets: Sizes of its files, vocabulary included.
         seeds: Seeds of its training.
     """
@@ -93,9 +95,13 @@ class Student:
     preset: str
     types: int
     settings: dict[str, Any] = field(default_factory=dict)
+    distillation: Sequence[str] | None = None
     targets: Sequence[str] = ("570KB", "350KB", "200KB")
     seeds: Sequence[int] = (1,)
 
+
+#: Family of the model that others learn from, with a vocabulary of its own.
+TEACHER: Final = "lite-transformer"
 
 #: The training of all of them. Weight decay keeps the weights small, and with them the entropy of their levels.
 TRAINING: Final = {
@@ -123,20 +129,28 @@ def sizes(place: Place) -> list[Row]:
     """Bytes of the whole file against BLEU on test2016, beam 5, trained on Multi30k alone."""
     references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
     rows = []
+    _, train_teacher, teacher = multi30k_family(place, TEACHER)
+    hypotheses = ["--hypotheses", f"{teacher}-hypotheses", "--level", "sequence"]
     for student in STUDENTS:
         data, prepare = multi30k(place, types=student.types)
+        options: Sequence[str] = ()
+        if student.distillation is not None:
+            prepare = [*train_teacher, *prepare]
+            options = [*hypotheses, *student.distillation]
         for seed in student.seeds:
             stem = student.stem if seed == 1 else f"{student.stem}-{seed}"
             settings = {**TRAINING, **student.settings, "training.seed": seed}
-            train = train_stage(place, stem, student.preset, data, settings)
+            train = train_stage(
+                place, stem, student.preset, data, settings, *options, teacher=teacher if options else None
+            )
             original = place.runs / stem
             stages = [*prepare, train, *_beam_search(place, stem, original, data)]
             rows.append(Row(f"{student.name}, as trained", stages, original, stem, references, group=student.name))
             for target in student.targets:
                 small = f"{stem}-{target}"
                 out = place.runs / small
-                options = ["--data", str(data), "--target-size", target, "--effort", "normal"]
-                arguments = ["compress", str(original), *options, *_bound(place, options)]
+                small_options = ["--data", str(data), "--target-size", target, "--effort", "normal"]
+                arguments = ["compress", str(original), *small_options, *_bound(place, small_options)]
                 stages = [
                     *prepare,
                     train,

@@ -8,15 +8,13 @@ from typing import Any
 
 import corpora
 from compression import shipped, sizes, tasks
+from families import FAMILIES, multi30k_family
 from initialisation import initialisation
 from rows import Place, Row, train_stage
 from sacrebleu.metrics import BLEU
 from stages import Convert, Measure, Prepare, Stage, read_json
 
 __all__ = ["EXPERIMENTS", "figures"]
-
-#: The recipe of the Multi30k runs where it is not the presets' own.
-MULTI30K = {"training.precision": "bf16", "training.max_epochs": 40, "training.warmup_steps": 1000}
 
 #: The R2D2 paper has 4 layers a side, 8 heads, width 512 and 10,000 steps (section 4.3).
 SHAKESPEARE = {
@@ -71,13 +69,12 @@ def _translation(place: Place, name: str, data: Path) -> list[Stage]:
 
 def multi30k(place: Place) -> list[Row]:
     """Five families at about the same Mult-Adds, one recipe."""
-    data, prepare = corpora.multi30k(place)
     references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
     rows = []
-    for family in ("transformer", "lite-transformer", "subformer", "r2d2", "t2r"):
-        preset, name = f"multi30k-{family}", f"m30k-{family}"
-        stages = [*prepare, train_stage(place, name, preset, data, MULTI30K), *_translation(place, name, data)]
-        rows.append(Row(preset, stages, place.runs / name, name, references))
+    for family in FAMILIES:
+        data, train, run = multi30k_family(place, family)
+        stages = [*train, *_translation(place, run.name, data)]
+        rows.append(Row(f"multi30k-{family}", stages, run, run.name, references))
     return rows
 
 

@@ -50,8 +50,20 @@ class Row:
     group: str | None = None
 
 
-def train_stage(place: Place, name: str, config: str, data: Path, settings: dict[str, Any], *more: str) -> Train:
-    """Training of a preset or model directory ``config`` into the directory ``name``, with ``settings`` over it."""
+def train_stage(
+    place: Place,
+    name: str,
+    config: str,
+    data: Path,
+    settings: dict[str, Any],
+    *more: str,
+    teacher: Path | None = None,
+) -> Train:
+    """Training of a preset or model directory ``config`` into the directory ``name``, with ``settings`` over it.
+
+    With a ``teacher`` it is distilled from that model.
+    """
     bound = {"training.max_steps": place.max_steps} if place.max_steps else {}
     sets = [word for key, value in {**settings, **bound}.items() for word in ("--set", f"{key}={value}")]
-    return Train(out=place.runs / name, arguments=["train", config, "--data", str(data), *sets, *more])
+    verb = ["train"] if teacher is None else ["distill", str(teacher)]
+    return Train(out=place.runs / name, arguments=[*verb, config, "--data", str(data), *sets, *more])

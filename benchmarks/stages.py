@@ -73,7 +73,7 @@ class Convert(Prepare):
 
 
 class Train(Stage):
-    """A training run, resumed where it was stopped."""
+    """A training run, plain or distilled, resumed where it was stopped."""
 
     def is_done(self) -> bool:
         """Whether the run has ended."""
@@ -155,7 +155,7 @@ def _training_process(out: Path) -> int | None:
         except OSError:
             # It has ended, or is somebody else's.
             continue
-        if "train" not in arguments or "--out" not in arguments[:-1]:
+        if not {"train", "distill"} & set(arguments) or "--out" not in arguments[:-1]:
             continue
         if (directory / arguments[arguments.index("--out") + 1]).resolve() == out.resolve():
             return int(entry.name)
