@@ -23,7 +23,8 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from lite_nlp.api.compress import compress_model, embedded_files
+from lite_nlp.api.compress import compress_model
+from lite_nlp.api.compression_subject import embedded_files
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.compress.significance import Scored

@@ -1,44 +1,38 @@
 """Compression of a MODEL, scored at its own task, behind ``lite-nlp compress``. Needs torch when it runs."""
 
 import copy
-import hashlib
-import json
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import islice
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal
 
+from lite_nlp.api.compression_subject import compression_subject, guide_compression, macs_counter
+from lite_nlp.api.compression_work import resumable_work, work_key
 from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
 from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
-from lite_nlp.core.errors import LiteNlpError, OutputError, TargetSizeError, UsageError
+from lite_nlp.core.errors import TargetSizeError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.data.directory import INFO_FILE
 from lite_nlp.tasks.changed_outputs import find_changes
-from lite_nlp.tasks.registry import task_of_architecture, task_of_data
 from lite_nlp.tasks.usefulness import CompressionFacts, compression_warnings
 
 if TYPE_CHECKING:
     from torch import nn
 
     from lite_nlp.budget.gate.enforcement import BudgetGate
-    from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
+    from lite_nlp.compress.ledger import StageRow
     from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.compress.prune.structure import Structure
-    from lite_nlp.compress.work import Work
-    from lite_nlp.config.model import ModelConfig
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
 
-__all__ = ["Effort", "compress_model", "embedded_files"]
+__all__ = ["Effort", "compress_model"]
 
 #: Divergence from the original's predictions, in nats per prediction, that the plan may cause without a target size or
 #: ratio; tuning recovers a part of it.
@@ -51,8 +45,6 @@ _REFERENCE_MACS: Final = 96_000_000
 _FEWEST_STEPS: Final = 20
 #: On the package's own sentences, which 150 steps learn by heart: BLEU on other text was 0.5 lower than after 60.
 _MOST_STEPS_ON_FEW: Final = 60
-#: Batches of the fine-tuning data by which the importance of the weights is measured.
-_INFORMING_BATCHES: Final = 20
 
 #: How long to fine-tune.
 Effort = Literal["quick", "normal", "thorough"]
@@ -138,12 +130,12 @@ def compress_model(
     progress = progress or SilentProgress()
     loaded = load_model(model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
-    count_macs = _counter_of_macs(gate)
+    count_macs = macs_counter(gate)
     if structured is not None:
         check_shrinkable(loaded, structured, count_macs)
     elif gate is not None:
         gate.check_model(loaded.config.model, target=named)
-    guidance = _guide(loaded, None if data is None else Path(data))
+    guidance = guide_compression(loaded, None if data is None else Path(data))
     other = None if reference is None else load_model(reference)
     options = CompressionOptions(
         tolerance=_TOLERANCE,
@@ -155,9 +147,9 @@ def compress_model(
     finetuning = _finetuning(loaded, guidance, steps) if finetune else None
     candidates: list[StageRow] = []
     structure: Structure | None = None
-    key = _key(loaded, None if data is None else Path(data), options, finetuning, structured, guidance.name)
+    key = work_key(loaded, None if data is None else Path(data), options, finetuning, structured, guidance.name)
     with (
-        _resumable(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
+        resumable_work(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
         fast_arithmetic(torch.device("cpu")),
         atomic_directory(out, force=force, owned=owned) as directory,
@@ -166,7 +158,7 @@ def compress_model(
         doubts = inspect_calibration(guidance, loaded, given=data is not None, finetuned=finetune)
         for doubt in doubts:
             warn(doubt)
-        subject = _subject(loaded, guidance, progress, count_macs, other)
+        subject = compression_subject(loaded, guidance, progress, count_macs, other)
 
         def shrink(_: "nn.Module") -> "Model":
             nonlocal structure
@@ -220,27 +212,6 @@ def compress_model(
     return compressed
 
 
-@contextmanager
-def _resumable(out: Path, key: str | None, progress: Progress) -> "Iterator[Work | None]":
-    """What a compression has worked out, beside its output; kept where it is interrupted or the disk is full."""
-    from lite_nlp.compress.work import Work
-
-    if key is None:
-        yield None
-        return
-    work = Work(out.with_name(f"{out.name}.partial"), key)
-    if work.resumed:
-        progress.start(f"going on from {out.name}.partial", None)
-    try:
-        yield work
-    except OutputError:
-        raise
-    except LiteNlpError:
-        work.remove()
-        raise
-    work.remove()
-
-
 def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None) -> None:
     """Set torch's threads to the caller's number, or the one that is fastest at the predictions of the scan."""
     import torch
@@ -271,103 +242,6 @@ def _changed_outputs(guidance: "Guidance", rows: "Sequence[StageRow]") -> "Chang
     return find_changes(before, after, guidance.texts)
 
 
-def _guide(loaded: LoadedModel, data: Path | None) -> "Guidance":
-    """The guidance of the data's task, or of the model's default task, which refuses data that it cannot use."""
-    architecture = loaded.config.model.architecture
-    task = task_of_architecture(architecture)
-    if data is not None and architecture in (found := task_of_data(data)).architectures:
-        task = found
-    return task.room().guide(loaded, data)
-
-
-def _subject(
-    loaded: LoadedModel,
-    guidance: "Guidance",
-    progress: Progress,
-    count_macs: "Callable[[ModelConfig], int]",
-    reference: LoadedModel | None,
-) -> "CompressionSubject":
-    """The callbacks to the model's task, on which compression itself does not depend."""
-    from lite_nlp.compress.ledger import CompressionSubject
-    from lite_nlp.tasks.calibration import divergence_from, information_loss
-
-    def count_model(model: "nn.Module") -> int:
-        return count_macs(cast("Model", model).config)
-
-    return CompressionSubject(
-        name=loaded.name,
-        files=lambda model: embedded_files(loaded, cast("Model", model)),
-        load=lambda path: load_model(path).model,
-        metric=guidance.metric,
-        score=lambda model: guidance.score(model, progress),
-        evaluate=divergence_from(guidance.predict, loaded.model, guidance.scan),
-        informing=lambda: list(islice(guidance.tuning(), _INFORMING_BATCHES)),
-        information=information_loss(guidance.predict),
-        count_macs=count_model,
-        reference=None if reference is None else _reference(reference, guidance, progress, count_model),
-    )
-
-
-def _counter_of_macs(gate: "BudgetGate | None") -> "Callable[[ModelConfig], int]":
-    """Counts the Mult-Adds of a config at the lengths of the gate."""
-    from lite_nlp.budget.closed_form.formulas import count_config
-    from lite_nlp.budget.gate.enforcement import BudgetGate
-
-    lengths = (gate or BudgetGate()).lengths
-
-    def count_macs(config: "ModelConfig") -> int:
-        src_len, tgt_len = lengths(config)
-        return count_config(config, src_len=src_len, tgt_len=tgt_len).macs_paper
-
-    return count_macs
-
-
-def _reference(
-    reference: LoadedModel, guidance: "Guidance", progress: Progress, count_macs: "Callable[[nn.Module], int]"
-) -> "ReferenceModel":
-    """The figures of a model to compare with, its size that of a file with every weight as fp32.
-
-    Raises:
-        UsageError: If it cannot be scored on the same examples.
-    """
-    from lite_nlp.compress.ledger import ReferenceModel
-    from lite_nlp.compress.lnlp.container import container_bytes
-    from lite_nlp.compress.stages import dense_model, model_tensors
-
-    if guidance.score_other is None:
-        raise UsageError(f"--reference {reference.name}: the task of this model compares no models")
-    try:
-        scored = guidance.score_other(reference, progress)
-    except LiteNlpError as error:
-        raise UsageError(f"--reference {reference.name}: expected a model of the same task: {error}") from error
-    tensors = model_tensors(reference.model)
-    content = container_bytes(
-        tensors=dense_model(tensors.tensors),
-        aliases=tensors.aliases,
-        files=embedded_files(reference, reference.model),
-        metadata={"kind": "model", "name": reference.name},
-    )
-    macs = count_macs(reference.model)
-    return ReferenceModel(name=reference.name, size_bytes=len(content), macs=macs, scored=scored)
-
-
-def embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:
-    """The files that a container of ``model``, made from ``loaded``, embeds: config, metrics, tokenizer."""
-    from lite_nlp.config.preset import dump_config
-
-    config = loaded.config.model_copy(update={"model": model.config})
-    # The model's own scores are those before compression and must not be taken for the file's.
-    metrics = loaded.metrics
-    if "uncompressed" not in metrics:
-        kept: dict[str, Any] = {key: metrics[key] for key in ("languages", "labels") if key in metrics}
-        metrics = {**kept, "uncompressed": metrics}
-    return {
-        "config.toml": dump_config(config).encode("utf-8"),
-        "metrics.json": json.dumps(metrics, ensure_ascii=False).encode("utf-8"),
-        "tokenizer.json": loaded.tokenizer.to_json(),
-    }
-
-
 def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finetuning":
     from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.compress.tuning import TuningOptions
@@ -386,17 +260,6 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finet
 
 def _steps_of(loaded: LoadedModel, effort: Effort, *, few: bool) -> int:
     """Steps of finetuning that take about as long as the effort says; not many on few sentences."""
-    macs = _counter_of_macs(None)(loaded.config.model)
+    macs = macs_counter(None)(loaded.config.model)
     steps = max(_FEWEST_STEPS, round(_STEPS[effort] * min(1.0, _REFERENCE_MACS / macs)))
     return min(steps, _MOST_STEPS_ON_FEW) if few else steps
-
-
-def _key(loaded: LoadedModel, data: Path | None, options: object, *others: object) -> str:
-    """What a compression depends on, as one line: an interrupted one goes on only with the same."""
-    digest = hashlib.sha256()
-    for name, tensor in loaded.model.state_dict().items():
-        digest.update(name.encode("utf-8") + tensor.cpu().numpy().tobytes())
-    if data is not None:
-        digest.update((data / INFO_FILE).read_bytes())
-    digest.update(repr((options, [getattr(other, "options", other) for other in others])).encode("utf-8"))
-    return digest.hexdigest()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.api.compress import compress_model, embedded_files
+from lite_nlp.api.compress import compress_model
+from lite_nlp.api.compression_subject import embedded_files
 from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model
 from lite_nlp.compress.compressed import CompressedModel

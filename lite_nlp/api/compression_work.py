@@ -1,0 +1,49 @@
+"""What an interrupted compression has worked out, and what it is valid for."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.core.errors import LiteNlpError, OutputError
+from lite_nlp.core.progress import Progress
+from lite_nlp.data.directory import INFO_FILE
+
+if TYPE_CHECKING:
+    from lite_nlp.compress.work import Work
+
+__all__ = ["resumable_work", "work_key"]
+
+
+@contextmanager
+def resumable_work(out: Path, key: str | None, progress: Progress) -> "Iterator[Work | None]":
+    """What a compression has worked out, beside its output; kept where it is interrupted or the disk is full."""
+    from lite_nlp.compress.work import Work
+
+    if key is None:
+        yield None
+        return
+    work = Work(out.with_name(f"{out.name}.partial"), key)
+    if work.resumed:
+        progress.start(f"going on from {out.name}.partial", None)
+    try:
+        yield work
+    except OutputError:
+        raise
+    except LiteNlpError:
+        work.remove()
+        raise
+    work.remove()
+
+
+def work_key(loaded: LoadedModel, data: Path | None, options: object, *others: object) -> str:
+    """What a compression depends on, as one line: an interrupted one goes on only with the same."""
+    digest = hashlib.sha256()
+    for name, tensor in loaded.model.state_dict().items():
+        digest.update(name.encode("utf-8") + tensor.cpu().numpy().tobytes())
+    if data is not None:
+        digest.update((data / INFO_FILE).read_bytes())
+    digest.update(repr((options, [getattr(other, "options", other) for other in others])).encode("utf-8"))
+    return digest.hexdigest()
