@@ -1,25 +1,27 @@
-"""Compact bundles: large members are described by the tensors in them instead of being stored.
+"""Compact bundles: large members are described by the tensors or files in them instead of being stored.
 
 The graphs of both runtimes hold the same weights in fp32. A compact bundle has them once, in a container of whatever
-encoding, and says where in each member each tensor lies; the rest is a residual, mostly zeros, that zlib shrinks.
+encoding, and says where in each member each tensor lies; the rest is a residual, mostly zeros, that zlib shrinks. Files
+of the container, such as a vocabulary in a coding of its own, are found in members likewise.
 """
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.runtime.recipes import (
+    ContainerDecoder,
+    Contents,
+    FilePart,
     Packed,
     PackedMember,
     Part,
     SinusoidPart,
     SinusoidTable,
-    TensorDecoder,
     TensorPart,
     predict,
     sinusoid_table,
@@ -41,15 +43,15 @@ _SINUSOID_BLOCK: Final = 512
 
 @dataclass(frozen=True)
 class Packing:
-    """The tensors that a compact bundle stores.
+    """The tensors and files that a compact bundle stores in a container.
 
     Attributes:
-        container: Content of the file with the tensors.
+        container: Content of that file.
         decode: Decodes it, as a reader will.
     """
 
     container: bytes
-    decode: TensorDecoder
+    decode: ContainerDecoder
 
 
 def pack_members(files: Mapping[str, bytes], names: Sequence[str], packing: Packing) -> tuple[dict[str, bytes], Packed]:
@@ -58,43 +60,46 @@ def pack_members(files: Mapping[str, bytes], names: Sequence[str], packing: Pack
     Args:
         files: Content of every member.
         names: Those to describe.
-        packing: The tensors they are made of.
+        packing: What they are made of.
 
     Returns:
         The files of the compact bundle, and how the members described are made from them.
     """
-    tensors = packing.decode(packing.container)
+    contents = packing.decode(packing.container)
     packed_files = {name: content for name, content in files.items() if name not in names}
     packed_files[CONTAINER_FILE] = packing.container
     members = {}
     for name in names:
         residual = name + _RESIDUAL_SUFFIX
-        parts = find_parts(files[name], tensors)
-        packed_files[residual] = zlib.compress(_subtract(files[name], parts, tensors, source=name), 9)
+        parts = find_parts(files[name], contents)
+        packed_files[residual] = zlib.compress(_subtract(files[name], parts, contents, source=name), 9)
         members[name] = PackedMember(
             size_bytes=len(files[name]), sha256=sha256_bytes(files[name]), residual=residual, parts=tuple(parts)
         )
     return packed_files, Packed(container=CONTAINER_FILE, members=members)
 
 
-def _subtract(content: bytes, parts: Sequence[Part], tensors: Mapping[str, NDArray[Any]], *, source: str) -> bytes:
+def _subtract(content: bytes, parts: Sequence[Part], contents: Contents, *, source: str) -> bytes:
     """The residual of a member: what its prediction, by XOR, makes the member of."""
     values, position = np.frombuffer(bytearray(content), dtype=np.uint8), 0
-    for length, predicted in predict(parts, len(content), tensors, source=source):
+    for length, predicted in predict(parts, len(content), contents, source=source):
         if predicted is not None:
             values[position : position + length] ^= predicted
         position += length
     return values.tobytes()
 
 
-def find_parts(content: bytes, tensors: Mapping[str, NDArray[Any]]) -> list[Part]:
-    """Find the tensors and tables of positions in a member; parts are sorted by offset and do not overlap.
+def find_parts(content: bytes, contents: Contents) -> list[Part]:
+    """Find the tensors, files and tables of positions in a member; parts are sorted by offset and do not overlap.
 
     Args:
         content: The member.
-        tensors: By name. Those that are all zeros are not looked for: the prediction is zero as it is.
+        contents: Of the container. Tensors that are all zeros are not looked for: the prediction is zero as it is.
     """
     search = _Search(content)
+    tensors = contents.tensors
+    for name, file in contents.files.items():
+        search.parts += [FilePart(offset=offset, file=name) for offset in search.take_all(file)]
     # The largest first, so that a short tensor does not take a place within a long one.
     for name, tensor in sorted(tensors.items(), key=lambda item: -item[1].size):
         if not np.any(tensor):

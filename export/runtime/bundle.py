@@ -15,7 +15,7 @@ from lite_nlp.data.tokenizer_document import parse_tokenizer
 from lite_nlp.export.runtime.limits import MAX_MANIFEST_BYTES
 from lite_nlp.export.runtime.made_members import MadeMembers
 from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
-from lite_nlp.export.runtime.recipes import Packed, TensorDecoder, make_member
+from lite_nlp.export.runtime.recipes import ContainerDecoder, Packed, make_member
 from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
 __all__ = ["Bundle", "open_bundle"]
@@ -78,7 +78,7 @@ class Bundle:
             return _read_verified(f"{self.path}: {name}", file, self._stored[name], entry)
 
 
-def open_bundle(path: str | Path, *, decode: TensorDecoder | None = None) -> Bundle:
+def open_bundle(path: str | Path, *, decode: ContainerDecoder | None = None) -> Bundle:
     """Open a bundle, make the members that it describes, and verify every member's size and hash.
 
     Whatever the file says, this takes memory and time in proportion to its size; ``limits.py`` has the numbers.
@@ -123,7 +123,7 @@ def _make_members(
     stored: dict[str, StoredMember],
     manifest: Manifest,
     packed: Packed,
-    decode: TensorDecoder | None,
+    decode: ContainerDecoder | None,
     made: MadeMembers,
 ) -> None:
     """Make the members that a compact bundle describes."""
@@ -133,12 +133,12 @@ def _make_members(
         )
     name = packed.container
     try:
-        tensors = decode(_read_verified(f"{path}: {name}", file, stored[name], manifest.files[name]))
+        contents = decode(_read_verified(f"{path}: {name}", file, stored[name], manifest.files[name]))
     except ContainerError as error:
         raise BundleError(f"{path}: {name}: {error}") from error
     for name, member in packed.members.items():
         residual = read_blocks(file, stored[member.residual], _RESIDUAL_BLOCK_BYTES)
-        made.add(name, make_member(member, residual, tensors, source=f"{path}: {name}"))
+        made.add(name, make_member(member, residual, contents, source=f"{path}: {name}"))
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """Reconstruction of the members that a compact bundle describes instead of storing. Imports no torch.
 
-A member is a prediction, put together from the tensors of one container and tables that a formula gives, XOR a residual
-that holds whatever the prediction does not know. ``docs/export.md`` specifies both for readers in other languages.
+A member is a prediction, put together from the tensors and files of one container and tables that a formula gives, XOR
+a residual that holds whatever the prediction does not know. ``docs/export.md`` specifies both for readers in other
+languages.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
 
 import numpy as np
@@ -30,12 +32,14 @@ from lite_nlp.export.runtime.limits import (
 
 __all__ = [
     "Buffer",
+    "ContainerDecoder",
+    "Contents",
+    "FilePart",
     "Packed",
     "PackedMember",
     "Part",
     "SinusoidPart",
     "SinusoidTable",
-    "TensorDecoder",
     "TensorPart",
     "make_member",
     "predict",
@@ -51,11 +55,25 @@ _BLOCK_BYTES: Final = 1 << 20
 #: Made members become files wherever a bundle is unpacked.
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
-#: Decodes the bytes of a container: tensors by name. What this package does not know is how.
-TensorDecoder = Callable[[bytes], Mapping[str, NDArray[Any]]]
-
 #: Bytes, wherever they are.
 Buffer = bytes | memoryview
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a container holds.
+
+    Attributes:
+        tensors: By name.
+        files: Contents by name.
+    """
+
+    tensors: Mapping[str, NDArray[Any]]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+#: Decodes the bytes of a container. What this package does not know is how.
+ContainerDecoder = Callable[[bytes], Contents]
 
 
 class TensorPart(ManifestSection):
@@ -70,6 +88,18 @@ class TensorPart(ManifestSection):
     offset: int = Field(ge=0, le=MAX_INTEGER)
     tensor: str
     transposed: bool = False
+
+
+class FilePart(ManifestSection):
+    """A file of the container, as it is.
+
+    Attributes:
+        offset: Of its first byte in the member.
+        file: Its name.
+    """
+
+    offset: int = Field(ge=0, le=MAX_INTEGER)
+    file: str
 
 
 class SinusoidTable(ManifestSection):
@@ -91,7 +121,10 @@ class SinusoidPart(ManifestSection):
     sinusoid: SinusoidTable
 
 
-Part = TensorPart | SinusoidPart
+Part = TensorPart | FilePart | SinusoidPart
+
+#: The keys of which a part has one.
+_KINDS: Final = frozenset({"tensor", "file", "sinusoid"})
 
 
 class PackedMember(ManifestSection):
@@ -112,10 +145,8 @@ class PackedMember(ManifestSection):
     @field_validator("parts", mode="before")
     @classmethod
     def _not_both(cls, parts: Any) -> Any:
-        if isinstance(parts, list) and any(
-            isinstance(part, dict) and {"tensor", "sinusoid"} <= part.keys() for part in parts
-        ):
-            raise ValueError("expected a tensor or a sinusoid in each part, found both")
+        if isinstance(parts, list) and any(isinstance(part, dict) and len(_KINDS & part.keys()) > 1 for part in parts):
+            raise ValueError("expected a tensor, a file or a sinusoid in each part, found more than one of them")
         return parts
 
 
@@ -123,7 +154,7 @@ class Packed(ManifestSection):
     """The members that a compact bundle describes.
 
     Attributes:
-        container: File with the tensors of the members' parts.
+        container: File with the tensors and files of the members' parts.
         members: By name.
     """
 
@@ -151,26 +182,26 @@ class Packed(ManifestSection):
 
 
 def make_member(
-    member: PackedMember, residual: Iterable[bytes], tensors: Mapping[str, NDArray[Any]], *, source: str
+    member: PackedMember, residual: Iterable[bytes], contents: Contents, *, source: str
 ) -> Iterator[Buffer]:
     """Reconstruct a member, block by block, so that neither it nor its prediction is ever in memory as a whole.
 
     Args:
         member: How.
         residual: Content of the file that ``member.residual`` names, in blocks of any size.
-        tensors: Tensors of the container.
+        contents: Of the container.
         source: Stands for the member in messages.
 
     Yields:
         Its content; it is what the manifest says only if nothing is raised until the end.
 
     Raises:
-        BundleError: If the parts do not fit the member, each other or the tensors, the residual has another length, or
-            what is made is not what the manifest says.
+        BundleError: If the parts do not fit the member, each other or the container, the residual has another length,
+            or what is made is not what the manifest says.
     """
     inflated = _InflatedResidual(residual, member, source)
     digest = hashlib.sha256()
-    for length, predicted in predict(member.parts, member.size_bytes, tensors, source=source):
+    for length, predicted in predict(member.parts, member.size_bytes, contents, source=source):
         block: Buffer = inflated.take(length)
         if predicted is not None:
             block = (np.frombuffer(block, dtype=np.uint8) ^ predicted).data
@@ -183,29 +214,27 @@ def make_member(
 
 
 def predict(
-    parts: Sequence[Part], size_bytes: int, tensors: Mapping[str, NDArray[Any]], *, source: str
+    parts: Sequence[Part], size_bytes: int, contents: Contents, *, source: str
 ) -> Iterator[tuple[int, NDArray[np.uint8] | None]]:
     """The prediction of a member of ``size_bytes`` bytes, block by block.
 
     Args:
         parts: What it is made of; all are checked before the first block.
         size_bytes: Of the member.
-        tensors: Tensors of the container.
+        contents: Of the container.
         source: Stands for the member in messages.
 
     Yields:
         Length of a block, and its bytes, or None for zeros.
 
     Raises:
-        BundleError: If the parts do not fit the member, each other or the tensors.
+        BundleError: If the parts do not fit the member, each other or the container.
     """
-    ends = _check_parts(parts, size_bytes, tensors, source)
+    ends = _check_parts(parts, size_bytes, contents, source)
     position = 0
     for part, end in zip(parts, ends, strict=True):
         yield from _zeros(part.offset - position)
-        for block in (
-            _sinusoid_blocks(part.sinusoid) if isinstance(part, SinusoidPart) else _tensor_blocks(part, tensors)
-        ):
+        for block in _blocks(part, contents):
             yield block.nbytes, block.reshape(-1).view(np.uint8)
         position = end
     yield from _zeros(size_bytes - position)
@@ -244,7 +273,7 @@ def sinusoid_table(*, rows: int, columns: int, first_row: int = 0) -> NDArray[np
     return table
 
 
-def _check_parts(parts: Sequence[Part], size_bytes: int, tensors: Mapping[str, NDArray[Any]], source: str) -> list[int]:
+def _check_parts(parts: Sequence[Part], size_bytes: int, contents: Contents, source: str) -> list[int]:
     """Check the parts before anything is made of them; returns their ends.
 
     That they follow one another bounds the work by the member's size, however many there are.
@@ -257,19 +286,23 @@ def _check_parts(parts: Sequence[Part], size_bytes: int, tensors: Mapping[str, N
             raise BundleError(
                 f"{where}: expected an offset of at least {last}, behind the last part, found {part.offset}"
             )
-        end = part.offset + _part_bytes(part, tensors, where)
+        end = part.offset + _part_bytes(part, contents, where)
         if end > size_bytes:
             raise BundleError(f"{where}: expected an end within {size_bytes} bytes, found {end}")
         ends.append(end)
     return ends
 
 
-def _part_bytes(part: Part, tensors: Mapping[str, NDArray[Any]], where: str) -> int:
+def _part_bytes(part: Part, contents: Contents, where: str) -> int:
     if isinstance(part, SinusoidPart):
         return _FLOAT_BYTES * part.sinusoid.rows * part.sinusoid.columns
-    if part.tensor not in tensors:
+    if isinstance(part, FilePart):
+        if part.file not in contents.files:
+            raise BundleError(f"{where}: expected a file of the container, found {part.file!r}")
+        return len(contents.files[part.file])
+    if part.tensor not in contents.tensors:
         raise BundleError(f"{where}: expected a tensor of the container, found {part.tensor!r}")
-    tensor = tensors[part.tensor]
+    tensor = contents.tensors[part.tensor]
     if not _has_form(tensor, transposed=part.transposed):
         form = "an fp32 matrix" if part.transposed else "an fp32 tensor"
         raise BundleError(f"{where}: {part.tensor}: expected {form}, found {tensor.dtype} of shape {tensor.shape}")
@@ -285,8 +318,17 @@ def _zeros(length: int) -> Iterator[tuple[int, None]]:
         yield min(_BLOCK_BYTES, length - start), None
 
 
-def _tensor_blocks(part: TensorPart, tensors: Mapping[str, NDArray[Any]]) -> Iterator[NDArray[np.float32]]:
-    tensor = tensors[part.tensor]
+def _blocks(part: Part, contents: Contents) -> Iterator[NDArray[Any]]:
+    if isinstance(part, SinusoidPart):
+        yield from _sinusoid_blocks(part.sinusoid)
+    elif isinstance(part, FilePart):
+        content = np.frombuffer(contents.files[part.file], dtype=np.uint8)
+        yield from (content[start : start + _BLOCK_BYTES] for start in range(0, len(content), _BLOCK_BYTES))
+    else:
+        yield from _tensor_blocks(part, contents.tensors[part.tensor])
+
+
+def _tensor_blocks(part: TensorPart, tensor: NDArray[Any]) -> Iterator[NDArray[np.float32]]:
     if not tensor.size:
         return
     # Blocks of whole rows: of the transposed matrix they are columns as stored.

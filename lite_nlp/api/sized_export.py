@@ -1,7 +1,6 @@
 """Compact bundles of a given size: the model is compressed as far as the rest of the bundle leaves room for."""
 
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,7 +50,7 @@ def bundle_of_size(
 ) -> Iterator[SizedBundle]:
     """A compact bundle of at most ``target_bytes``, which exists within the context.
 
-    The first bundle has the weights as they are in ``source``; it shows how much graphs, tokenizer and manifest take.
+    The first bundle has the weights as they are in ``source``; it shows how much graphs and manifest take.
 
     Args:
         loaded: An encoder-decoder.
@@ -69,8 +68,8 @@ def bundle_of_size(
         size_bytes = path.stat().st_size
         compressed = None
         if size_bytes > target_bytes:
-            frame = _Frame.of(path, manifest)
-            room = target_bytes - frame.size_bytes + _embedded_bytes(loaded)
+            frame = size_bytes - _container_bytes(manifest)
+            room = target_bytes - frame + _embedded_bytes(loaded)
             for attempt in range(_TRIES):
                 compressed = _compress(
                     loaded, room, frame, target_bytes, out=Path(folder) / f"compressed-{attempt}", **options
@@ -82,23 +81,21 @@ def bundle_of_size(
                     break
                 room = int((room - (size_bytes - target_bytes)) * _MARGIN)
             else:
-                raise _out_of_reach(loaded, target_bytes, size_bytes, frame.size_bytes)
+                raise _out_of_reach(loaded, target_bytes, size_bytes, frame)
         yield SizedBundle(path=path, manifest=manifest, compressed=compressed)
 
 
 def _compress(
-    loaded: LoadedModel, room: int, frame: "_Frame", target_bytes: int, *, out: Path, **options: Any
+    loaded: LoadedModel, room: int, frame: int, target_bytes: int, *, out: Path, **options: Any
 ) -> CompressedModel:
     try:
         return compress_model(loaded, out=out, target_bytes=max(1, room), **options)
     except TargetSizeError as error:
-        smallest = frame.size_bytes + error.smallest_bytes - _embedded_bytes(loaded)
-        # What a container embeds, a bundle holds beside it, with the graphs.
-        by_kind = {**error.bytes_by_kind, **frame.bytes_by_kind} if error.bytes_by_kind else {}
+        smallest = frame + error.smallest_bytes - _embedded_bytes(loaded)
+        # What a container embeds beside the tokenizer, a bundle holds elsewhere, with the graphs.
+        by_kind = {**error.bytes_by_kind, "files": frame} if error.bytes_by_kind else {}
         raise with_smaller_models(
-            _out_of_reach(
-                loaded, target_bytes, smallest, frame.size_bytes, bytes_by_kind=by_kind, num_weights=error.num_weights
-            ),
+            _out_of_reach(loaded, target_bytes, smallest, frame, bytes_by_kind=by_kind, num_weights=error.num_weights),
             loaded.config.model,
         ) from error
 
@@ -108,43 +105,23 @@ def _out_of_reach(
 ) -> TargetSizeError:
     return TargetSizeError(
         f"{loaded.name}: expected a bundle of at most {target_bytes:,} bytes, found {smallest:,} at the least, "
-        f"{smallest - target_bytes:,} too many; graphs, tokenizer and manifest alone take {frame_bytes:,}",
+        f"{smallest - target_bytes:,} too many; graphs and manifest alone take {frame_bytes:,}",
         smallest_bytes=smallest,
         target_bytes=target_bytes,
         **known,
     )
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """What a compact bundle holds beside the weights.
-
-    Attributes:
-        size_bytes: Its size.
-        tokenizer_bytes: The tokenizer's part of it.
-    """
-
-    size_bytes: int
-    tokenizer_bytes: int
-
-    @classmethod
-    def of(cls, path: Path, manifest: "Manifest") -> "_Frame":
-        """That of a bundle."""
-        weights = 0 if manifest.packed is None else manifest.files[manifest.packed.container].size_bytes
-        with zipfile.ZipFile(path) as bundle:
-            tokenizer = bundle.getinfo(TOKENIZER_FILE).compress_size
-        return cls(path.stat().st_size - weights, tokenizer)
-
-    @property
-    def bytes_by_kind(self) -> dict[str, int]:
-        """Its bytes under the names of a container's."""
-        return {"vocabulary": self.tokenizer_bytes, "files": self.size_bytes - self.tokenizer_bytes}
+def _container_bytes(manifest: "Manifest") -> int:
+    """The part of a compact bundle that compression makes smaller."""
+    return 0 if manifest.packed is None else manifest.files[manifest.packed.container].size_bytes
 
 
 def _embedded_bytes(loaded: LoadedModel) -> int:
-    """Size of the files that a container of the model embeds, which a bundle holds outside of its container."""
-    with_files, without = (
-        len(container_bytes(tensors={}, files=files, metadata={}, aliases={}))
-        for files in (embedded_files(loaded, loaded.model), {})
+    """Size of the files that a container of the model embeds and that of a bundle does not."""
+    files = embedded_files(loaded, loaded.model)
+    in_both = {TOKENIZER_FILE: files[TOKENIZER_FILE]}
+    whole, shared = (
+        len(container_bytes(tensors={}, files=embedded, metadata={}, aliases={})) for embedded in (files, in_both)
     )
-    return with_files - without
+    return whole - shared

@@ -10,6 +10,7 @@ from lite_nlp.core.parsing import decode_text, parse_json_object
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
+    from lite_nlp.export.runtime.recipes import Contents
 
 __all__ = [
     "BundledModel",
@@ -50,15 +51,17 @@ def open_any_bundle(path: Path) -> "Bundle":
     return open_bundle(path, decode=decode_container)
 
 
-def decode_container(content: bytes) -> Mapping[str, Any]:
-    """The tensors in the bytes of a container, by name.
+def decode_container(content: bytes) -> "Contents":
+    """The tensors and files in the bytes of a container.
 
     Raises:
         ContainerError: If it is damaged.
     """
     from lite_nlp.compress.lnlp.container import parse_container
+    from lite_nlp.export.runtime.recipes import Contents
 
-    return parse_container(content).state_dict()
+    container = parse_container(content)
+    return Contents(container.state_dict(), container.files)
 
 
 def read_bundled_model(path: Path) -> BundledModel:

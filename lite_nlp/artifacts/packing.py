@@ -1,15 +1,16 @@
-"""The weights of compact bundles: those of the model, in the encodings of the model's own file."""
+"""The weights and the vocabulary of compact bundles: those of the model, in the encodings of the model's own file."""
 
 from lite_nlp.artifacts.bundles import bundled_container, decode_container, open_any_bundle
 from lite_nlp.artifacts.models import LoadedModel, Source
 from lite_nlp.compress.lnlp.container import container_bytes, read_container
 from lite_nlp.export.packing import Packing
+from lite_nlp.export.runtime.manifest import TOKENIZER_FILE
 
 __all__ = ["packing_of"]
 
 
 def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
-    """The tensors for a compact bundle of a model, in the encodings of the model's own file.
+    """The tensors for a compact bundle of a model, in the encodings of the model's own file, and its tokenizer.
 
     Args:
         source: Origin of the model, None if it is no file; the weights of a directory are kept in fp32.
@@ -30,6 +31,10 @@ def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
         made_of = model_tensors(loaded.model)
         tensors, aliases = dense_model(made_of.tensors), made_of.aliases
     content = container_bytes(
-        tensors=tensors, files={}, metadata={"kind": "tensors", "name": loaded.name}, aliases=aliases
+        tensors=tensors,
+        # A container writes the merges alone.
+        files={TOKENIZER_FILE: loaded.tokenizer.to_json()},
+        metadata={"kind": "tensors", "name": loaded.name},
+        aliases=aliases,
     )
     return Packing(container=content, decode=decode_container)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite_nlp.compress.lnlp.container import container_bytes, parse_container
+from lite_nlp.artifacts.bundles import decode_container
+from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.compress.lnlp.encodings import (
     ClusteredTensor,
     GridTensor,
@@ -114,10 +115,12 @@ def _members(tokenizer: bytes) -> dict[str, bytes]:
 def _compact_bundle(shipped: dict[str, Any], plain: dict[str, bytes]) -> list[tuple[str, bytes]]:
     weights = np.frombuffer(plain["weights.bin"][:960], "<f4").reshape(20, 12)
     container = container_bytes(
-        tensors={"weight": encode_fp32(weights), "unused": encode_int64(np.arange(3))}, files={}, metadata={}
+        tensors={"weight": encode_fp32(weights), "unused": encode_int64(np.arange(3))},
+        files={"tokenizer.json": plain["tokenizer.json"]},
+        metadata={},
     )
-    packing = Packing(container, lambda content: parse_container(content).state_dict())
-    files, packed = pack_members(plain, ["weights.bin", "model.pte"], packing)
+    packing = Packing(container, decode_container)
+    files, packed = pack_members(plain, ["tokenizer.json", "weights.bin", "model.pte"], packing)
     manifest = {**_manifest(shipped, files), "packed": packed.model_dump(mode="json")}
     return [(MANIFEST, json.dumps(manifest, indent=1).encode()), *files.items()]
 

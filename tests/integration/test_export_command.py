@@ -328,7 +328,7 @@ def test_a_compact_bundle_is_the_plain_one_in_fewer_bytes(
 
     # Every tensor that is worth a part is found in the program.
     assert compact.manifest.packed is not None
-    tensors = decode_container(compact.read("weights.lnlp"))
+    tensors = decode_container(compact.read("weights.lnlp")).tensors
     parts = compact.manifest.packed.members["model.pte"].parts
     found = {part.tensor for part in parts if isinstance(part, TensorPart)}
     assert found == {name for name, tensor in tensors.items() if tensor.nbytes >= 128}

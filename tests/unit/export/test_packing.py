@@ -19,7 +19,16 @@ from lite_nlp.export.packing import Packing, find_parts, pack_members
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Manifest, Vocabulary
-from lite_nlp.export.runtime.recipes import Packed, SinusoidPart, SinusoidTable, TensorPart, make_member, sinusoid_table
+from lite_nlp.export.runtime.recipes import (
+    Contents,
+    FilePart,
+    Packed,
+    SinusoidPart,
+    SinusoidTable,
+    TensorPart,
+    make_member,
+    sinusoid_table,
+)
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -37,13 +46,14 @@ PLAIN = {
 PACKED = [TOKENIZER_FILE, "weights.bin", "program"]
 
 
-def decode(content: bytes) -> Tensors:
-    return parse_container(content).state_dict()
+def decode(content: bytes) -> Contents:
+    container = parse_container(content)
+    return Contents(container.state_dict(), container.files)
 
 
-def _packing(tensors: Tensors = TENSORS) -> Packing:
+def _packing(tensors: Tensors = TENSORS, **files: bytes) -> Packing:
     encoded = {name: encode_fp32(tensor) for name, tensor in tensors.items()}
-    return Packing(container_bytes(tensors=encoded, files={}, metadata={}), decode)
+    return Packing(container_bytes(tensors=encoded, files=files, metadata={}), decode)
 
 
 def _manifest(files: dict[str, bytes], packed: Packed | None = None) -> Manifest:
@@ -70,7 +80,7 @@ def compact_path(tmp_path: Path) -> Path:
 
 def test_tensors_are_found_wherever_they_lie() -> None:
     content = b"abc" + MATRIX.tobytes() + MATRIX.tobytes() + bytes(9) + MATRIX.T.tobytes() + BIAS.tobytes() + b"end"
-    assert find_parts(content, TENSORS) == [
+    assert find_parts(content, Contents(TENSORS)) == [
         TensorPart(offset=3, tensor="layer.weight"),
         TensorPart(offset=387, tensor="layer.weight"),
         TensorPart(offset=780, tensor="layer.weight", transposed=True),
@@ -81,7 +91,7 @@ def test_tensors_are_found_wherever_they_lie() -> None:
 def test_a_tensor_within_a_larger_one_is_part_of_that() -> None:
     tensors = {"half": MATRIX[:6], "whole": MATRIX, "again": MATRIX.copy()}
     content = MATRIX.tobytes() + MATRIX[:6].tobytes()
-    assert find_parts(content, tensors) == [
+    assert find_parts(content, Contents(tensors)) == [
         TensorPart(offset=0, tensor="whole"),
         TensorPart(offset=384, tensor="half"),
     ]
@@ -95,12 +105,14 @@ def test_what_is_no_part() -> None:
         "absent": np.full(64, 3.0, np.float32),
     }
     content = b"".join(tensor.tobytes() for name, tensor in tensors.items() if name != "absent")
-    assert find_parts(content, tensors) == []
+    assert find_parts(content, Contents(tensors)) == []
 
 
 def test_a_long_run_of_one_value_is_taken_once() -> None:
     ones = np.ones(64, np.float32)
-    found = find_parts(np.ones(1_000_000, np.float32).tobytes(), {"one": ones, "other": ones, "less": ones[:48]})
+    found = find_parts(
+        np.ones(1_000_000, np.float32).tobytes(), Contents({"one": ones, "other": ones, "less": ones[:48]})
+    )
     assert [part.offset for part in found] == list(range(0, 4_000_000, 256))
 
 
@@ -111,11 +123,11 @@ def test_a_table_of_positions_is_found_with_its_rows() -> None:
     content = b"abcd" + table.tobytes() + bytes(40)
     # Not each width is that of a table that begins there: 32 are as many as a tensor's as well.
     tensors = {"weight": np.full((40, 32), 5.0, np.float32)}
-    assert find_parts(content, tensors) == [
+    assert find_parts(content, Contents(tensors)) == [
         SinusoidPart(offset=4, sinusoid=SinusoidTable(rows=1200, columns=40)),
     ]
     table[700, 0] += 0.5
-    [found] = find_parts(table.tobytes(), tensors)
+    [found] = find_parts(table.tobytes(), Contents(tensors))
     assert found == SinusoidPart(offset=0, sinusoid=SinusoidTable(rows=700, columns=40))
 
 
@@ -123,7 +135,7 @@ def test_a_table_ends_where_bytes_are_no_numbers() -> None:
     # A signalling NaN, an infinity, and a subnormal number.
     for value in (b"\x01\x00\x80\x7f", b"\x00\x00\x80\xff", b"\x01\x00\x00\x80"):
         content = sinusoid_table(rows=5, columns=40).tobytes() + 40 * value
-        assert find_parts(content, {"weight": np.full((40, 2), 5.0, np.float32)}) == [
+        assert find_parts(content, Contents({"weight": np.full((40, 2), 5.0, np.float32)})) == [
             SinusoidPart(offset=0, sinusoid=SinusoidTable(rows=5, columns=40))
         ]
 
@@ -131,14 +143,28 @@ def test_a_table_ends_where_bytes_are_no_numbers() -> None:
 def test_a_table_ends_where_a_tensor_begins() -> None:
     content = sinusoid_table(rows=9, columns=40).tobytes()
     tensors = {"rows": sinusoid_table(rows=4, columns=40, first_row=5)}
-    assert find_parts(content, tensors) == [
+    assert find_parts(content, Contents(tensors)) == [
         SinusoidPart(offset=0, sinusoid=SinusoidTable(rows=5, columns=40)),
         TensorPart(offset=800, tensor="rows"),
     ]
 
 
+def test_a_file_is_found_wherever_it_lies() -> None:
+    text = b"some text that is long enough to be worth a part, " * 4
+    content = text + MATRIX.tobytes() + text + text[:-1]
+    assert find_parts(content, Contents(TENSORS, {"words": text})) == [
+        FilePart(offset=0, file="words"),
+        TensorPart(offset=len(text), tensor="layer.weight"),
+        FilePart(offset=len(text) + MATRIX.nbytes, file="words"),
+    ]
+
+
+#: A file of the container.
+NOTES = bytes(range(200)) * 3
+
 _PIECES = st.sampled_from(
     [
+        NOTES,
         MATRIX.tobytes(),
         MATRIX.T.tobytes(),
         MATRIX.tobytes()[:-1],
@@ -153,7 +179,7 @@ _PIECES = st.sampled_from(
 @given(st.lists(_PIECES | st.binary(max_size=40), max_size=8))
 def test_whatever_the_member_it_is_made_again(pieces: list[bytes]) -> None:
     content = b"".join(pieces)
-    files, packed = pack_members({"a": content}, ["a"], _packing())
+    files, packed = pack_members({"a": content}, ["a"], _packing(notes=NOTES))
     member = packed.members["a"]
     blocks = make_member(member, [files[member.residual]], decode(files[packed.container]), source="a")
     assert b"".join(map(bytes, blocks)) == content

@@ -13,6 +13,8 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.runtime.limits import MAX_MADE_BYTES
 from lite_nlp.export.runtime.recipes import (
+    Contents,
+    FilePart,
     Packed,
     PackedMember,
     SinusoidPart,
@@ -40,7 +42,7 @@ def _member(made: bytes, *parts: dict[str, Any], **changes: Any) -> PackedMember
 def _make(member: PackedMember, residual: bytes, tensors: dict[str, NDArray[Any]], *, source: str) -> bytes:
     # In pieces of a size that divides nothing.
     blocks = (residual[start : start + 7] for start in range(0, len(residual), 7))
-    return b"".join(map(bytes, make_member(member, blocks, tensors, source=source)))
+    return b"".join(map(bytes, make_member(member, blocks, Contents(tensors), source=source)))
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -56,6 +58,14 @@ def test_a_member_is_its_prediction_xor_the_residual() -> None:
     prediction = bytes(30) + struct.pack("<6f", 1, 4, 2, 5, 3, 6) + bytes(6)
     member = _member(made, {"offset": 30, "tensor": "kernel", "transposed": True})
     assert _make(member, zlib.compress(_xor(made, prediction)), TENSORS, source="x") == made
+
+
+def test_a_file_of_the_container_is_a_part() -> None:
+    made = b"head" + b"text" * 3 + b"end"
+    member = _member(made, {"offset": 4, "file": "words"})
+    residual = zlib.compress(b"head" + bytes(12) + b"end")
+    contents = Contents({}, {"words": b"text" * 3})
+    assert b"".join(map(bytes, make_member(member, [residual], contents, source="x"))) == made
 
 
 def test_a_member_without_parts_is_its_residual() -> None:
@@ -105,6 +115,7 @@ def test_it_is_nearly_the_table_of_the_models() -> None:
     ("parts", "message"),
     [
         (({"offset": 0, "tensor": "other"},), "m: part 0: expected a tensor of the container, found 'other'"),
+        (({"offset": 0, "file": "matrix"},), "m: part 0: expected a file of the container, found 'matrix'"),
         (({"offset": 40, "tensor": "matrix"},), "m: part 0: expected an end within 60 bytes, found 64"),
         (({"offset": 10**18, "tensor": "matrix"},), "part 0: expected an end within 60 bytes"),
         (
@@ -167,6 +178,7 @@ def test_a_residual_is_not_inflated_beyond_the_members_size() -> None:
             {"offset": 0, "sinusoid": {"rows": 2, "columns": 4}, "colour": "blue"},
             SinusoidPart.model_validate({"offset": 0, "sinusoid": {"rows": 2, "columns": 4}}),
         ),
+        ({"offset": 3, "file": "f"}, FilePart(offset=3, file="f")),
     ],
 )
 def test_a_part_as_json_has_it(part: dict[str, Any], expected: object) -> None:
@@ -187,6 +199,10 @@ def test_a_part_as_json_has_it(part: dict[str, Any], expected: object) -> None:
         {"offset": 0, "cosinusoid": {"rows": 1, "columns": 4}},
         # Two readers might take it for one or the other.
         {"offset": 0, "tensor": "t", "sinusoid": {"rows": 1, "columns": 4}},
+        {"offset": 0, "tensor": "t", "file": "f"},
+        {"offset": 0, "file": "f", "sinusoid": {"rows": 1, "columns": 4}},
+        {"offset": 0, "file": 1},
+        {"offset": 0, "file": "f", "transposed": True, "tensor": "t"},
         None,
     ],
 )

@@ -147,8 +147,11 @@ private fun readPackedMember(fields: Fields) = PackedMember(
     parts = fields.sections("parts", Limits.MAX_PARTS).map { part ->
         val offset = part.long("offset")
         if (part.has("tensor")) {
-            part.refuse("sinusoid", "nothing beside a tensor")
+            for (other in listOf("file", "sinusoid")) part.refuse(other, "nothing beside a tensor")
             Part.OfTensor(offset, part.string("tensor"), part.has("transposed") && part.boolean("transposed"))
+        } else if (part.has("file")) {
+            part.refuse("sinusoid", "nothing beside a file")
+            Part.OfFile(offset, part.string("file"))
         } else {
             val table = part.section("sinusoid")
             Part.Sinusoid(

@@ -11,7 +11,7 @@ import java.util.zip.Inflater
 /**
  * Reconstructs members of a compact bundle block by block: beside the container only one decoded tensor is in memory.
  *
- * @param container Tensors that the parts name.
+ * @param container Tensors and files that the parts name.
  */
 internal class MemberMaker(private val container: Container) {
     private val prediction = ByteArray(BLOCK_BYTES)
@@ -32,9 +32,12 @@ internal class MemberMaker(private val container: Container) {
             var position = 0L
             for (part in member.parts) {
                 zeros(part.offset - position, inflated, sink)
-                val values = values(part)
-                floats(values, inflated, sink)
-                position = part.offset + Float.SIZE_BYTES * values.count
+                when (part) {
+                    is Part.OfFile -> file(checkNotNull(container.files[part.file]), inflated, sink)
+                    is Part.OfTensor -> floats(valuesOf(part), inflated, sink)
+                    is Part.Sinusoid -> floats(SinusoidTable(part.rows, part.columns), inflated, sink)
+                }
+                position = part.offset + sizeOf(part, name)
             }
             zeros(member.entry.sizeBytes - position, inflated, sink)
             inflated.expectEnd()
@@ -46,20 +49,25 @@ internal class MemberMaker(private val container: Container) {
         var end = 0L
         for ((number, part) in member.parts.withIndex()) {
             val where = "$name: part $number"
-            val count = when (part) {
-                is Part.Sinusoid -> part.rows.toLong() * part.columns
-                is Part.OfTensor -> checkedTensor(part, where).size.toLong()
-            }
+            val size = sizeOf(part, where)
             if (part.offset < end) {
                 throw misfit("$where: expected an offset of at least $end, where the last one ends, found ${part.offset}")
             }
-            // Divided, since the product may exceed 64 bits.
             val limit = member.entry.sizeBytes
-            if (part.offset > limit || count > (limit - part.offset) / Float.SIZE_BYTES) {
-                throw misfit("$where: expected an end of at most $limit bytes, found $count floats from ${part.offset} on")
+            // Subtracted, since the sum may exceed 64 bits.
+            if (part.offset > limit || size > limit - part.offset) {
+                throw misfit("$where: expected an end of at most $limit bytes, found $size bytes from ${part.offset} on")
             }
-            end = part.offset + Float.SIZE_BYTES * count
+            end = part.offset + size
         }
+    }
+
+    private fun sizeOf(part: Part, where: String): Long = when (part) {
+        is Part.OfFile -> (
+            container.files[part.file] ?: throw misfit("$where: expected a file of the container, found '${part.file}'")
+            ).size.toLong()
+        is Part.OfTensor -> Float.SIZE_BYTES * checkedTensor(part, where).size.toLong()
+        is Part.Sinusoid -> Float.SIZE_BYTES * part.rows.toLong() * part.columns
     }
 
     private fun checkedTensor(part: Part.OfTensor, where: String): Tensor {
@@ -75,18 +83,12 @@ internal class MemberMaker(private val container: Container) {
         return tensor
     }
 
-    private fun values(part: Part): Values = when (part) {
-        is Part.Sinusoid -> SinusoidTable(part.rows, part.columns)
-        is Part.OfTensor -> {
-            val tensor = checkNotNull(container.tensor(part.tensor))
-            val values = tensor.decodeFloats()
-            if (part.transposed) {
-                val (rows, columns) = tensor.shape.filter { it != 1 }
-                TransposedMatrix(values, rows, columns)
-            } else {
-                RowMajor(values)
-            }
-        }
+    private fun valuesOf(part: Part.OfTensor): Values {
+        val tensor = checkNotNull(container.tensor(part.tensor))
+        val values = tensor.decodeFloats()
+        if (!part.transposed) return RowMajor(values)
+        val (rows, columns) = tensor.shape.filter { it != 1 }
+        return TransposedMatrix(values, rows, columns)
     }
 
     private fun zeros(count: Long, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
@@ -99,17 +101,29 @@ internal class MemberMaker(private val container: Container) {
         }
     }
 
+    private fun file(content: ByteArray, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+        for (from in content.indices step BLOCK_BYTES) {
+            val length = minOf(content.size - from, BLOCK_BYTES)
+            content.copyInto(prediction, 0, from, from + length)
+            predicted(length, inflated, sink)
+        }
+    }
+
     private fun floats(values: Values, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
         var index = 0L
         while (index < values.count) {
             val count = minOf(values.count - index, (BLOCK_BYTES / Float.SIZE_BYTES).toLong()).toInt()
             values.write(index, count, prediction)
-            val length = count * Float.SIZE_BYTES
-            inflated.fill(residual, length)
-            for (at in 0 until length) residual[at] = (residual[at].toInt() xor prediction[at].toInt()).toByte()
-            sink(residual, length)
+            predicted(count * Float.SIZE_BYTES, inflated, sink)
             index += count
         }
+    }
+
+    /** Passes on the first [length] bytes of the prediction, XOR the residual. */
+    private fun predicted(length: Int, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+        inflated.fill(residual, length)
+        for (at in 0 until length) residual[at] = (residual[at].toInt() xor prediction[at].toInt()).toByte()
+        sink(residual, length)
     }
 
     private companion object {

@@ -3,7 +3,7 @@ package dev.litenlp.core.bundle
 /**
  * The members that a compact bundle describes instead of storing them.
  *
- * @property container File with the tensors that the members are made of.
+ * @property container File with the tensors and files that the members are made of.
  * @property members By name, none of them among the stored files.
  */
 class Packed internal constructor(val container: String, val members: Map<String, PackedMember>) {
@@ -20,9 +20,12 @@ class Packed internal constructor(val container: String, val members: Map<String
  */
 class PackedMember internal constructor(val entry: FileEntry, val residual: String, val parts: List<Part>)
 
-/** A part of a prediction: fp32 values, little-endian, from byte [offset] of the member on. */
+/** A part of a prediction from byte [offset] of the member on: a file, or fp32 values, little-endian. */
 sealed class Part {
     abstract val offset: Long
+
+    /** A file of the container, as it is. */
+    data class OfFile(override val offset: Long, val file: String) : Part()
 
     /** A tensor of the container, row-major; [transposed]: without dimensions of size 1 a matrix, written transposed. */
     data class OfTensor(override val offset: Long, val tensor: String, val transposed: Boolean) : Part()

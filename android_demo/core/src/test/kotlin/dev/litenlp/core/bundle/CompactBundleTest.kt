@@ -2,6 +2,7 @@ package dev.litenlp.core.bundle
 
 import dev.litenlp.core.Problem
 import org.json.JSONObject
+import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
@@ -19,6 +20,28 @@ class CompactBundleTest : InstallerFixture() {
     }
 
     @Test
+    fun `a member is made of files of the container`() {
+        val installed = install(TestBundle().compactWithTokenizer().zip())
+        assertArrayEquals(TestBundle().files.getValue("tokenizer.json"), installed.file("tokenizer.json").readBytes())
+        assertArrayEquals(TestBundle.PROGRAM, installed.file("model.pte").readBytes())
+    }
+
+    @Test
+    fun `files that do not fit are refused`() {
+        fun refusedPart(message: String, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
+            install(
+                TestBundle().compactWithTokenizer {
+                    edit(it.getJSONObject("members").getJSONObject("tokenizer.json").getJSONArray("parts").getJSONObject(1))
+                }.zip(),
+            )
+        }
+        refusedPart("tokenizer.json: part 1: expected a file of the container, found 'matrix'") { it.put("file", "matrix") }
+        refusedPart("tokenizer.json: part 1: expected an offset of at least 10") { it.put("offset", 9) }
+        refusedPart("tokenizer.json: part 1: expected an end of at most") { it.put("offset", 11) }
+        refusedPart("tokenizer.json: expected SHA-256") { it.put("file", "first") }
+    }
+
+    @Test
     fun `recipes that do not fit are refused`() {
         fun refusedRecipe(vararg parts: String, edit: (JSONObject) -> Unit) =
             refused(Problem.ALTERED, *parts) {
@@ -29,7 +52,7 @@ class CompactBundleTest : InstallerFixture() {
         refusedRecipe("model.pte: part 1: expected an offset of at least 29, where the last one ends, found 28") {
             part(it, 1).put("offset", 28)
         }
-        refusedRecipe("model.pte: part 1: expected an end of at most 89 bytes, found 15 floats from 30 on") {
+        refusedRecipe("model.pte: part 1: expected an end of at most 89 bytes, found 60 bytes from 30 on") {
             part(it, 1).put("offset", 30)
         }
         refusedRecipe("expected an end of at most 89 bytes") { part(it, 1).put("offset", Long.MAX_VALUE) }

@@ -175,6 +175,15 @@ class ManifestTest {
         compactRefused("parts.1.sinusoid: expected nothing beside a tensor") {
             member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding")
         }
+        compactRefused("parts.1.file: expected nothing beside a tensor") {
+            member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding").put("file", "words").remove("sinusoid")
+        }
+        compactRefused("parts.1.sinusoid: expected nothing beside a file") {
+            member(it).getJSONArray("parts").getJSONObject(1).put("file", "words")
+        }
+        compactRefused("parts.1.file: expected a string") {
+            member(it).getJSONArray("parts").getJSONObject(1).put("file", 1).remove("sinusoid")
+        }
         compactRefused("parts.1.sinusoid.columns: expected an integer from 2 to 65536, found 1") {
             member(it).getJSONArray("parts").getJSONObject(1).getJSONObject("sinusoid").put("columns", 1)
         }

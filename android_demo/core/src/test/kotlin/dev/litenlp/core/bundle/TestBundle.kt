@@ -50,6 +50,21 @@ internal class TestBundle {
         change = { manifest -> manifest.put("packed", packed); before(manifest) }
     }
 
+    /** A [compact] one whose container has the tokenizer, in two halves; [edit] may change its description. */
+    fun compactWithTokenizer(edit: (JSONObject) -> Unit = {}): TestBundle = apply {
+        val content = checkNotNull(files.remove("tokenizer.json"))
+        compact { packed ->
+            val parts = """[{"offset": 0, "file": "first"}, {"offset": 10, "file": "second"}]"""
+            packed.getJSONObject("members").put("tokenizer.json", made(content, "tokenizer.json.residual", parts))
+            edit(packed)
+        }
+        files["weights.lnlp"] = container(
+            mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)),
+            mapOf("first" to content.copyOf(10), "second" to content.copyOfRange(10, content.size)),
+        )
+        files["tokenizer.json.residual"] = deflate(ByteArray(content.size))
+    }
+
     fun manifest(): ByteArray {
         val manifest = JSONObject(
             """{"schema_version": 1, "name": "tiny", "versions": {"lite_nlp": "0.1.0"}, "precision": "fp32",
@@ -116,15 +131,16 @@ internal class TestBundle {
             """{"size_bytes": ${content.size}, "sha256": "${sha256(content)}", "residual": "$residual", "parts": $parts}""",
         )
 
-        /** A container of fp32 tensors, in the layout of `compress/FORMAT.md`. */
-        fun container(tensors: Map<String, Pair<IntArray, FloatArray>>): ByteArray {
+        /** A container of fp32 tensors and files, in the layout of `compress/FORMAT.md`. */
+        fun container(tensors: Map<String, Pair<IntArray, FloatArray>>, files: Map<String, ByteArray> = mapOf()): ByteArray {
             val sections = tensors.mapValues { floats(it.value.second) }
             val columns = JSONObject()
                 .put("names", tensors.keys.toList()).put("shapes", tensors.values.map { it.first.toList() })
                 .put("encodings", tensors.map { "fp32" }).put("lengths", tensors.keys.map { sections.getValue(it).size })
-            val header = JSONObject("""{"aliases": {}, "files": [], "metadata": {}}""").put("tensors", columns)
+            val embedded = files.map { (name, content) -> JSONObject().put("name", name).put("size", content.size) }
+            val header = JSONObject("""{"aliases": {}, "metadata": {}}""").put("files", embedded).put("tensors", columns)
             val raw = header.toString().toByteArray()
-            val stored = deflate(raw)
+            val stored = deflate(files.values.fold(raw) { all, content -> all + content })
             val body = sections.values.fold(ByteArray(0)) { all, section -> all + section }
             val preamble = ByteBuffer.allocate(24).order(ByteOrder.LITTLE_ENDIAN)
             preamble.put(byteArrayOf(0x89.toByte(), 0x4C, 0x4E, 0x4C, 0x50, 0x0D, 0x0A, 0x1A))
