@@ -47,8 +47,10 @@ COMPRESSION_FILES: Final = ("*.lnlp",)
 _BRIEF, _BRIEF_STEPS = 0.05, 20
 #: Of the steps, what goes to the pruned weights before they are clustered.
 _PRUNED_SHARE: Final = 0.5
-#: Of the steps, what a file that training has pushed over its target is given to shrink, and how often.
+#: Of the steps, what a file that training has left over its target is given to shrink, and how often; and of the
+#: learning rates, since at their full height so few steps would undo what the many before have settled.
 _SHRINKING_SHARE, _SHRINKING_TRIES = 0.05, 4
+_SHRINKING_RATE: Final = 0.1
 #: Factors of the tolerance while the final file loses too much quality.
 _BACKOFF: Final = (0.5, 0.2, 0.05)
 
@@ -331,15 +333,15 @@ class _Run:
         phase = f"{planned.quantizer.name}-{self.attempt}"
         work = None if self.work is None else self.work.phase(phase)
         options = self.finetuning.options
-        weights = self._tune_quantized(planner, planned, self.finetuning, options, work)
-        tuned, scale = weights.quantized(), 1.0
+        weights, scale = self._tune_quantized(planner, planned, self.finetuning, options, work)
+        tuned = weights.quantized()
         target = self.options.target_bytes
         for _ in range(_SHRINKING_TRIES):
             if target is None or (size := planner.file_size(self.model, tuned)) <= target:
                 break
             scale *= planner.scale_to(target, size, tuned)
-            short = replace(options.shortened(_SHRINKING_SHARE, least=_BRIEF_STEPS), tightening=0.0)
-            self._tune(weights, self.finetuning, short, None, scale)
+            short = options.shortened(_SHRINKING_SHARE, least=_BRIEF_STEPS).slowed(_SHRINKING_RATE)
+            self._tune(weights, self.finetuning, replace(short, tightening=0.0), None, scale)
             tuned = weights.quantized()
         set_weights(parameters, tuned)
         fits = target is None or planner.file_size(self.model, untuned) <= target
@@ -356,7 +358,8 @@ class _Run:
         finetuning: Finetuning,
         options: TuningOptions,
         work: Work | None = None,
-    ) -> TrainableWeights:
+    ) -> tuple[TrainableWeights, float]:
+        """The tuned weights, and the factor of the planned bits that they were held at."""
         parameters = prunable_parameters(self.model)
         fitted = planned.fit(parameters, planner.importance)
         weights = fitted.trainable(parameters)
@@ -365,7 +368,7 @@ class _Run:
         scale = 1.0 if target is None else max(1.0, planner.scale_to(target, planned.size_bytes, fitted))
         self.progress.start(f"tuning ({planned.quantizer.name})", options.steps)
         self._tune(weights, finetuning, options, work, scale)
-        return weights
+        return weights, scale
 
     def _tune_pruned(self, stage: str, sparsities: Mapping[str, float]) -> bool:
         """Fine-tune while pruning, and go back if that did harm; returns whether it was done."""

@@ -52,6 +52,11 @@ class TuningOptions:
         """The same with a fraction of the steps, but at least so many if there are as many."""
         return replace(self, steps=min(self.steps, max(least, round(share * self.steps))))
 
+    def slowed(self, factor: float) -> "TuningOptions":
+        """The same with all learning rates multiplied by a factor."""
+        rates = factor * self.learning_rate, factor * self.free_learning_rate
+        return replace(self, learning_rate=rates[0], free_learning_rate=rates[1])
+
 
 def tune(
     model: nn.Module,

@@ -44,7 +44,7 @@ _CLASS_GAIN: Final = 0.95
 #: How far, as a logarithm, the size may be from what is wanted: while it tightens, and where it is held. Training
 #: gathers weights at the borders between levels, so that a scale that followed every small error would throw many of
 #: them across at once, to and fro.
-_LOOSE, _HELD = 0.02, 0.003
+_LOOSE, _HELD = 0.02, 0.0015
 #: Largest change of the steps' logarithm in one round while no bound is known, and rounds.
 _LARGEST: Final = 0.3
 _MOST_ROUNDS: Final = 24
