@@ -42,8 +42,7 @@ FloatArray = NDArray[np.float32]
 _MARGIN, _NEAR = 0.998, 0.985
 #: Stages in the metadata of the last file.
 _STAGES_BEFORE: Final = 5
-#: What their figures, which are not known yet, add to the compressed header: 45 bytes of two stages, 110 of four.
-_UNKNOWN_BYTES: Final = 160
+_UNKNOWN_BYTES: Final = 48
 _SIZE_ROUNDS: Final = 6
 #: Rounds of the search for the strongest plan within a tolerance.
 _TOLERANCE_ROUNDS: Final = 8

@@ -47,7 +47,7 @@ def make_seeds() -> dict[str, list[bytes]]:
     ]
     plain = _members(tokenizers[0])
     shipped = _shipped_manifest()
-    full, compact = _manifest(shipped, plain), _compact_bundle(shipped, plain)
+    full, compact = _manifest(shipped, plain, plain["tokenizer.json"]), _compact_bundle(shipped, plain)
     bundle = zip_members([(MANIFEST, json.dumps(full, indent=1).encode()), *plain.items()])
     manifests = [json.dumps(document).encode() for document in (full, json.loads(compact[0][1]))]
     return {
@@ -121,7 +121,7 @@ def _compact_bundle(shipped: dict[str, Any], plain: dict[str, bytes]) -> list[tu
     )
     packing = Packing(container, decode_container)
     files, packed = pack_members(plain, ["tokenizer.json", "weights.bin", "model.pte"], packing)
-    manifest = {**_manifest(shipped, files), "packed": packed.model_dump(mode="json")}
+    manifest = {**_manifest(shipped, files, plain["tokenizer.json"]), "packed": packed.model_dump(mode="json")}
     return [(MANIFEST, json.dumps(manifest, indent=1).encode()), *files.items()]
 
 
@@ -137,8 +137,8 @@ def _shipped_manifest() -> dict[str, Any]:
     return manifest
 
 
-def _manifest(shipped: dict[str, Any], files: dict[str, bytes]) -> dict[str, Any]:
-    types = len(json.loads(files["tokenizer.json"])["model"]["vocab"])
+def _manifest(shipped: dict[str, Any], files: dict[str, bytes], tokenizer: bytes) -> dict[str, Any]:
+    types = len(json.loads(tokenizer)["model"]["vocab"])
     vocabulary = {**shipped["vocabulary"], "src_size": types, "tgt_size": types}
     described = {name: entry.model_dump() for name, entry in describe_files(files).items()}
     return {**shipped, "vocabulary": vocabulary, "files": described}
