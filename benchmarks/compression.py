@@ -133,15 +133,15 @@ def sizes(place: Place) -> list[Row]:
     hypotheses = ["--hypotheses", f"{teacher}-hypotheses", "--level", "sequence"]
     for student in STUDENTS:
         data, prepare = multi30k(place, types=student.types)
-        options: Sequence[str] = ()
+        lesson: Sequence[str] = ()
         if student.distillation is not None:
             prepare = [*train_teacher, *prepare]
-            options = [*hypotheses, *student.distillation]
+            lesson = [*hypotheses, *student.distillation]
         for seed in student.seeds:
             stem = student.stem if seed == 1 else f"{student.stem}-{seed}"
             settings = {**TRAINING, **student.settings, "training.seed": seed}
             train = train_stage(
-                place, stem, student.preset, data, settings, *options, teacher=teacher if options else None
+                place, stem, student.preset, data, settings, *lesson, teacher=teacher if lesson else None
             )
             original = place.runs / stem
             stages = [*prepare, train, *_beam_search(place, stem, original, data)]
@@ -149,8 +149,8 @@ def sizes(place: Place) -> list[Row]:
             for target in student.targets:
                 small = f"{stem}-{target}"
                 out = place.runs / small
-                small_options = ["--data", str(data), "--target-size", target, "--effort", "normal"]
-                arguments = ["compress", str(original), *small_options, *_bound(place, small_options)]
+                options = ["--data", str(data), "--target-size", target, "--effort", "normal"]
+                arguments = ["compress", str(original), *options, *_bound(place, options)]
                 stages = [
                     *prepare,
                     train,

@@ -76,29 +76,35 @@ class Contents:
 ContainerDecoder = Callable[[bytes], Contents]
 
 
-class TensorPart(ManifestSection):
-    """A tensor of the container, as fp32 values.
+class _Placed(ManifestSection):
+    """What lies somewhere in a member.
 
     Attributes:
         offset: Of its first byte in the member.
+    """
+
+    offset: int = Field(ge=0, le=MAX_INTEGER)
+
+
+class TensorPart(_Placed):
+    """A tensor of the container, as fp32 values.
+
+    Attributes:
         tensor: Its name.
         transposed: Whether it is written as a matrix transposed; dimensions of size 1 do not count.
     """
 
-    offset: int = Field(ge=0, le=MAX_INTEGER)
     tensor: str
     transposed: bool = False
 
 
-class FilePart(ManifestSection):
+class FilePart(_Placed):
     """A file of the container, as it is.
 
     Attributes:
-        offset: Of its first byte in the member.
         file: Its name.
     """
 
-    offset: int = Field(ge=0, le=MAX_INTEGER)
     file: str
 
 
@@ -109,15 +115,13 @@ class SinusoidTable(ManifestSection):
     columns: int = Field(ge=2, le=MAX_SINUSOID_COLUMNS)
 
 
-class SinusoidPart(ManifestSection):
+class SinusoidPart(_Placed):
     """A table of sinusoidal positions, as fp32 values.
 
     Attributes:
-        offset: Of its first byte in the member.
         sinusoid: Its sizes.
     """
 
-    offset: int = Field(ge=0, le=MAX_INTEGER)
     sinusoid: SinusoidTable
 
 

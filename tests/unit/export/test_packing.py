@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lite_nlp.compress.lnlp.container import container_bytes, parse_container
+from lite_nlp.artifacts.bundles import decode_container
+from lite_nlp.compress.lnlp.container import container_bytes
 from lite_nlp.compress.lnlp.encodings import encode_fp32
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
@@ -46,14 +47,9 @@ PLAIN = {
 PACKED = [TOKENIZER_FILE, "weights.bin", "program"]
 
 
-def decode(content: bytes) -> Contents:
-    container = parse_container(content)
-    return Contents(container.state_dict(), container.files)
-
-
 def _packing(tensors: Tensors = TENSORS, **files: bytes) -> Packing:
     encoded = {name: encode_fp32(tensor) for name, tensor in tensors.items()}
-    return Packing(container_bytes(tensors=encoded, files=files, metadata={}), decode)
+    return Packing(container_bytes(tensors=encoded, files=files, metadata={}), decode_container)
 
 
 def _manifest(files: dict[str, bytes], packed: Packed | None = None) -> Manifest:
@@ -181,12 +177,12 @@ def test_whatever_the_member_it_is_made_again(pieces: list[bytes]) -> None:
     content = b"".join(pieces)
     files, packed = pack_members({"a": content}, ["a"], _packing(notes=NOTES))
     member = packed.members["a"]
-    blocks = make_member(member, [files[member.residual]], decode(files[packed.container]), source="a")
+    blocks = make_member(member, [files[member.residual]], decode_container(files[packed.container]), source="a")
     assert b"".join(map(bytes, blocks)) == content
 
 
 def test_a_compact_bundle_has_the_members_of_the_plain_one(compact_path: Path) -> None:
-    bundle = open_bundle(compact_path, decode=decode)
+    bundle = open_bundle(compact_path, decode=decode_container)
     assert {name: bundle.read(name) for name in PLAIN} == PLAIN
     assert bundle.tokenizer_json == TOKENIZER
     assert set(bundle.manifest.files) == {CONFIG_FILE, "weights.lnlp", *(f"{name}.residual" for name in PACKED)}
@@ -214,7 +210,7 @@ def test_a_plain_bundle_says_nothing_of_packing(tmp_path: Path) -> None:
     manifest = _manifest(PLAIN)
     write_bundle(tmp_path / "tiny.zip", manifest=manifest, files=PLAIN)
     assert {"packed", "scores"}.isdisjoint(json.loads(manifest.to_json()))
-    bundle = open_bundle(tmp_path / "tiny.zip", decode=decode)
+    bundle = open_bundle(tmp_path / "tiny.zip", decode=decode_container)
     assert isinstance(bundle, Bundle)
     assert bundle.manifest.packed is None
 
@@ -316,7 +312,7 @@ def test_a_compact_bundle_that_is_wrong(
 ) -> None:
     _rewrite(compact_path, change)
     with pytest.raises(BundleError, match=message):
-        open_bundle(compact_path, decode=decode)
+        open_bundle(compact_path, decode=decode_container)
 
 
 def test_every_truncation_and_every_altered_byte_is_refused(compact_path: Path) -> None:
@@ -324,7 +320,7 @@ def test_every_truncation_and_every_altered_byte_is_refused(compact_path: Path) 
     for length in range(0, len(content), 211):
         compact_path.write_bytes(content[:length])
         with pytest.raises(BundleError):
-            open_bundle(compact_path, decode=decode)
+            open_bundle(compact_path, decode=decode_container)
     compact_path.write_bytes(content)
     with zipfile.ZipFile(compact_path) as archive:
         stored = [archive.read(name) for name in archive.namelist()]
@@ -335,7 +331,7 @@ def test_every_truncation_and_every_altered_byte_is_refused(compact_path: Path) 
             altered[place] ^= 4
             compact_path.write_bytes(altered)
             with pytest.raises(BundleError, match="expected an intact member, found it altered"):
-                open_bundle(compact_path, decode=decode)
+                open_bundle(compact_path, decode=decode_container)
 
 
 def test_a_compact_bundle_without_a_decoder(compact_path: Path) -> None:
