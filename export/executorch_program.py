@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.graphs import GraphWork
@@ -227,7 +227,7 @@ def _check_kernels(program: bytes) -> None:
             ) from error
 
 
-def _export(traced: TracedModel) -> RuntimeGraphs:
+def _export(traced: TracedModel, search_form: nn.Module) -> RuntimeGraphs:
     program = export_executorch(traced)
     return RuntimeGraphs(entry=ENTRY, files={ENTRY.program: program.content}, work=program.work)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from torch import nn
+
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.export.runtime.interface import RuntimeEntry
 from lite_nlp.export.tracing import TracedModel
@@ -18,11 +20,13 @@ class RuntimeGraphs:
         entry: What the manifest says of them.
         files: The members of the bundle that the entry names.
         work: Mult-Adds of the graphs.
+        search_work: Of a graph of a whole search, by its parts; None where there is none.
     """
 
     entry: RuntimeEntry
     files: Mapping[str, bytes]
     work: GraphWork
+    search_work: GraphWork | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +35,12 @@ class Exporter:
 
     Attributes:
         task: What it does, as progress is reported.
-        export: Makes the graphs; raises ``ModelError`` where the runtime cannot run them, ``CountError`` where their
-            work cannot be told.
+        export: Makes the graphs of a traced model and of its form for a whole search; raises ``ModelError`` where the
+            runtime cannot run them, ``CountError`` where their work cannot be told.
         versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
             runtime can read the files.
     """
 
     task: str
-    export: Callable[[TracedModel], RuntimeGraphs]
+    export: Callable[[TracedModel, nn.Module], RuntimeGraphs]
     versions: Callable[[], dict[str, str]]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions, StepModel, search
 
-__all__ = ["Disagreement", "ParityReport", "compare_engines", "require_parity"]
+__all__ = ["Disagreement", "ParityReport", "StepByStep", "compare_engines", "require_parity"]
 
 #: More than an ExecuTorch call takes, so that its splitting is part of the proof.
 _BATCH: Final = 12
@@ -50,6 +50,17 @@ class ParityReport:
     def to_json(self) -> dict[str, Any]:
         """For the manifest."""
         return {"sentences": self.sentences, "tokens": self.tokens, "agreement": self.agreement}
+
+
+class StepByStep:
+    """A step model without the means to decode in one call.
+
+    Args:
+        model: Takes the steps.
+    """
+
+    def __init__(self, model: StepModel) -> None:
+        self.start, self.step, self.reorder = model.start, model.step, model.reorder
 
 
 def compare_engines(

@@ -22,7 +22,7 @@ from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.core.version import __version__
-from lite_nlp.decoding.search import SearchOptions, StepModel
+from lite_nlp.decoding.search import GreedyModel, SearchOptions, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
@@ -30,7 +30,7 @@ from lite_nlp.export.counting.torch_programs import count_merged_work, count_mod
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.parity import compare_engines, require_parity
+from lite_nlp.export.parity import StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
@@ -105,6 +105,7 @@ def export_bundle(
     *,
     model: nn.Module,
     card: ModelCard,
+    search_form: nn.Module | None = None,
     bounds: Bounds = DEFAULT_BOUNDS,
     runtimes: Sequence[str] | None = None,
     proof: Proof | None = None,
@@ -120,6 +121,8 @@ def export_bundle(
         model: A module with the methods of :class:`~lite_nlp.decoding.torch_model.SteppedModel`, in evaluation mode,
             on the CPU, in fp32.
         card: What else the bundle holds.
+        search_form: The same model with steps written in the operators of :mod:`lite_nlp.export.contrib`, for the graph
+            of a whole search; None where there is no such form, and the search takes the model's own steps.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
         runtimes: Names of the runtimes to export for; None for all.
         proof: Sentences to prove the export with; None draws random ones of all lengths.
@@ -154,12 +157,13 @@ def export_bundle(
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
-        graphs[runtime] = EXPORTERS[runtime].export(traced)
+        graphs[runtime] = EXPORTERS[runtime].export(traced, search_form or model)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
     merged = count_merged_work(traced)
-    check_agreement(columns, merged=merged, source=str(path))
+    searches = {f"{name} greedy": work for name, found in graphs.items() if (work := found.search_work) is not None}
+    check_agreement({**columns, **searches}, merged=merged, source=str(path))
     files, packed = _collect_files(card, graphs), None
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
@@ -283,7 +287,10 @@ def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
     for runtime in bundle.manifest.runtimes:
         progress.start(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences", None)
         engine = create_engine(bundle, runtime=runtime, threads=1)
-        found = compare_engines(proof.reference, engine, proof.src_rows, proof.options)
-        require_parity(found, runtime=runtime)
+        # A search in one call and one by steps run different graphs.
+        candidates = [engine, StepByStep(engine)] if isinstance(engine, GreedyModel) else [engine]
+        for candidate in candidates:
+            found = compare_engines(proof.reference, candidate, proof.src_rows, proof.options)
+            require_parity(found, runtime=runtime)
         parity[runtime] = found.to_json()
     return parity

@@ -5,7 +5,7 @@ or cache capacity is what differs accordingly.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -20,7 +20,7 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
-__all__ = ["DecodeStep", "Encode", "TracedModel", "describe_state", "trace_model"]
+__all__ = ["DecodeStep", "Encode", "TracedModel", "describe_state", "example_inputs", "trace_graph", "trace_model"]
 
 #: Two sets of sizes, all different, to tell the symbols apart; the first also traces the graphs.
 _SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
@@ -112,16 +112,16 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
         {axis: dims[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor in state
     )
     with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
-        tokens, mask, example = _example(stepped, _SIZES[0])
+        tokens, mask, example = example_inputs(stepped)
         logits, _ = stepped.decode_step(tokens[:, 0], example)
-        encode = _trace(
+        encode = trace_graph(
             "encode and init_state",
             Encode(model, [tensor.name for tensor in state if tensor.origin == "encode"]),
             (tokens, mask),
             (sources, sources),
         )
         values = tuple(value.contiguous() for value in example.values())
-        decode_step = _trace(
+        decode_step = trace_graph(
             "decode_step", DecodeStep(model, state), (tokens[:, 0].contiguous(), values), (rows, tensors)
         )
     return TracedModel(
@@ -129,7 +129,7 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
     )
 
 
-def _trace(method: str, graph: nn.Module, example: tuple[Any, ...], sizes: tuple[Any, ...]) -> ExportedProgram:
+def trace_graph(method: str, graph: nn.Module, example: tuple[Any, ...], sizes: tuple[Any, ...]) -> ExportedProgram:
     """Trace one graph.
 
     Raises:
@@ -177,7 +177,7 @@ def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
     """
     stepped = cast(SteppedModel, model)
     with torch.no_grad():
-        runs = [_example(stepped, sizes) for sizes in _SIZES]
+        runs = [example_inputs(stepped, sizes) for sizes in _SIZES]
         (tokens, mask, first), (_, _, second) = runs
         _, new_state = stepped.decode_step(tokens[:, 0], first)
         poisoned = stepped.init_state(stepped.encode(tokens, mask) * float("nan"), mask, _SIZES[0]["capacity"])
@@ -201,8 +201,10 @@ def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
     return tuple(tensors)
 
 
-def _example(model: SteppedModel, sizes: dict[str, int]) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Source tokens, mask (with padding) and first state of the given sizes."""
+def example_inputs(
+    model: SteppedModel, sizes: Mapping[str, int] = _SIZES[0]
+) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Source tokens, mask (with padding) and first state, with the sizes that graphs are traced with."""
     # Ids 0 to 3 are in every vocabulary.
     tokens = torch.arange(sizes["batch"] * sizes["source"]).reshape(sizes["batch"], sizes["source"]) % 4
     mask = torch.ones_like(tokens, dtype=torch.bool)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import UnknownOperatorError
 
-__all__ = ["FORMULAS", "FREE_REASONS", "NESTED", "NodeCall", "Shape"]
+__all__ = ["ATTENTION", "FORMULAS", "FREE_REASONS", "NESTED", "NodeCall", "Shape"]
 
 Shape = tuple[int, ...]
 
@@ -114,6 +114,33 @@ FORMULAS: Final[Mapping[str, tuple[WorkKind, Callable[[NodeCall], int]]]] = {
     "InstanceNormalization": ("batch_norm", _normalised),
     "ReduceSumSquare": ("contraction", _squares),
     "ReduceL2": ("contraction", _squares),
+}
+
+
+def _attention_with_cache(call: NodeCall) -> int:
+    """Scores and values of one token over all before it and itself: (B, 1, 3 H d) over (B, H, P, d)."""
+    rows, heads, past, head_dim = call.shape(3)
+    return 2 * rows * heads * (past + 1) * head_dim
+
+
+def _source_attention(call: NodeCall) -> int:
+    """Scores and values of (B, T, H d) over (B, H, S, d)."""
+    rows, tokens, _ = call.shape(0)
+    _, heads, source, head_dim = call.shape(1)
+    return 2 * rows * tokens * heads * source * head_dim
+
+
+def _grown_caches(inputs: Sequence[Shape]) -> list[Shape]:
+    rows, heads, past, head_dim = inputs[3]
+    grown = (rows, heads, past + 1, head_dim)
+    return [(rows, 1, heads * head_dim), grown, grown]
+
+
+#: The operators of ONNX Runtime's own domain that attend, with their formula and the shapes of their outputs, which
+#: ONNX does not know.
+ATTENTION: Final[Mapping[str, tuple[Callable[[NodeCall], int], Callable[[Sequence[Shape]], Sequence[Shape]]]]] = {
+    "GroupQueryAttention": (_attention_with_cache, _grown_caches),
+    "MultiHeadAttention": (_source_attention, lambda inputs: [inputs[0]]),
 }
 
 _FREE_GROUPS: Final[Mapping[str, str]] = {

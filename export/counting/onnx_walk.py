@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
-from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, NodeCall, Shape
+from lite_nlp.export.counting.onnx_operators import ATTENTION, FORMULAS, FREE_REASONS, NESTED, NodeCall, Shape
 from lite_nlp.export.counting.onnx_products import Products
 from lite_nlp.export.runtime.layout import Bounds
 
@@ -28,6 +28,9 @@ __all__ = ["count_onnx", "count_onnx_work"]
 
 #: Names of ONNX's own operators' domain.
 _DOMAINS: Final = ("", "ai.onnx")
+
+#: The domain of ONNX Runtime's own.
+_RUNTIME_DOMAIN: Final = "com.microsoft"
 
 #: Most elements of a tensor that is followed by value: shapes, ranges of positions, indices.
 _MAX_VALUES: Final = 1 << 14
@@ -118,6 +121,9 @@ class _Walk:
                 f"{node.op_type} {node.name}: expected nodes that run once, found one that runs graphs of its own as "
                 "often as the data say"
             )
+        if node.op_type in ATTENTION and node.domain == _RUNTIME_DOMAIN:
+            yield self._visit_attention(node)
+            return
         known = node.op_type in FORMULAS or node.op_type in FREE_REASONS
         if node.domain not in _DOMAINS or not known:
             domain = f"{node.domain}::" if node.domain else ""
@@ -140,6 +146,17 @@ class _Walk:
         contracted = self._products.follow(node, {name: self._tensor(name) for name in (*node.input, *node.output)})
         if contracted:
             yield Entry(operator=node.op_type, module=node.name, kind="contraction", macs=contracted, calls=1)
+
+    def _visit_attention(self, node: Any) -> Entry:
+        """An operator of ONNX Runtime's own, whose outputs have the type of its first input."""
+        formula, shape_outputs = ATTENTION[node.op_type]
+        inputs = [self._shape(node, name) if name else None for name in node.input]
+        outputs = list(shape_outputs([shape or () for shape in inputs]))[: len(node.output)]
+        kind = self._types[node.input[0]].tensor_type.elem_type
+        for name, shape in zip(node.output, outputs, strict=True):
+            self._types[name] = helper.make_tensor_type_proto(kind, shape)
+        call = NodeCall(operator=node.op_type, name=node.name, inputs=inputs, outputs=outputs, attributes={})
+        return Entry(operator=node.op_type, module=node.name, kind="matmul", macs=formula(call), calls=1)
 
     def _visit_loop(self, node: Any) -> Iterator[Entry]:
         """A loop over the first dimension of its last inputs: the work of one step, as often as it is made.

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
+from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import Array, GraphRunner, State
-from lite_nlp.export.runtime.manifest import Manifest, Vocabulary
+from lite_nlp.export.runtime.interface import Array, GraphRunner, GreedyRunner, State
+from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.registry import find_runtime
 
-__all__ = ["Engine", "EngineState", "create_engine"]
+__all__ = ["Engine", "EngineState", "GreedyEngine", "create_engine"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,16 @@ class Engine:
         """Gather rows of every tensor of the state."""
         return replace(state, tensors={name: value[rows] for name, value in state.tensors.items()})
 
+    def try_out(self) -> None:
+        """One step for one token, the last ones of the vocabularies: what graphs do not say of themselves shows here.
+
+        Raises:
+            BundleError: If it fails.
+        """
+        vocabulary = self._manifest.vocabulary
+        state = self.start(np.full((1, 1), vocabulary.src_size - 1), np.ones((1, 1), np.bool_), 1)
+        self.step(np.full(1, vocabulary.tgt_size - 1), state)
+
     def _check(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> None:
         if src_tokens.ndim != 2 or src_tokens.shape != src_mask.shape or 0 in src_tokens.shape:
             raise BundleError(
@@ -123,6 +134,47 @@ class Engine:
             )
 
 
+class GreedyEngine(Engine):
+    """An engine that decodes greedily in one call: a ``lite_nlp.decoding.search.GreedyModel`` too.
+
+    Args:
+        manifest: Of the bundle.
+        runner: Calls its graphs.
+    """
+
+    def __init__(self, manifest: Manifest, runner: GreedyRunner) -> None:
+        super().__init__(manifest, runner)
+        self._greedy_runner = runner
+
+    def decode_greedily(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Decode sources, both (B, S), in at most ``limits`` (B,) steps; returns tokens (T, B) and log-probabilities.
+
+        Raises:
+            BundleError: If the sources or a limit exceed the bundle's bounds, or a token its vocabulary, or the graph
+                gives other tensors than it should.
+        """
+        self._check(src_tokens, src_mask, int(limits.max()))
+        tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits)
+        rows, size = len(src_tokens), self._manifest.vocabulary.tgt_size
+        steps = min(len(tokens), int(limits.max())) if tokens.ndim else 0
+        _expect("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
+        _expect("greedy: log_probs", log_probs, "float32", (rows,))
+        if tokens.min() < EOS_ID or tokens.max() >= size:
+            raise BundleError(
+                f"greedy: expected token ids {EOS_ID} to {size - 1}, found {tokens.min()} to {tokens.max()}"
+            )
+        if not (tokens == EOS_ID).any(axis=0).all():
+            raise BundleError(f"greedy: expected an end mark in every row, found none in {steps} steps")
+        return tokens, log_probs
+
+    def try_out(self) -> None:
+        """A search of one step, as of ``Engine``."""
+        token = np.full((1, 1), self._manifest.vocabulary.src_size - 1)
+        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64))
+
+
 def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
     """Load a bundle's graphs into a runtime.
 
@@ -139,9 +191,10 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
     entry = manifest.runtimes.get(runtime)
     if entry is None:
         raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
-    engine = Engine(manifest, entry.open_runner(bundle.read, manifest.layout, threads=threads))
+    runner = entry.open_runner(bundle.read, manifest.layout, threads=threads)
+    engine = GreedyEngine(manifest, runner) if isinstance(runner, GreedyRunner) else Engine(manifest, runner)
     try:
-        _try_out(engine, manifest.vocabulary)
+        engine.try_out()
     except BundleError as error:
         raise BundleError(f"{bundle.path}: the graphs for --runtime {runtime} do not run: {error}") from error
     return engine
@@ -152,9 +205,3 @@ def _expect(where: str, found: Array | None, dtype: str, shape: tuple[int, ...])
         shown = "none" if found is None else f"{found.dtype.name} {found.shape}"
         raise BundleError(f"{where}: expected {dtype} {shape} as the manifest says, found {shown}")
     return found
-
-
-def _try_out(engine: Engine, vocabulary: Vocabulary) -> None:
-    """One step for one token, the last ones of the vocabularies: what graphs do not state of themselves shows here."""
-    state = engine.start(np.full((1, 1), vocabulary.src_size - 1), np.ones((1, 1), np.bool_), 1)
-    engine.step(np.full(1, vocabulary.tgt_size - 1), state)

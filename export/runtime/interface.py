@@ -3,14 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 
-__all__ = ["Array", "GraphRunner", "Runtime", "RuntimeEntry", "State"]
+__all__ = ["Array", "GraphRunner", "GreedyRunner", "Runtime", "RuntimeEntry", "State"]
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -25,6 +25,22 @@ class GraphRunner(Protocol):
 
     def decode_step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
+        ...
+
+
+@runtime_checkable
+class GreedyRunner(GraphRunner, Protocol):
+    """A runner that has a graph of the whole greedy search too."""
+
+    def decode_greedily(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Decode sources, both (B, S), in at most ``limits`` (B,) steps.
+
+        Returns:
+            Tokens (T, B) of as many steps as were needed for all rows, the end mark last in each row, and the
+            log-probability (B,) of each row.
+        """
         ...
 
 

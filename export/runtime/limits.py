@@ -20,6 +20,7 @@ __all__ = [
     "MAX_MADE_BYTES",
     "MAX_MANIFEST_BYTES",
     "MAX_NAME_BYTES",
+    "MAX_OPERATORS",
     "MAX_PACKED_MEMBERS",
     "MAX_PARTS",
     "MAX_RANK",
@@ -43,7 +44,7 @@ MAX_BUNDLE_BYTES: Final = 4_000_000_000
 #: Of ``manifest.json``, some fifty thousand in practice; the number of values in it is that of ``core.parsing``.
 MAX_MANIFEST_BYTES: Final = 4_000_000
 
-#: Members beside the manifest; a runtime has three at most.
+#: Members beside the manifest; a runtime has four at most.
 MAX_FILES: Final = 64
 
 #: Bytes of a member's name, as file systems have it.
@@ -80,6 +81,9 @@ MAX_BATCH: Final = 1 << 10
 MAX_VERSIONS: Final = 64
 MAX_GRAPHS: Final = 16
 MAX_SCORES: Final = 64
+
+#: Operators of a runtime's own that graphs need.
+MAX_OPERATORS: Final = 64
 
 #: Terms of a polynomial: nine pairs of powers, each once, and some that are not summed.
 MAX_TERMS: Final = 64

@@ -1,23 +1,28 @@
 """A bundle's graphs in ONNX Runtime. Imports no torch."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from lite_nlp.core.errors import BundleError
+from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
-from lite_nlp.export.runtime.limits import Text
+from lite_nlp.export.runtime.limits import MAX_OPERATORS, Text, at_most
 from lite_nlp.export.runtime.signatures import (
+    LOG_PROBS,
+    TOKENS,
     Signature,
     TensorForm,
     check_form,
     check_names,
     decode_step_signature,
     encode_signature,
+    greedy_signature,
 )
 
 __all__ = ["ONNX", "OnnxEntry", "OnnxRunner"]
@@ -35,85 +40,125 @@ class OnnxEntry(RuntimeEntry):
     Attributes:
         encode: File of the encoder: ``src_tokens``, ``src_mask`` to the state tensors of origin ``encode``.
         decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
-        weights: File with the weights of both, their external data under this very name.
+        greedy: File of a whole greedy search: ``src_tokens``, ``src_mask`` and ``limits`` to ``TOKENS`` and
+            ``LOG_PROBS``.
+        weights: File with the weights of all, their external data under this very name.
         new_prefix: What precedes a changing state tensor's name among ``decode_step``'s outputs.
+        operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
+        oldest_runtime: The oldest version of ONNX Runtime, ``major.minor``, that runs the graphs.
     """
 
     encode: str
     decode_step: str
+    greedy: str
     weights: str
     new_prefix: Text
+    operators: Annotated[tuple[Text, ...], at_most(MAX_OPERATORS)]
+    oldest_runtime: Annotated[str, Field(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$")]
 
     @property
     def members(self) -> tuple[str, ...]:
-        """Both graphs and the weights."""
-        return self.encode, self.decode_step, self.weights
+        """The graphs and the weights."""
+        return self.encode, self.decode_step, self.greedy, self.weights
 
     def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "OnnxRunner":
-        """Load both graphs into ONNX Runtime; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
-        runner = OnnxRunner(
-            self,
-            encode=read(self.encode),
-            decode_step=read(self.decode_step),
-            weights=read(self.weights),
-            threads=threads,
-        )
-        runner.check(layout)
+        """Load the graph that is used most; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
+        _check_version(self.oldest_runtime)
+        runner = OnnxRunner(self, read, layout, threads=threads)
+        runner.load_greedy()
         return runner
 
 
 class OnnxRunner:
-    """Runs ``encode`` and ``decode_step`` from memory, on the CPU.
+    """Runs the graphs on the CPU, each loaded when it is first needed: two searches' graphs hold the weights twice.
 
     Args:
         entry: Names in the bundle's manifest.
-        encode: The encoder's graph.
-        decode_step: The decoder step's graph.
-        weights: Weights of both, their external data.
+        read: Gives the content of a member by its name.
+        layout: Of the graphs.
         threads: Threads of one operator.
 
     Raises:
-        MissingExtraError: If ONNX Runtime is not installed.
-        BundleError: If it does not accept the graphs.
+        MissingExtraError: By every method, if ONNX Runtime is not installed.
+        BundleError: By every method, if it does not accept a graph, or the graph is not what the manifest says.
     """
 
-    def __init__(self, entry: OnnxEntry, *, encode: bytes, decode_step: bytes, weights: bytes, threads: int) -> None:
-        self._prefix = entry.new_prefix
-        self._encode = _create_session(encode, entry.weights, weights, threads)
-        self._decode_step = _create_session(decode_step, entry.weights, weights, threads)
-        self._encoded = [output.name for output in self._encode.get_outputs()]
-        self._sources = [graph_input.name for graph_input in self._encode.get_inputs()]
-        self._results = [output.name for output in self._decode_step.get_outputs()]
-        # A tensor that the step has no use for is optimized away from its inputs.
-        self._inputs = [graph_input.name for graph_input in self._decode_step.get_inputs()]
+    def __init__(self, entry: OnnxEntry, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> None:
+        self._entry = entry
+        self._read = read
+        self._layout = layout
+        self._threads = threads
 
-    def check(self, layout: Layout) -> None:
-        """Check that the graphs are those that the manifest describes.
+    def load_greedy(self) -> None:
+        """Load the graph of the greedy search."""
+        _ = self._greedy
 
-        Raises:
-            BundleError: If an input or output is missing, unknown, or of another type or shape.
-        """
-        _check_graph("encode", self._encode, encode_signature(layout))
-        signature = decode_step_signature(layout)
-        named = {name if name == "logits" else self._prefix + name: form for name, form in signature.outputs.items()}
-        _check_graph("decode_step", self._decode_step, Signature(signature.inputs, named))
+    def decode_greedily(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Decode sources, both (B, S), in at most ``limits`` (B,) steps; returns tokens and log-probabilities."""
+        found = self._greedy.run({"src_tokens": src_tokens, "src_mask": src_mask, "limits": limits})
+        return found[TOKENS], found[LOG_PROBS]
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
-        given = {"src_tokens": src_tokens, "src_mask": src_mask}
-        outputs = _run("encode", self._encode, self._encoded, {name: given[name] for name in self._sources})
-        return dict(zip(self._encoded, outputs, strict=True))
+        return self._encode.run({"src_tokens": src_tokens, "src_mask": src_mask})
 
     def decode_step(
         self, tokens: NDArray[np.int64], state: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
-        given = {"tokens": tokens, **state}
-        arguments = {name: given[name] for name in self._inputs}
-        outputs = _run("decode_step", self._decode_step, self._results, arguments)
-        results = dict(zip(self._results, outputs, strict=True))
+        results = self._decode_step.run({"tokens": tokens, **state})
         logits = results.pop("logits")
-        return logits, {name.removeprefix(self._prefix): value for name, value in results.items()}
+        return logits, {name.removeprefix(self._entry.new_prefix): value for name, value in results.items()}
+
+    @cached_property
+    def _greedy(self) -> "_Graph":
+        return self._load("greedy", self._entry.greedy, greedy_signature())
+
+    @cached_property
+    def _encode(self) -> "_Graph":
+        return self._load("encode", self._entry.encode, encode_signature(self._layout))
+
+    @cached_property
+    def _decode_step(self) -> "_Graph":
+        signature, prefix = decode_step_signature(self._layout), self._entry.new_prefix
+        named = {name if name == "logits" else prefix + name: form for name, form in signature.outputs.items()}
+        return self._load("decode_step", self._entry.decode_step, Signature(signature.inputs, named))
+
+    def _load(self, name: str, member: str, signature: Signature) -> "_Graph":
+        entry = self._entry
+        session = _create_session(self._read(member), entry.weights, self._read(entry.weights), self._threads)
+        _check_graph(name, session, signature)
+        return _Graph(name, session)
+
+
+class _Graph:
+    """A graph in ONNX Runtime."""
+
+    def __init__(self, name: str, session: Any) -> None:
+        self._name = name
+        self._session = session
+        # A tensor that the graph has no use for is optimized away from its inputs.
+        self._inputs = [value.name for value in session.get_inputs()]
+        self._outputs = [value.name for value in session.get_outputs()]
+
+    def run(self, given: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """All outputs, from inputs of which the graph takes those that it has.
+
+        Raises:
+            BundleError: If the runtime fails.
+        """
+        arguments = {name: given[name] for name in self._inputs}
+        try:
+            found = self._session.run(self._outputs, arguments)
+        # The runtime's exceptions derive from Exception directly, one class per status code.
+        except Exception as error:
+            shapes = ", ".join(f"{key} {value.shape}" for key, value in arguments.items())
+            raise BundleError(
+                f"ONNX Runtime failed on {self._name} with arguments of shapes {shapes}: {error}"
+            ) from error
+        return dict(zip(self._outputs, found, strict=True))
 
 
 def _check_graph(name: str, session: Any, signature: Signature) -> None:
@@ -126,19 +171,33 @@ def _check_graph(name: str, session: Any, signature: Signature) -> None:
         check_form(f"{name}: {one.name}", known[one.name], found)
 
 
-def _run(name: str, session: Any, outputs: list[str], arguments: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    try:
-        found: list[NDArray[Any]] = session.run(outputs, arguments)
-    # The runtime's exceptions derive from Exception directly, one class per status code.
-    except Exception as error:
-        shapes = ", ".join(f"{key} {value.shape}" for key, value in arguments.items())
-        raise BundleError(f"ONNX Runtime failed on {name} with arguments of shapes {shapes}: {error}") from error
-    return found
+def _check_version(oldest: str) -> None:
+    """Compare the installed version with the one that a bundle needs.
+
+    Raises:
+        RuntimeUnavailableError: If it is older.
+    """
+    found = _import_runtime().__version__
+    if _release(found) < _release(oldest):
+        raise RuntimeUnavailableError(
+            f"--runtime onnx: expected ONNX Runtime {oldest} or newer, which the bundle's operators need, found "
+            f"{found}; lite-nlp export --portable makes a bundle for older ones"
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Major and minor number."""
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def _import_runtime() -> Any:
+    with needs_extra("--runtime onnx", "runtime", whole=False):
+        import onnxruntime
+    return onnxruntime
 
 
 def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: int) -> Any:
-    with needs_extra("--runtime onnx", "runtime", whole=False):
-        import onnxruntime
+    onnxruntime = _import_runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

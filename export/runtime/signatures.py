@@ -11,7 +11,21 @@ from typing import Final
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.layout import Layout
 
-__all__ = ["Signature", "TensorForm", "check_form", "check_names", "decode_step_signature", "encode_signature"]
+__all__ = [
+    "LOG_PROBS",
+    "TOKENS",
+    "Signature",
+    "TensorForm",
+    "check_form",
+    "check_names",
+    "decode_step_signature",
+    "encode_signature",
+    "greedy_signature",
+]
+
+#: Outputs of a whole search.
+TOKENS: Final = "tokens"
+LOG_PROBS: Final = "log_probs"
 
 #: A size: a number, a symbol of the manifest, another expression, or None where a graph does not say.
 Size = int | str | None
@@ -59,6 +73,19 @@ def decode_step_signature(layout: Layout) -> Signature:
             "logits": TensorForm("float32", ("batch", layout.tgt_size)),
             **{name: state[name] for name in layout.changing},
         },
+    )
+
+
+def greedy_signature() -> Signature:
+    """What every graph of a whole greedy search takes and gives: the tokens of all steps first, then all rows."""
+    rows = ("batch",)
+    return Signature(
+        inputs={
+            "src_tokens": TensorForm("int64", ("batch", "source")),
+            "src_mask": TensorForm("bool", ("batch", "source")),
+            "limits": TensorForm("int64", rows),
+        },
+        outputs={TOKENS: TensorForm("int64", ("steps", "batch")), LOG_PROBS: TensorForm("float32", rows)},
     )
 
 

@@ -74,6 +74,7 @@ def export_model(
     out: str | Path,
     precision: Literal["fp32", "int8"] = "fp32",
     compact: bool = False,
+    portable: bool = False,
     max_src_tokens: int = DEFAULT_BOUNDS.source,
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
     target_bytes: int | None = None,
@@ -94,6 +95,8 @@ def export_model(
         out: The ``.zip`` file to write.
         precision: Precision of the Linear layers' weights; ``int8`` is not available yet.
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
+        portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
+            and for other programs.
         max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
         max_tgt_tokens: Longest output, end mark included; likewise.
         target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes. The next
@@ -142,6 +145,7 @@ def export_model(
                 max_src_tokens=max_src_tokens,
                 max_tgt_tokens=max_tgt_tokens,
                 compact=compact,
+                portable=portable,
                 force=force or not final,
                 progress=progress,
                 accept=accept if final else lambda bundle: None,

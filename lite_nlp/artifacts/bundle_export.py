@@ -1,5 +1,6 @@
 """Export of this project's models by ``lite_nlp.export``, which does not depend on them."""
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -12,9 +13,11 @@ from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
 from lite_nlp.export.runtime.limits import MAX_TOKENS
 
 if TYPE_CHECKING:
+    from lite_nlp.artifacts.fused_decoder import FusedDecoder
     from lite_nlp.config.preset import Config
     from lite_nlp.export.pipeline import ModelCard
     from lite_nlp.export.runtime.manifest import DecodingDefaults, Languages, Manifest
+    from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = ["write_model_bundle"]
 
@@ -33,6 +36,7 @@ def write_model_bundle(
     max_src_tokens: int = DEFAULT_BOUNDS.source,
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
     compact: bool = False,
+    portable: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
@@ -47,6 +51,7 @@ def write_model_bundle(
         max_src_tokens: Longest source, end mark included; lowered to the model's positions.
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
+        portable: Whether the ONNX graphs have operators of the ONNX standard alone.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``; if it raises, nothing is written.
@@ -80,6 +85,7 @@ def write_model_bundle(
     return export_bundle(
         path,
         model=model,
+        search_form=None if portable else _fused(loaded.name, model),
         card=_describe(loaded, source),
         bounds=bounds,
         proof=proof,
@@ -88,6 +94,18 @@ def write_model_bundle(
         progress=progress,
         accept=accept,
     )
+
+
+def _fused(name: str, model: "EncoderDecoder") -> "FusedDecoder":
+    from lite_nlp.artifacts.fused_decoder import FusedDecoder
+
+    fused = FusedDecoder(model)
+    if fused.plain_blocks:
+        logging.getLogger("lite_nlp").warning(
+            f"{name}: {', '.join(fused.plain_blocks)}: expected blocks that have a form in ONNX Runtime's operators, found "
+            "others: their own steps are used"
+        )
+    return fused
 
 
 def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:

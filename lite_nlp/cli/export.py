@@ -52,6 +52,9 @@ def export(
     compact: Annotated[
         bool, typer.Option("--compact", help="Store the weights once for all runtimes, as compressed as in MODEL.")
     ] = False,
+    portable: Annotated[
+        bool, typer.Option("--portable", help="ONNX graphs of standard operators alone, for other programs; slower.")
+    ] = False,
     target_size: Annotated[
         str | None,
         typer.Option(
@@ -97,6 +100,7 @@ def export(
             out=output,
             precision=precision.value,
             compact=compact,
+            portable=portable,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
             target_bytes=None if target_size is None else parse_size(target_size, option="--target-size"),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 
-__all__ = ["Candidates", "Hypothesis", "expand", "length_penalty", "repeated_ngrams"]
+__all__ = ["Candidates", "Hypothesis", "damaged_model", "expand", "length_penalty", "repeated_ngrams"]
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
 _FIRST_TOKEN = len(SPECIAL_TOKENS)
@@ -123,11 +123,16 @@ def expand(
     )
 
 
+def damaged_model() -> ModelError:
+    """The error of a model whose logits are no numbers."""
+    return ModelError("model: expected finite logits at every step, found NaN or infinity; its weights are damaged")
+
+
 def _log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     """(R,) logarithm of the sum of exponentials of each row."""
     largest = logits.max(axis=1)
     if not np.isfinite(largest).all():
-        raise ModelError("model: expected finite logits at every step, found NaN or infinity; its weights are damaged")
+        raise damaged_model()
     shifted = logits - largest[:, None]
     np.exp(shifted, out=shifted)
     normalizer: NDArray[np.float64] = largest + np.log(shifted.sum(axis=1, dtype=np.float64))

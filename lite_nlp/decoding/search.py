@@ -8,7 +8,7 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,25 @@ from numpy.typing import NDArray
 from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
-from lite_nlp.decoding.hypotheses import Candidates, Hypothesis, expand, length_penalty, repeated_ngrams
+from lite_nlp.decoding.hypotheses import (
+    Candidates,
+    Hypothesis,
+    damaged_model,
+    expand,
+    length_penalty,
+    repeated_ngrams,
+)
 
-__all__ = ["Hypothesis", "SearchOptions", "State", "StepModel", "search", "search_best", "stream_search"]
+__all__ = [
+    "GreedyModel",
+    "Hypothesis",
+    "SearchOptions",
+    "State",
+    "StepModel",
+    "search",
+    "search_best",
+    "stream_search",
+]
 
 #: State of an engine between steps; opaque to the search.
 State: TypeAlias = Any
@@ -37,6 +53,21 @@ class StepModel(Protocol):
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
         """The state whose row ``i`` is the present row ``rows[i]``; rows may repeat or be left out."""
+        ...
+
+
+@runtime_checkable
+class GreedyModel(StepModel, Protocol):
+    """A step model that also decodes greedily in one call, to the tokens that the search would choose step by step."""
+
+    def decode_greedily(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Decode the sources (both (B, S)) in at most ``limits`` (B,) steps.
+
+        Returns:
+            Tokens (T, B), in each row as many as count up to the first end mark, and their log-probability (B,).
+        """
         ...
 
 
@@ -86,6 +117,11 @@ class SearchOptions:
         if self.max_steps is not None and self.max_steps < 1:
             raise ConfigError(f"max_steps: expected at least 1, found {self.max_steps}")
 
+    @property
+    def is_plain_greedy(self) -> bool:
+        """Whether the most probable token is taken at every step, whatever it is."""
+        return self.beam_size == 1 and self.min_length == 0 and self.no_repeat_ngram == 0
+
     def steps(self, src_length: int) -> int:
         """Most steps for a sentence of ``src_length`` tokens, without the end mark."""
         steps = int(self.max_length_ratio * src_length) + self.max_length_extra
@@ -132,6 +168,8 @@ def search_best(
     """
     if not src_rows:
         return []
+    if options.is_plain_greedy and isinstance(model, GreedyModel):
+        return [[found] for found in _decode_greedily(model, src_rows, options)]
     run = _Run.begin(src_rows, options, count=count)
     for _ in run.steps(model, src_rows):
         pass
@@ -157,6 +195,19 @@ def stream_search(model: StepModel, src_row: Sequence[int], options: SearchOptio
     for _ in run.steps(model, [src_row]):
         yield run.history[0].tolist()
     yield run.found()[0][0].tokens
+
+
+def _decode_greedily(
+    model: GreedyModel, src_rows: Sequence[Sequence[int]], options: SearchOptions
+) -> Iterator[Hypothesis]:
+    """The search's hypotheses from a model that takes all steps by itself."""
+    limits = np.array([options.steps(len(row)) for row in src_rows], np.int64)
+    tokens, log_probs = model.decode_greedily(*_pad_sources(src_rows), limits)
+    if np.isnan(log_probs).any():
+        raise damaged_model()
+    for row, log_prob in zip(tokens.T.tolist(), log_probs.tolist(), strict=True):
+        found = row[: row.index(EOS_ID)]
+        yield Hypothesis(found, log_prob / float(length_penalty(len(found) + 1, options.length_penalty)))
 
 
 def _pad_sources(src_rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

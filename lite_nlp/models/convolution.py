@@ -122,7 +122,8 @@ class Convolution(nn.Module):
             self.kernel = mark(kernel, Role.STATIC_KERNEL, inputs=kernel_size, outputs=num_heads)
         self.out_proj = build_linear(inner, channels, linear, role=Role.CONV_OUT)
 
-    def _gate(self, x: Tensor) -> Tensor:
+    def gate(self, x: Tensor) -> Tensor:
+        """The input (..., I) of the convolution and of the kernels, from ``x`` (..., D)."""
         projected: Tensor = self.in_proj(x)
         return F.glu(projected, dim=-1) if self.glu else projected
 
@@ -140,7 +141,7 @@ class Convolution(nn.Module):
         The mask acts after the first Linear: before it, as in the authors' code, the Linear's bias would leak from
         padding into the kernels' reach (a deliberate deviation).
         """
-        gated = self._gate(x)
+        gated = self.gate(x)
         if token_mask is not None:
             gated = gated * token_mask[:, :, None]
         kernels, heads = self._kernels(gated), split_heads(gated, self.num_heads)
@@ -157,7 +158,7 @@ class Convolution(nn.Module):
 
     def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """One token ``x`` (B, 1, D); returns the output (B, 1, D) and the shifted window."""
-        gated = self._gate(x)
+        gated = self.gate(x)
         window = torch.cat([state["conv"], gated], dim=1)  # (B, K, I)
         mixed = merge_heads(torch.matmul(self._kernels(gated), split_heads(window, self.num_heads)))
         return self.out_proj(mixed), {"conv": window[:, 1:]}

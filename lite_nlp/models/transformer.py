@@ -78,13 +78,13 @@ class EncoderDecoder(nn.Module):
         """The output projection (V, E), whichever module owns it."""
         return self.tgt_table if self.own_output is None else self.own_output.weight
 
-    def _embed_target(self, tokens: Tensor) -> Tensor:
+    def embed_target(self, tokens: Tensor) -> Tensor:
         """Scaled rows (..., E) of the target table."""
         scaled: Tensor = F.embedding(tokens, self.tgt_table) * self.tgt_scale
         return scaled
 
-    def _to_table(self, x: Tensor) -> Tensor:
-        """The output projection's input (..., E) from the last layer's output (..., D)."""
+    def to_table(self, x: Tensor) -> Tensor:
+        """The input (..., E) of ``output_table`` from the last layer's output (..., D)."""
         normed: Tensor = self.decoder_norm(x)
         return normed if self.output_proj is None else self.output_proj(normed)
 
@@ -110,9 +110,9 @@ class EncoderDecoder(nn.Module):
     def hidden(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
         """What ``output_table`` maps to the logits (B, T, E): a loss over few positions needs no more."""
         source = EncodedSource(memory=self.encode(src_tokens, src_mask), mask=src_mask)
-        embedded = self._embed_target(tgt_tokens)
+        embedded = self.embed_target(tgt_tokens)
         positions = self.positions.first(tgt_tokens.shape[1])
-        return self._to_table(self.decoder.decode(self.tgt_input, embedded, positions, source))
+        return self.to_table(self.decoder.decode(self.tgt_input, embedded, positions, source))
 
     def init_state(self, memory: Tensor, src_mask: Tensor, capacity: int) -> dict[str, Tensor]:
         """The state before the first target token.
@@ -142,7 +142,7 @@ class EncoderDecoder(nn.Module):
         Returns:
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
-        embedded = self._embed_target(tokens[:, None])
+        embedded = self.embed_target(tokens[:, None])
         positions = self.positions.at(state["position"])[:, None, :]
         x, new_state = self.decoder.step(self.tgt_input, embedded, positions, state)
-        return F.linear(self._to_table(x[:, 0]), self.output_table), new_state
+        return F.linear(self.to_table(x[:, 0]), self.output_table), new_state

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import executorch_program as executorch_part
 from lite_nlp.export import onnx_graphs as onnx_part
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
+from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import OnnxFiles, export_onnx
-from lite_nlp.export.runtime.engine import Engine
+from lite_nlp.export.runtime.engine import Engine, GreedyEngine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import (
@@ -56,21 +58,26 @@ class Exported:
 def build_small(name: str) -> EncoderDecoder:
     """One encoder layer; a decoder kernel longer than most of the sources and targets of the tests."""
     kernels = {} if name == "transformer" else {"kernel_sizes": (5,), "decoder_kernel_sizes": (9,)}
+    return build_model_with(**kernels, **FAMILIES[name])
+
+
+def build_model_with(**options: Any) -> EncoderDecoder:
     torch.manual_seed(3)
     model = build_model(
         EncoderDecoderConfig(
-            src_vocab_size=VOCAB_SIZE,
-            tgt_vocab_size=VOCAB_SIZE,
-            embed_dim=16,
-            ffn_dim=24,
-            num_encoder_layers=1,
-            num_decoder_layers=1,
-            num_heads=2,
-            cross_num_heads=4,
-            conv_num_heads=2,
-            max_positions=32,
-            **kernels,
-            **FAMILIES[name],
+            **{
+                "src_vocab_size": VOCAB_SIZE,
+                "tgt_vocab_size": VOCAB_SIZE,
+                "embed_dim": 16,
+                "ffn_dim": 24,
+                "num_encoder_layers": 1,
+                "num_decoder_layers": 1,
+                "num_heads": 2,
+                "cross_num_heads": 4,
+                "conv_num_heads": 2,
+                "max_positions": 32,
+                **options,
+            }
         )
     )
     for parameter in model.parameters():
@@ -104,17 +111,27 @@ def exported(name: str) -> Exported:
 
 @cache
 def onnx_files(name: str) -> OnnxFiles:
-    return export_onnx(exported(name).traced)
+    made = exported(name)
+    return export_onnx(made.traced, trace_greedy_step(FusedDecoder(made.model), BOUNDS))
 
 
 @cache
 def onnx_engine(name: str) -> Engine:
     made = exported(name)
-    files = onnx_files(name)
-    runner = OnnxRunner(
-        onnx_part.ENTRY, encode=files.encode, decode_step=files.decode_step, weights=files.weights, threads=1
+    members = members_of(onnx_files(name))
+    return GreedyEngine(
+        made.manifest, OnnxRunner(onnx_part.ENTRY, members.__getitem__, made.manifest.layout, threads=1)
     )
-    return Engine(made.manifest, runner)
+
+
+def members_of(files: OnnxFiles) -> dict[str, bytes]:
+    entry = onnx_part.ENTRY
+    return {
+        entry.encode: files.encode,
+        entry.decode_step: files.decode_step,
+        entry.greedy: files.greedy,
+        entry.weights: files.weights,
+    }
 
 
 @cache

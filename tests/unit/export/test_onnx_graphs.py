@@ -2,11 +2,12 @@ import numpy as np
 import onnx
 import pytest
 
+from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions
+from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import export_onnx
 from lite_nlp.export.parity import compare_engines
-from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import trace_model
 
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
@@ -65,13 +66,14 @@ def test_graphs_name_their_sizes_and_tell_nothing_of_the_machine(small_onnx) -> 
 
 def test_the_same_model_gives_the_same_bytes(small, small_onnx) -> None:
     made = small("lightconv")
-    assert export_onnx(trace_model(made.model, made.traced.bounds)) == small_onnx("lightconv")[0]
+    step = trace_greedy_step(FusedDecoder(made.model), made.traced.bounds)
+    assert export_onnx(trace_model(made.model, made.traced.bounds), step) == small_onnx("lightconv")[0]
 
 
 def test_a_graph_that_is_none(small) -> None:
     entry = small("lightconv").manifest.runtimes["onnx"]
     with pytest.raises(BundleError, match="ONNX Runtime does not accept a graph of the bundle"):
-        OnnxRunner(entry, encode=b"no graph", decode_step=b"", weights=b"", threads=1)
+        entry.open_runner(lambda name: b"no graph", small("lightconv").manifest.layout, threads=1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Mult-Adds of a whole search in one ONNX graph: of what comes before its loop, and of one step of the loop."""
+
+from copy import deepcopy
+from functools import cache
+from typing import Any
+
+import onnx
+
+from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
+from lite_nlp.core.errors import CountError
+from lite_nlp.export.counting.onnx_walk import count_onnx
+from lite_nlp.export.runtime.layout import Bounds
+
+__all__ = ["count_search_work"]
+
+
+def count_search_work(search: bytes, bounds: Bounds) -> GraphWork:
+    """Count a search as if its parts were a bundle's graphs ``encode`` and ``decode_step``.
+
+    A step is counted where its caches are as long as the capacity, as everywhere.
+
+    Args:
+        search: The graph, without its weights.
+        bounds: Largest sizes of the bundle.
+
+    Raises:
+        CountError: If the work cannot be told, is no polynomial of the sizes, or is not in one loop.
+    """
+    before, step = _split(onnx.load_from_string(search))
+
+    @cache
+    def count_before(source: int) -> Any:
+        return count_onnx(before, {"batch": 1, "source": source}).by_kind()
+
+    def count_step(source: int, capacity: int) -> Any:
+        sizes = {"batch": 1, "source": source, "capacity": capacity, "past": capacity - 1}
+        return count_onnx(step, sizes).by_kind()
+
+    limits = {"max_source": bounds.source, "max_capacity": bounds.capacity}
+    return GraphWork(
+        encode=fit_polynomials(lambda source, _: count_before(source), **limits),
+        decode_step=fit_polynomials(count_step, **limits),
+    )
+
+
+def _split(model: Any) -> tuple[Any, Any]:
+    """What comes before the loop, and the body of the loop with all that it takes as inputs, each as a model."""
+    loops = [node for node in model.graph.node if node.op_type == "Loop"]
+    if len(loops) != 1:
+        raise CountError(f"the graph of a search: expected one Loop, found {len(loops)}")
+    loop = loops[0]
+    body = next(attribute.g for attribute in loop.attribute if attribute.name == "body")
+    before, step = deepcopy(model), deepcopy(model)
+    kept = [node for node in model.graph.node if node is not loop]
+    del before.graph.node[:], before.graph.output[:]
+    before.graph.node.extend(kept)
+    own = {value.name for value in body.input} | {name for node in body.node for name in node.output}
+    taken = {name for node in body.node for name in node.input if name} - own
+    typed = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
+    del step.graph.node[:], step.graph.input[:], step.graph.output[:], step.graph.value_info[:]
+    step.graph.node.extend(body.node)
+    step.graph.input.extend([*body.input, *(typed[name] for name in sorted(taken & typed.keys()))])
+    step.graph.initializer.extend(body.initializer)
+    return before, step

@@ -1,0 +1,188 @@
+"""The encoder's graph and one step of greedy search as one ONNX graph, the step in a ``Loop``."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from lite_nlp.core.special_tokens import BOS_ID
+from lite_nlp.export.greedy.step import OUTPUTS, TracedStep
+from lite_nlp.export.runtime.layout import StateTensor
+from lite_nlp.export.runtime.signatures import LOG_PROBS, TOKENS
+
+__all__ = ["build_search"]
+
+#: Name of the loop's node, and the prefix of the names in its body.
+_LOOP: Final = "search"
+_PREFIX: Final = "step/"
+
+#: Prefix of the values before the first step, and of those after the last.
+_FIRST, _LAST = "first/", "last/"
+
+_DTYPES: Final = {"float32": np.float32, "int64": np.int64, "bool": np.bool_}
+
+#: What becomes of an input at the next step.
+_NEXT: Final = dict(zip(("tokens", "ended", "log_probs"), OUTPUTS[1:], strict=True))
+
+
+def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str) -> Any:
+    """Put the loop behind the encoder.
+
+    Args:
+        encode: The encoder's ``ModelProto``: inputs ``src_tokens`` and ``src_mask``, outputs the state of that origin.
+        step: The step's, with the inputs ``INPUTS`` and the state, the outputs ``OUTPUTS`` and the changed state.
+        traced: What ``step`` was made from.
+        new_prefix: What precedes a changing state tensor's name among the outputs of ``step``.
+
+    Returns:
+        A ``ModelProto`` with a further input, ``limits`` (B,) int64, and the outputs ``TOKENS`` (T, B) int64, the
+        tokens of T steps, and ``LOG_PROBS`` (B,).
+    """
+    model = deepcopy(encode)
+    graph, body = model.graph, deepcopy(step.graph)
+    changing = [tensor for tensor in traced.state if tensor.changes]
+    fixed = {tensor.name for tensor in traced.state if not tensor.changes}
+    # Of the state, what the steps do not change is the outer graph's.
+    outer = {name: name for name in (*fixed, "limits")}
+    outer |= _share_initializers(graph, body)
+    _rename(body, outer)
+    graph.initializer.extend(body.initializer)
+    del body.initializer[:]
+    del body.value_info[:]
+    carried = [*_NEXT, *(tensor.name for tensor in changing)]
+    inputs = {value.name: value for value in body.input}
+    outputs = {value.name: value for value in body.output}
+    results = [_NEXT.get(name, new_prefix + name) for name in carried]
+    # A result stands in the body's outputs once more, as what the steps leave behind.
+    left = _PREFIX + "left"
+    body.node.append(helper.make_node("Identity", [_PREFIX + _NEXT["tokens"]], [left], name=left))
+    loop_body = helper.make_graph(
+        list(body.node),
+        _LOOP,
+        [inputs[_PREFIX + "step"], helper.make_tensor_value_info(_PREFIX + "go_on", TensorProto.BOOL, [])]
+        + [inputs[_PREFIX + name] for name in carried],
+        [outputs[_PREFIX + OUTPUTS[0]]]
+        + [outputs[_PREFIX + name] for name in results]
+        + [helper.make_tensor_value_info(left, TensorProto.INT64, ["batch"])],
+    )
+    first = _First(graph)
+    loop = helper.make_node(
+        "Loop",
+        [first.most_steps(), first.constant("yes", np.array(True)), *first.values(changing)],
+        [*(_LAST + name if name != "log_probs" else LOG_PROBS for name in carried), TOKENS],
+        name=_LOOP,
+        body=loop_body,
+    )
+    graph.node.append(loop)
+    graph.input.append(helper.make_tensor_value_info("limits", TensorProto.INT64, ["batch"]))
+    # Whoever counts the loop's work looks up the shapes of what it takes from the encoder.
+    graph.value_info.extend(graph.output)
+    del graph.output[:]
+    graph.output.append(helper.make_tensor_value_info(TOKENS, TensorProto.INT64, ["steps", "batch"]))
+    graph.output.append(helper.make_tensor_value_info(LOG_PROBS, TensorProto.FLOAT, ["batch"]))
+    known = {opset.domain for opset in model.opset_import}
+    model.opset_import.extend(opset for opset in step.opset_import if opset.domain not in known)
+    return model
+
+
+class _First:
+    """Adds the values before the first step to a graph."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self._known: set[str] = set()
+
+    def constant(self, name: str, value: NDArray[Any]) -> str:
+        """A constant; returns its name."""
+        name = _FIRST + name
+        if name not in self._known:
+            self._known.add(name)
+            self._graph.initializer.append(numpy_helper.from_array(value, name))
+        return name
+
+    def most_steps(self) -> str:
+        """The largest of the limits, a scalar."""
+        return self._node("ReduceMax", ["limits"], "most_steps", keepdims=0)
+
+    def values(self, changing: Sequence[StateTensor]) -> list[str]:
+        """Names of the first values of all that the loop carries, in order."""
+        filled = {
+            "tokens": self._filled("tokens", ("batch",), np.array([BOS_ID], np.int64)),
+            "ended": self._filled("ended", ("batch",), np.zeros(1, np.bool_)),
+            "log_probs": self._filled("log_probs", ("batch",), np.zeros(1, np.float32)),
+        }
+        for tensor in changing:
+            if tensor.origin == "zeros":
+                zero: NDArray[Any] = np.zeros(1, _DTYPES[tensor.dtype])
+                filled[tensor.name] = self._filled(tensor.name, tensor.shape, zero)
+            else:
+                filled[tensor.name] = tensor.name
+        return list(filled.values())
+
+    def _filled(self, name: str, shape: Sequence[int | str], value: NDArray[Any]) -> str:
+        sizes = [self._size(size) for size in shape]
+        dims = sizes[0] if len(sizes) == 1 else self._node("Concat", sizes, f"{name}/shape", axis=0)
+        return self._node("ConstantOfShape", [dims], name, value=numpy_helper.from_array(value))
+
+    def _size(self, size: int | str) -> str:
+        """Name of a vector of one element, the size."""
+        if isinstance(size, int):
+            return self.constant(f"size{size}", np.array([size], np.int64))
+        if _FIRST + size in self._known:
+            return _FIRST + size
+        self._known.add(_FIRST + size)
+        if size == "capacity":
+            return self._node("ReduceMax", ["limits"], size, keepdims=1)
+        axis = ("batch", "source").index(size)
+        return self._node("Shape", ["src_tokens"], size, start=axis, end=axis + 1)
+
+    def _node(self, operator: str, inputs: Iterable[str], name: str, **attributes: Any) -> str:
+        name = _FIRST + name
+        self._graph.node.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
+        return name
+
+
+def _share_initializers(graph: Any, body: Any) -> dict[str, str]:
+    """Drop the body's initializers that the graph has too; returns the graph's names for them."""
+    known = {_digest(tensor): tensor.name for tensor in graph.initializer}
+    shared = {tensor.name: known[_digest(tensor)] for tensor in body.initializer if _digest(tensor) in known}
+    kept = [tensor for tensor in body.initializer if tensor.name not in shared]
+    del body.initializer[:]
+    body.initializer.extend(kept)
+    return shared
+
+
+def _digest(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
+    return tensor.data_type, tuple(tensor.dims), hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).digest()
+
+
+def _rename(body: Any, outer: Mapping[str, str]) -> None:
+    """Give every value of a body a name that no other graph has, but those in ``outer``."""
+
+    def renamed(name: str) -> str:
+        return outer.get(name, _PREFIX + name) if name else name
+
+    own = _names_of((*body.input, *body.initializer)) | {name for node in body.node for name in node.output}
+    for node in body.node:
+        node.name = _PREFIX + node.name
+        node.input[:] = [renamed(name) for name in node.input]
+        node.output[:] = [renamed(name) for name in node.output]
+        _rename_captured(node, {name: renamed(name) for name in own})
+    for value in (*body.input, *body.output, *body.initializer):
+        value.name = renamed(value.name)
+
+
+def _rename_captured(node: Any, names: Mapping[str, str]) -> None:
+    """Rename what the graphs within a node take from the graph around it."""
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            inner.input[:] = [names.get(name, name) for name in inner.input]
+            _rename_captured(inner, names)
+
+
+def _names_of(values: Iterable[Any]) -> set[str]:
+    return {value.name for value in values}

@@ -1,0 +1,157 @@
+"""One step of greedy search, traced: the model's step and the choice of the next token.
+
+Shape letters: B rows, V types.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from lite_nlp.core.special_tokens import EOS_ID
+from lite_nlp.decoding.torch_model import SteppedModel
+from lite_nlp.export.recurrence import traceable_recurrence
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
+from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.tracing import describe_state, example_inputs, trace_graph
+
+__all__ = ["INPUTS", "OUTPUTS", "GreedyStep", "TracedStep", "trace_greedy_step"]
+
+#: Inputs before the state, with their shapes.
+INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "step": (),
+    "tokens": ("batch",),
+    "ended": ("batch",),
+    "log_probs": ("batch",),
+    "limits": ("batch",),
+}
+
+#: Outputs before the state: whether any row goes on, and what becomes of three of the inputs.
+OUTPUTS: Final = ("going", "next.tokens", "next.ended", "next.log_probs")
+
+#: Steps of the example, so that what grows with them is told from what is as large as something else.
+_STEPS: Final = 4
+
+
+class GreedyStep(nn.Module):
+    """One step, from the tokens before to the next ones.
+
+    It chooses as ``lite_nlp.decoding.search`` does with one hypothesis: the padding and the begin mark are never
+    produced, the end mark goes before a token of equal probability and is forced in a row's last step. Rows that have
+    ended go on, to no effect, until all have.
+
+    Args:
+        model: A ``SteppedModel``.
+        state: Layout of its state.
+    """
+
+    def __init__(self, model: nn.Module, state: Sequence[StateTensor]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = tuple(tensor.name for tensor in state)
+        self.changing = tuple(tensor.name for tensor in state if tensor.changes)
+
+    def forward(
+        self,
+        step: Tensor,
+        tokens: Tensor,
+        ended: Tensor,
+        log_probs: Tensor,
+        limits: Tensor,
+        state: tuple[Tensor, ...],
+    ) -> tuple[Tensor, ...]:
+        """Take one step.
+
+        Args:
+            step: () int64, from 0.
+            tokens: (B,) int64, of the step before; the begin mark at first.
+            ended: (B,) bool.
+            log_probs: (B,), of the tokens so far, the end mark among them.
+            limits: (B,) int64, steps allowed.
+            state: The model's.
+
+        Returns:
+            Whether any row goes on, ``tokens``, ``ended`` and ``log_probs`` for the next step, and the changed state.
+        """
+        model = cast(SteppedModel, self.model)
+        logits, new_state = model.decode_step(tokens, dict(zip(self.names, state, strict=True)))
+        # The first of the largest is the end mark, if it is among them.
+        best = logits[:, EOS_ID:].argmax(dim=-1) + EOS_ID
+        # In place of a scalar that would be compared with a vector: exporters turn that into a chain of casts.
+        chosen = torch.where(limits <= step + 1, torch.full_like(best, EOS_ID), best)
+        gained = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
+        log_probs = log_probs + torch.where(ended, torch.zeros_like(gained), gained)
+        ended = ended | (chosen == EOS_ID)
+        return (~ended.all(), chosen, ended, log_probs, *(new_state[name] for name in self.changing))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedStep:
+    """A traced ``GreedyStep``.
+
+    Attributes:
+        program: Its arguments are ``INPUTS`` and the state, its results ``OUTPUTS`` and the changed state.
+        state: Layout of the state; a dimension that grows by one at each step has the size that it begins with.
+        growing: For the tensors that grow, which dimension does.
+    """
+
+    program: ExportedProgram
+    state: tuple[StateTensor, ...]
+    growing: Mapping[str, int]
+
+    @property
+    def shapes(self) -> dict[str, tuple[int | str, ...]]:
+        """Shape of each state tensor at any step, with the symbol ``past`` where it grows."""
+        return {
+            tensor.name: tuple(
+                "past" if self.growing.get(tensor.name) == axis else size for axis, size in enumerate(tensor.shape)
+            )
+            for tensor in self.state
+        }
+
+
+def trace_greedy_step(model: nn.Module, bounds: Bounds) -> TracedStep:
+    """Trace one step of ``model`` (a ``SteppedModel`` in evaluation mode, on the CPU, fp32), for any sizes.
+
+    Raises:
+        ModelError: If the model breaks the protocol or cannot be traced.
+    """
+    state = describe_state(model)
+    stepped = cast(SteppedModel, model)
+    with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
+        tokens, _, first = example_inputs(stepped)
+        latest = tokens[:, 0].contiguous()
+        example = first
+        for _ in range(_STEPS):
+            _, example = stepped.decode_step(latest, example)
+        growing = {
+            name: axis
+            for name, value in first.items()
+            for axis, (before, after) in enumerate(zip(value.shape, example[name].shape, strict=True))
+            if before != after
+        }
+        dims = {
+            "batch": Dim("batch", min=1, max=bounds.executorch_batch),
+            "source": Dim("source", min=1, max=bounds.source),
+            "capacity": Dim("capacity", min=1, max=bounds.capacity),
+        }
+        past, rows = Dim("past", min=1, max=bounds.capacity), {0: dims["batch"]}
+        sizes = []
+        for tensor in state:
+            symbols = {axis: dims[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)}
+            sizes.append(symbols | ({growing[tensor.name]: past} if tensor.name in growing else {}))
+        arguments = (
+            torch.tensor(_STEPS),
+            latest,
+            torch.zeros_like(latest, dtype=torch.bool),
+            torch.zeros(len(latest)),
+            torch.full_like(latest, 2 * _STEPS),
+            tuple(value.contiguous() for value in example.values()),
+        )
+        program = trace_graph(
+            "decode_step", GreedyStep(model, state), arguments, ({}, rows, rows, rows, rows, tuple(sizes))
+        )
+    return TracedStep(program=program, state=state, growing=growing)
