@@ -19,6 +19,7 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
 from lite_nlp.export.exporter import Exporter, RuntimeGraphs
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry, start_runtime
+from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
 
@@ -227,7 +228,7 @@ def _check_kernels(program: bytes) -> None:
             ) from error
 
 
-def _export(traced: TracedModel, search_form: nn.Module) -> RuntimeGraphs:
+def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
     program = export_executorch(traced)
     return RuntimeGraphs(entry=ENTRY, files={ENTRY.program: program.content}, work=program.work)
 
@@ -235,5 +236,6 @@ def _export(traced: TracedModel, search_form: nn.Module) -> RuntimeGraphs:
 EXECUTORCH_EXPORTER: Final = Exporter(
     task="lowering to ExecuTorch with XNNPACK",
     export=_export,
+    precisions=("fp32",),
     versions=lambda: {"executorch": version("executorch")},
 )

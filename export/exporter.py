@@ -1,12 +1,13 @@
 """The exporting half of a runtime: from a traced model to graphs and their Mult-Adds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.export.runtime.interface import RuntimeEntry
+from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["Exporter", "RuntimeGraphs"]
@@ -37,10 +38,12 @@ class Exporter:
         task: What it does, as progress is reported.
         export: Makes the graphs of a traced model and of its form for a whole search; raises ``ModelError`` where the
             runtime cannot run them, ``CountError`` where their work cannot be told.
+        precisions: Of the weights, that it can export.
         versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
             runtime can read the files.
     """
 
     task: str
-    export: Callable[[TracedModel, nn.Module], RuntimeGraphs]
+    export: Callable[[TracedModel, nn.Module, Precision], RuntimeGraphs]
+    precisions: Sequence[Precision]
     versions: Callable[[], dict[str, str]]

@@ -21,7 +21,8 @@ from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.exporter import Exporter, RuntimeGraphs
 from lite_nlp.export.greedy.loop import build_search
 from lite_nlp.export.greedy.step import INPUTS, OUTPUTS, TracedStep, trace_greedy_step
-from lite_nlp.export.runtime.layout import StateTensor
+from lite_nlp.export.onnx_int8 import quantize_weights
+from lite_nlp.export.runtime.layout import Precision, StateTensor
 from lite_nlp.export.runtime.onnx import OnnxEntry
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
@@ -71,12 +72,13 @@ class OnnxFiles:
     weights: bytes
 
 
-def export_onnx(traced: TracedModel, step: TracedStep) -> OnnxFiles:
+def export_onnx(traced: TracedModel, step: TracedStep, *, precision: Precision = "fp32") -> OnnxFiles:
     """Convert all graphs, optimized and checked.
 
     Args:
         traced: The model.
         step: One step of greedy search with it.
+        precision: Of the weights of products and tables.
     """
     sources = {"src_tokens": ("batch", "source"), "src_mask": ("batch", "source")}
     encode = _convert(traced.encode, sources, [tensor.name for tensor in traced.state if tensor.origin == "encode"])
@@ -87,6 +89,9 @@ def export_onnx(traced: TracedModel, step: TracedStep) -> OnnxFiles:
     )
     body = _convert(step.program, {**INPUTS, **step.shapes}, [*OUTPUTS, *_new_names(step.state)])
     _lay_out_alike(body, decode_step)
+    if precision == "int8":
+        for model in (encode, decode_step, body):
+            quantize_weights(model)
     greedy = build_search(encode, body, step, new_prefix=ENTRY.new_prefix)
     return share_weights({"encode": encode, "decode_step": decode_step, "greedy": greedy})
 
@@ -199,8 +204,8 @@ def _serialize(model: Any) -> bytes:
     return serialized
 
 
-def _export(traced: TracedModel, search_form: nn.Module) -> RuntimeGraphs:
-    files = export_onnx(traced, trace_greedy_step(search_form, traced.bounds))
+def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
+    files = export_onnx(traced, trace_greedy_step(search_form, traced.bounds), precision=precision)
     graphs = {ENTRY.encode: files.encode, ENTRY.decode_step: files.decode_step, ENTRY.greedy: files.greedy}
     operators = sorted({name for graph in graphs.values() for name in _own_operators(graph)})
     oldest = OLDEST_RUNTIME if operators else PORTABLE_RUNTIME
@@ -225,4 +230,6 @@ def _versions() -> dict[str, str]:
     return {"onnx": version("onnx"), "onnxruntime": version("onnxruntime"), "opset": str(OPSET)}
 
 
-ONNX_EXPORTER: Final = Exporter(task="converting to ONNX", export=_export, versions=_versions)
+ONNX_EXPORTER: Final = Exporter(
+    task="converting to ONNX", export=_export, precisions=("fp32", "int8"), versions=_versions
+)

@@ -33,7 +33,7 @@ from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.parity import StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
-from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
 from lite_nlp.export.runtime.manifest import (
     CONFIG_FILE,
     METRICS_FILE,
@@ -106,6 +106,7 @@ def export_bundle(
     model: nn.Module,
     card: ModelCard,
     search_form: nn.Module | None = None,
+    precision: Precision = "fp32",
     bounds: Bounds = DEFAULT_BOUNDS,
     runtimes: Sequence[str] | None = None,
     proof: Proof | None = None,
@@ -114,7 +115,7 @@ def export_bundle(
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
 ) -> Manifest:
-    """Export an encoder-decoder; the bundle appears only after every runtime gave the model's own tokens from it.
+    """Export an encoder-decoder; in fp32 the bundle appears only after every runtime gave the model's own tokens.
 
     Args:
         path: The ``.zip`` file to write.
@@ -123,8 +124,10 @@ def export_bundle(
         card: What else the bundle holds.
         search_form: The same model with steps written in the operators of :mod:`lite_nlp.export.contrib`, for the graph
             of a whole search; None where there is no such form, and the search takes the model's own steps.
+        precision: Of the weights. In int8 tokens may differ from the model's: the manifest says how many do, and what
+            that costs is for ``accept`` to measure.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
-        runtimes: Names of the runtimes to export for; None for all.
+        runtimes: Names of the runtimes to export for; None for all that have the precision.
         proof: Sentences to prove the export with; None draws random ones of all lengths.
         packing: What to make a compact bundle with; None for a plain one.
         force: Whether an existing file may be overwritten.
@@ -146,7 +149,7 @@ def export_bundle(
     progress = progress or SilentProgress()
     check_output_file(path, force=force)
     _check_config(card)
-    chosen = _choose_runtimes(runtimes)
+    chosen = _choose_runtimes(runtimes, precision)
     vocabulary = card.vocabulary or _read_vocabulary(card)
     progress.start("tracing the encoder and the decoder step", None)
     traced = trace_model(model, bounds)
@@ -157,7 +160,7 @@ def export_bundle(
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
-        graphs[runtime] = EXPORTERS[runtime].export(traced, search_form or model)
+        graphs[runtime] = EXPORTERS[runtime].export(traced, search_form or model, precision)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
@@ -168,7 +171,7 @@ def export_bundle(
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
         files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
-    manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged})
+    manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged}, precision)
     decode = None if packing is None else packing.decode
     with atomic_file(path, force=force) as partial:
         write_archive(partial, manifest=manifest, files=files)
@@ -181,13 +184,19 @@ def export_bundle(
     return manifest
 
 
-def _choose_runtimes(asked: Sequence[str] | None) -> list[str]:
-    chosen = list(EXPORTERS if asked is None else dict.fromkeys(asked))
+def _choose_runtimes(asked: Sequence[str] | None, precision: Precision) -> list[str]:
+    able = [name for name, exporter in EXPORTERS.items() if precision in exporter.precisions]
+    chosen = able if asked is None else list(dict.fromkeys(asked))
     unknown = next((name for name in chosen if name not in EXPORTERS), None)
     if unknown is not None or not chosen:
         raise UsageError(
             f"runtimes: expected some of {', '.join(EXPORTERS)}, found {unknown or 'none'}"
             f"{did_you_mean(unknown or '', EXPORTERS)}"
+        )
+    unable = next((name for name in chosen if name not in able), None)
+    if unable is not None:
+        raise UsageError(
+            f"runtimes: expected some of {', '.join(able)}, which have {precision} weights, found {unable}"
         )
     return chosen
 
@@ -244,6 +253,7 @@ def _describe(
     files: Mapping[str, bytes],
     packed: Packed | None,
     work: Mapping[str, GraphWork],
+    precision: Precision,
 ) -> Manifest:
     versions = {"lite_nlp": __version__, "torch": version("torch")}
     for runtime in graphs:
@@ -253,7 +263,7 @@ def _describe(
         return Manifest(
             name=card.name,
             versions=versions,
-            precision="fp32",
+            precision=precision,
             languages=card.languages,
             vocabulary=vocabulary,
             bounds=traced.bounds,
@@ -291,6 +301,7 @@ def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
         candidates = [engine, StepByStep(engine)] if isinstance(engine, GreedyModel) else [engine]
         for candidate in candidates:
             found = compare_engines(proof.reference, candidate, proof.src_rows, proof.options)
-            require_parity(found, runtime=runtime)
+            if bundle.manifest.precision == "fp32":
+                require_parity(found, runtime=runtime)
         parity[runtime] = found.to_json()
     return parity

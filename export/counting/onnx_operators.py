@@ -12,7 +12,7 @@ from typing import Any, Final
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import UnknownOperatorError
 
-__all__ = ["ATTENTION", "FORMULAS", "FREE_REASONS", "NESTED", "NodeCall", "Shape"]
+__all__ = ["FORMULAS", "FREE_REASONS", "NESTED", "RUNTIME_OPERATORS", "NodeCall", "Shape"]
 
 Shape = tuple[int, ...]
 
@@ -130,15 +130,23 @@ def _source_attention(call: NodeCall) -> int:
     return 2 * rows * tokens * heads * source * head_dim
 
 
+def _quantized_product(call: NodeCall) -> int:
+    """(..., K) x (K, N)."""
+    return prod(call.shape(0)) * call.shape(1)[1]
+
+
 def _grown_caches(inputs: Sequence[Shape]) -> list[Shape]:
     rows, heads, past, head_dim = inputs[3]
     grown = (rows, heads, past + 1, head_dim)
     return [(rows, 1, heads * head_dim), grown, grown]
 
 
-#: The operators of ONNX Runtime's own domain that attend, with their formula and the shapes of their outputs, which
-#: ONNX does not know.
-ATTENTION: Final[Mapping[str, tuple[Callable[[NodeCall], int], Callable[[Sequence[Shape]], Sequence[Shape]]]]] = {
+_OutputShapes = Callable[[Sequence[Shape]], Sequence[Shape]]
+
+#: The operators of ONNX Runtime's own domain, all of them products, with their formula and the shapes of their outputs,
+#: which ONNX does not know.
+RUNTIME_OPERATORS: Final[Mapping[str, tuple[Callable[[NodeCall], int], _OutputShapes]]] = {
+    "DynamicQuantizeMatMul": (_quantized_product, lambda inputs: [(*inputs[0][:-1], inputs[1][1])]),
     "GroupQueryAttention": (_attention_with_cache, _grown_caches),
     "MultiHeadAttention": (_source_attention, lambda inputs: [inputs[0]]),
 }

@@ -51,7 +51,11 @@ def _split(model: Any) -> tuple[Any, Any]:
     loop = loops[0]
     body = next(attribute.g for attribute in loop.attribute if attribute.name == "body")
     before, step = deepcopy(model), deepcopy(model)
-    kept = [node for node in model.graph.node if node is not loop]
+    # Caches with the capacity that the longest row needs: of no size that the encoder's inputs tell, and no work.
+    caches = {
+        node.name for node in model.graph.node if node.op_type == "ConstantOfShape" and node.output[0] in loop.input
+    }
+    kept = [node for node in model.graph.node if node is not loop and node.name not in caches]
     del before.graph.node[:], before.graph.output[:]
     before.graph.node.extend(kept)
     own = {value.name for value in body.input} | {name for node in body.node for name in node.output}

@@ -20,7 +20,7 @@ from onnx.reference import ReferenceEvaluator
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
-from lite_nlp.export.counting.onnx_operators import ATTENTION, FORMULAS, FREE_REASONS, NESTED, NodeCall, Shape
+from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, RUNTIME_OPERATORS, NodeCall, Shape
 from lite_nlp.export.counting.onnx_products import Products
 from lite_nlp.export.runtime.layout import Bounds
 
@@ -121,8 +121,8 @@ class _Walk:
                 f"{node.op_type} {node.name}: expected nodes that run once, found one that runs graphs of its own as "
                 "often as the data say"
             )
-        if node.op_type in ATTENTION and node.domain == _RUNTIME_DOMAIN:
-            yield self._visit_attention(node)
+        if node.op_type in RUNTIME_OPERATORS and node.domain == _RUNTIME_DOMAIN:
+            yield self._visit_product(node)
             return
         known = node.op_type in FORMULAS or node.op_type in FREE_REASONS
         if node.domain not in _DOMAINS or not known:
@@ -147,9 +147,9 @@ class _Walk:
         if contracted:
             yield Entry(operator=node.op_type, module=node.name, kind="contraction", macs=contracted, calls=1)
 
-    def _visit_attention(self, node: Any) -> Entry:
+    def _visit_product(self, node: Any) -> Entry:
         """An operator of ONNX Runtime's own, whose outputs have the type of its first input."""
-        formula, shape_outputs = ATTENTION[node.op_type]
+        formula, shape_outputs = RUNTIME_OPERATORS[node.op_type]
         inputs = [self._shape(node, name) if name else None for name in node.input]
         outputs = list(shape_outputs([shape or () for shape in inputs]))[: len(node.output)]
         kind = self._types[node.input[0]].tensor_type.elem_type

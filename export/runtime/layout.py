@@ -9,9 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from lite_nlp.export.runtime.limits import MAX_BATCH, MAX_RANK, MAX_STATE_BYTES, MAX_TOKENS, Text, at_most
 
-__all__ = ["DEFAULT_BOUNDS", "Bounds", "Layout", "ManifestSection", "StateTensor", "Symbol"]
+__all__ = ["DEFAULT_BOUNDS", "Bounds", "Layout", "ManifestSection", "Precision", "StateTensor", "Symbol"]
 
 _ITEM_BYTES: Final = {"float32": 4, "int64": 8, "bool": 1}
+
+#: Of the weights of Linear layers and tables.
+Precision = Literal["fp32", "int8"]
 
 #: Symbols that stand for a size in a state tensor's shape.
 Symbol = Literal["batch", "source", "capacity"]

@@ -16,7 +16,7 @@ from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.data.tokenizer_document import MAX_TOKENIZER_BYTES
 from lite_nlp.export.runtime.interface import RuntimeEntry
-from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection, StateTensor
+from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection, Precision, StateTensor
 from lite_nlp.export.runtime.limits import (
     MADE_BYTES_ALWAYS,
     MADE_BYTES_PER_STORED,
@@ -151,7 +151,7 @@ class Manifest(ManifestSection):
     schema_version: Literal[1] = SCHEMA_VERSION
     name: Text
     versions: Annotated[dict[Text, Text], at_most(MAX_VERSIONS)]
-    precision: Literal["fp32", "int8"]
+    precision: Precision
     languages: Languages | None = None
     vocabulary: Vocabulary
     bounds: Bounds

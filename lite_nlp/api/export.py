@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lite_nlp.api.int8_quality import DEFAULT_MAX_LOSS, QualityGate, QualityLoss
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
-from lite_nlp.core.errors import RuntimeUnavailableError, UsageError
+from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
@@ -33,17 +34,21 @@ class ExportedModel:
         size_bytes: Its size.
         manifest: Its table of contents.
         compressed: The compression by which it reached its target; None if there was none. Its files are gone.
+        quality: What integer weights cost; None in fp32, which costs nothing.
+        doubts: About the text that it was measured on.
     """
 
     path: Path
     size_bytes: int
     manifest: "Manifest"
     compressed: "CompressedModel | None" = None
+    quality: QualityLoss | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What compression lost, and what to try."""
-        return () if self.compressed is None else self.compressed.warnings
+        """What compression lost, and what to try; what is doubtful about the text that a loss was measured on."""
+        return self.doubts if self.compressed is None else (*self.doubts, *self.compressed.warnings)
 
     @property
     def made_bytes(self) -> dict[str, int]:
@@ -62,6 +67,7 @@ class ExportedModel:
             "made": [{"name": name, "size_bytes": size} for name, size in self.made_bytes.items()],
             "bounds": manifest.bounds.model_dump(),
             "parity": manifest.parity,
+            "quality": None if self.quality is None else self.quality.as_dict(),
             "compression": None if self.compressed is None else self.compressed.as_dict(),
             "warnings": list(self.warnings),
         }
@@ -79,6 +85,7 @@ def export_model(
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
     target_bytes: int | None = None,
     data: str | Path | None = None,
+    max_loss: float | None = None,
     finetune: bool = True,
     finetune_steps: int | None = None,
     threads: int | None = None,
@@ -93,15 +100,17 @@ def export_model(
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: The ``.zip`` file to write.
-        precision: Precision of the Linear layers' weights; ``int8`` is not available yet.
+        precision: Of the weights. ``int8`` is for ONNX Runtime alone, and refused if it loses more than ``max_loss``.
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.
         max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
         max_tgt_tokens: Longest output, end mark included; likewise.
-        target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes. The next
-            three are those of ``compress_model``, and are for that alone.
-        data: Data directory to score and finetune on; None is the package's own sentences.
+        target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes;
+            ``finetune`` and ``finetune_steps`` are for that alone.
+        data: Data directory to score and finetune on, or to score integer weights on; None is the package's own
+            sentences.
+        max_loss: Largest loss of ``int8``, in the unit of the task's metric; None is 0.3.
         finetune: Whether to finetune.
         finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
         threads: Threads of torch; None is one, and a short measurement chooses them while compressing.
@@ -112,7 +121,7 @@ def export_model(
     Raises:
         UsageError: If ``out`` does not end in ``.zip``, or options exclude each other.
         TargetSizeError: If no bundle is as small as ``target_bytes``.
-        RuntimeUnavailableError: If the precision is not available, or a package that exporting needs is missing.
+        RuntimeUnavailableError: If a package that exporting needs is missing.
         ModelError: If the model is missing, damaged, no encoder-decoder, or cannot be exported.
         BundleError: If a runtime's graphs do other work than the model, or give other tokens.
         OverBudgetError: If the model or the bundle is over a limit of the gate; no file is left behind.
@@ -121,9 +130,10 @@ def export_model(
     path = Path(out)
     if path.suffix != ".zip":
         raise UsageError(f"--out: expected a name that ends in .zip, found {path}")
-    if precision != "fp32":
-        raise RuntimeUnavailableError(f"--precision {precision}: expected fp32, the only precision available yet")
-    _check_target(target_bytes, compact=compact, data=data, finetune=finetune, finetune_steps=finetune_steps)
+    _check_precision(precision, compact=compact, portable=portable, max_loss=max_loss)
+    _check_target(target_bytes, compact=compact, finetune=finetune, finetune_steps=finetune_steps)
+    if data is not None and target_bytes is None and precision == "fp32":
+        raise UsageError("--data: expected --target-size or --precision int8 with it, which need a text")
     check_output_file(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
     loaded = load_model(model if isinstance(model, LoadedModel) else source)
@@ -131,7 +141,19 @@ def export_model(
     if gate is not None:
         gate.check_model(loaded.config.model, target=named)
 
+    quality = None
+    if precision != "fp32":
+        quality = QualityGate(
+            loaded,
+            None if data is None else Path(data),
+            max_loss=DEFAULT_MAX_LOSS if max_loss is None else max_loss,
+            progress=progress,
+        )
+    measured: list[QualityLoss] = []
+
     def accept(bundle: Path) -> None:
+        if quality is not None:
+            measured.append(quality.measure(bundle))
         if gate is not None:
             size_bytes = bundle.stat().st_size
             gate.check_size(loaded.config.model, target=named, size_bytes=size_bytes, bundle=True)
@@ -146,6 +168,7 @@ def export_model(
                 max_tgt_tokens=max_tgt_tokens,
                 compact=compact,
                 portable=portable,
+                precision=precision,
                 force=force or not final,
                 progress=progress,
                 accept=accept if final else lambda bundle: None,
@@ -153,7 +176,13 @@ def export_model(
 
     if target_bytes is None:
         manifest = write(path, loaded, source, final=True)
-        return ExportedModel(path=path, size_bytes=path.stat().st_size, manifest=manifest)
+        return ExportedModel(
+            path=path,
+            size_bytes=path.stat().st_size,
+            manifest=manifest,
+            quality=measured[0] if measured else None,
+            doubts=() if quality is None else quality.warnings,
+        )
     from lite_nlp.api.sized_export import bundle_of_size
 
     options = {"data": data, "finetune": finetune, "finetune_steps": finetune_steps, "threads": threads}
@@ -178,18 +207,28 @@ def _few_threads(threads: int | None) -> Iterator[None]:
         yield
 
 
+def _check_precision(precision: str, *, compact: bool, portable: bool, max_loss: float | None) -> None:
+    """Refuse options that do not go with a precision."""
+    if precision == "fp32":
+        if max_loss is not None:
+            raise UsageError("--max-loss: expected --precision int8 with it: fp32 loses nothing")
+        return
+    excluded = next((name for name, given in {"--compact": compact, "--portable": portable}.items() if given), None)
+    if excluded is not None:
+        raise UsageError(f"--precision {precision}: expected no {excluded} with it, which is for fp32 weights")
+
+
 def _check_target(
     target_bytes: int | None,
     *,
     compact: bool,
-    data: str | Path | None,
     finetune: bool,
     finetune_steps: int | None,
 ) -> None:
     """Refuse options of a compression that is not asked for."""
     if target_bytes is not None and not compact:
         raise UsageError("--target-size: expected --compact with it: a plain bundle has every weight in fp32")
-    given = {"--data": data, "--no-finetune": not finetune, "--finetune-steps": finetune_steps}
+    given = {"--no-finetune": not finetune, "--finetune-steps": finetune_steps}
     alone = [name for name, value in given.items() if value]
     if target_bytes is None and alone:
         raise UsageError(f"{alone[0]}: expected --target-size with it, for which the model is compressed")

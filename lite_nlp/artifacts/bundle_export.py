@@ -9,7 +9,7 @@ from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
-from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
 from lite_nlp.export.runtime.limits import MAX_TOKENS
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def write_model_bundle(
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
     compact: bool = False,
     portable: bool = False,
+    precision: Precision = "fp32",
     force: bool = False,
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
@@ -52,6 +53,7 @@ def write_model_bundle(
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
+        precision: Of the weights; in int8 the graphs are ONNX Runtime's alone.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``; if it raises, nothing is written.
@@ -87,6 +89,7 @@ def write_model_bundle(
         model=model,
         search_form=None if portable else _fused(loaded.name, model),
         card=_describe(loaded, source),
+        precision=precision,
         bounds=bounds,
         proof=proof,
         packing=packing_of(source, loaded) if compact else None,
@@ -102,7 +105,7 @@ def _fused(name: str, model: "EncoderDecoder") -> "FusedDecoder":
     fused = FusedDecoder(model)
     if fused.plain_blocks:
         logging.getLogger("lite_nlp").warning(
-            f"{name}: {', '.join(fused.plain_blocks)}: expected blocks that have a form in ONNX Runtime's operators, found "
+            f"{name}: {', '.join(fused.plain_blocks)}: expected blocks with a form in ONNX Runtime's operators, found "
             "others: their own steps are used"
         )
     return fused

@@ -65,7 +65,20 @@ def export(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="DIR", help="With --target-size: data directory to score and finetune on."),
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            help="With --target-size or int8: data to score and finetune on.",
+        ),
+    ] = None,
+    max_loss: Annotated[
+        float | None,
+        typer.Option(
+            "--max-loss",
+            metavar="LOSS",
+            min=0.0,
+            help="With --precision int8: largest loss, in the unit of the task's metric; else 0.3.",
+        ),
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="With --target-size: skip finetuning.")] = False,
     finetune_steps: Annotated[
@@ -105,6 +118,7 @@ def export(
             max_tgt_tokens=max_tgt_tokens,
             target_bytes=None if target_size is None else parse_size(target_size, option="--target-size"),
             data=data,
+            max_loss=max_loss,
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
             threads=threads,

@@ -157,7 +157,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         else data_calibration(path, loaded.tokenizer, loaded.config)
     )
 
-    def judge(candidate: LoadedModel, progress: Progress) -> Scored:
+    def judge(candidate: LoadedModel | Path, progress: Progress) -> Scored:
         # Torch has one number of threads for all that it does: compression's, which is not to be changed here.
         threads = torch.get_num_threads()
         with open_translator(candidate, batch=_SCORE_BATCH, threads=threads, warn=lambda _: None) as opened:
@@ -188,6 +188,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         label_weight=pairs.label_weight,
         score=score,
         score_other=score_other,
+        score_bundle=judge,
         inspect=inspect,
         texts=ScoredTexts(
             metric="chrF",

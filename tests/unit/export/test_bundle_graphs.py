@@ -38,6 +38,7 @@ def bundle_path(small, small_onnx, tmp_path: Path):
             CONFIG_FILE: b"",
             "encode.onnx": onnx_files.encode,
             "decode_step.onnx": onnx_files.decode_step,
+            "greedy.onnx": onnx_files.greedy,
             "weights.bin": onnx_files.weights,
             "model.pte": b"program",
         }

@@ -55,6 +55,8 @@ def test_attention_is_one_operator(small_onnx) -> None:
     operators = _operators(small_onnx("transformer")[0].greedy)
     assert operators.count("GroupQueryAttention") == operators.count("MultiHeadAttention") == 1
     assert "Transpose" not in operators
+    wide_heads = {"family": "lite-transformer", "conv_type": "dynamic", "conv_glu": True, "num_heads": 1}
+    assert FusedDecoder(build_model_with(**wide_heads, **KERNELS)).plain_blocks == []
 
 
 def test_heads_that_the_operator_does_not_take(small, small_onnx) -> None:
@@ -87,9 +89,7 @@ def test_heads_that_the_operator_does_not_take(small, small_onnx) -> None:
 )
 def test_the_fused_form_equals_the_model(options: dict[str, Any]) -> None:
     model = build_model_with(**options)
-    fused = FusedDecoder(model)
-    assert fused.plain_blocks == []
-    _expect_equal(model, fused)
+    _expect_equal(model, FusedDecoder(model))
 
 
 def _expect_equal(model: nn.Module, fused: nn.Module) -> None:

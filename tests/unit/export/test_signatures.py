@@ -1,4 +1,4 @@
-"""A manifest that does not describe the graphs is refused when they are loaded, before a sentence is translated."""
+"""A manifest that does not describe the graphs is refused when they are loaded, before they translate a sentence."""
 
 import json
 from collections.abc import Callable
@@ -28,6 +28,7 @@ def files(small_onnx, small_executorch) -> dict[str, bytes]:
         "config.toml": b"name = 'small'\n",
         "encode.onnx": graphs.encode,
         "decode_step.onnx": graphs.decode_step,
+        "greedy.onnx": graphs.greedy,
         "weights.bin": graphs.weights,
         "model.pte": small_executorch(FAMILY)[0].content,
     }
@@ -59,8 +60,13 @@ def opened(document: dict[str, Any], files: dict[str, bytes], tmp_path: Path) ->
 def refusals(opened: Callable[..., Bundle], change: Callable[[dict[str, Any]], object], runtime: str) -> str:
     """The message of the refusal, of the manifest or of the graphs."""
     with pytest.raises(BundleError) as caught:
-        create_engine(opened(change), runtime=runtime, threads=1)
+        load(opened(change), runtime)
     return str(caught.value)
+
+
+def load(bundle: Bundle, runtime: str) -> None:
+    """Load all graphs: ONNX Runtime's are loaded when they are needed."""
+    Engine.try_out(create_engine(bundle, runtime=runtime, threads=1))
 
 
 @pytest.mark.parametrize("runtime", ["onnx", "executorch"])
@@ -137,7 +143,7 @@ def test_bounds_and_names_that_only_one_runtime_has(opened) -> None:
 def test_the_graphs_exchanged(opened, files: dict[str, bytes]) -> None:
     swapped = {"encode_onnx": files["decode_step.onnx"], "decode_step_onnx": files["encode.onnx"]}
     with pytest.raises(BundleError, match="inputs of encode: expected src_tokens, src_mask"):
-        create_engine(opened(**swapped), runtime="onnx", threads=1)
+        load(opened(**swapped), "onnx")
 
 
 @pytest.mark.parametrize("runtime", ["onnx", "executorch"])
@@ -151,7 +157,7 @@ def test_a_damaged_graph_is_refused_without_a_word(opened, files: dict[str, byte
         for place in random.integers(0, min(len(content), 3000), 3):
             content[place] ^= 1 << int(random.integers(8))
         try:
-            create_engine(opened(**{name: bytes(content)}), runtime=runtime, threads=1)
+            load(opened(**{name: bytes(content)}), runtime)
         except BundleError:
             refused += 1
     assert refused > 6

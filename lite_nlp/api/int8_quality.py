@@ -1,0 +1,107 @@
+"""What integer weights cost: the task's metric of the file that was written, against the model it was made from."""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lite_nlp.api.compression_subject import guide_compression
+from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.progress import Progress, SilentProgress
+
+if TYPE_CHECKING:
+    from lite_nlp.tasks.calibration import Guidance
+
+__all__ = ["DEFAULT_MAX_LOSS", "QualityGate", "QualityLoss"]
+
+#: In the unit of the task's metric.
+DEFAULT_MAX_LOSS = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityLoss:
+    """A comparison of a bundle with its model.
+
+    Attributes:
+        data: Name of the text.
+        metric: Name of the metric.
+        before: Scores of the model.
+        after: Scores of the bundle.
+        lost: How much worse the bundle is by the metric; negative if it is better.
+    """
+
+    data: str
+    metric: str
+    before: Mapping[str, float]
+    after: Mapping[str, float]
+    lost: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, as JSON takes them."""
+        scores = {"before": dict(self.before), "after": dict(self.after)}
+        return {"data": self.data, "metric": self.metric, **scores, "lost": round(self.lost, 4)}
+
+
+class QualityGate:
+    """Refuses a bundle that lost more than it may.
+
+    The model is scored when the gate is made, before the work of an export.
+
+    Args:
+        loaded: The model.
+        data: Data directory whose validation split is scored; None is the package's own sentences.
+        max_loss: Largest loss, in the unit of the metric.
+        progress: Receives the stages.
+
+    Attributes:
+        warnings: Doubts about the text.
+
+    Raises:
+        UsageError: If ``max_loss`` is no number of at least 0, or the task compares no files.
+        DataError: If the data is damaged or does not fit the model.
+    """
+
+    def __init__(self, loaded: LoadedModel, data: Path | None, *, max_loss: float, progress: Progress | None) -> None:
+        from lite_nlp.tasks.calibration import inspect_calibration
+
+        if not 0 <= max_loss < float("inf"):
+            raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
+        self._max_loss = max_loss
+        self._progress = progress or SilentProgress()
+        self._guidance: Guidance = guide_compression(loaded, data)
+        # That its weights were rounded before is no doubt about the text.
+        unrounded = replace(loaded, quantized=frozenset())
+        self.warnings = tuple(inspect_calibration(self._guidance, unrounded, given=data is not None, finetuned=False))
+        if self._guidance.score_other is None or self._guidance.score_bundle is None:
+            raise UsageError("--precision int8: the task of this model scores no bundles")
+        self._before = self._guidance.score_other(loaded, self._progress)
+        self._score = self._guidance.score_bundle
+
+    def measure(self, bundle: Path) -> QualityLoss:
+        """Score a bundle.
+
+        Raises:
+            ModelError: If it lost more than it may.
+        """
+        metric = self._guidance.metric
+        with tempfile.TemporaryDirectory(prefix="lite-nlp-") as folder:
+            # Before it takes its place it has another name, and files are opened by theirs.
+            named = Path(folder) / "bundle.zip"
+            named.symlink_to(bundle.resolve())
+            after = self._score(named, self._progress)
+        lost = metric.lost(self._before.scores, after.scores)
+        if lost > self._max_loss:
+            raise ModelError(
+                f"--precision int8: expected a loss of at most {self._max_loss:g} {metric.unit} on "
+                f"{self._guidance.name}, found {lost:.2f} ({self._before.scores[metric.name]:.2f} before, "
+                f"{after.scores[metric.name]:.2f} after); --max-loss allows more"
+            )
+        return QualityLoss(
+            data=self._guidance.name,
+            metric=metric.name,
+            before=self._before.scores,
+            after=after.scores,
+            lost=lost,
+        )
