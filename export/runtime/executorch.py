@@ -151,14 +151,23 @@ def start_runtime(*, threads: int) -> Any:
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
     """
+    reset_pool, runtime = _load_library()
+    with quiet_libraries(), quiet_native_code():
+        reset_pool(threads)
+        return runtime.get()
+
+
+def _load_library() -> tuple[Callable[[int], object], Any]:
     with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_native_code():
         from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
         from executorch.runtime import Runtime
-
-        _unsafe_reset_threadpool(threads)
-        return Runtime.get()
+    return _unsafe_reset_threadpool, Runtime
 
 
 EXECUTORCH: Final = Runtime(
-    name="executorch", package="executorch", graphs="an ExecuTorch program", entry=ExecuTorchEntry
+    name="executorch",
+    package="executorch",
+    graphs="an ExecuTorch program",
+    entry=ExecuTorchEntry,
+    load_library=_load_library,
 )

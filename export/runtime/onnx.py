@@ -140,9 +140,14 @@ def _run(name: str, session: Any, outputs: list[str], arguments: dict[str, NDArr
     return found
 
 
-def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: int) -> Any:
+def _load_library() -> Any:
     with needs_extra("--runtime onnx", "runtime", whole=False):
         import onnxruntime
+    return onnxruntime
+
+
+def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: int) -> Any:
+    onnxruntime = _load_library()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
@@ -158,4 +163,6 @@ def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: in
             raise BundleError(f"ONNX Runtime does not accept a graph of the bundle: {error}") from error
 
 
-ONNX: Final = Runtime(name="onnx", package="onnxruntime", graphs="ONNX graphs", entry=OnnxEntry)
+ONNX: Final = Runtime(
+    name="onnx", package="onnxruntime", graphs="ONNX graphs", entry=OnnxEntry, load_library=_load_library
+)

@@ -119,6 +119,14 @@ def _print_table(report: BenchReport) -> None:
             f"{loaded} / {peak}",
         )
     out.print(table)
+    for row in report.rows:
+        opening = row["opening"]
+        taken, weights = opening["memory_bytes"], opening["weights_bytes"]
+        out.print(
+            f"{row['runtime']}, threads {row['threads']}: from the file to the first token {opening['ms'] / 1e3:.2f} s "
+            f"and {taken / 1e6:.0f} MB, {taken / weights:.1f} times the weights",
+            soft_wrap=True,
+        )
     device = report.device
     where = ", ".join(filter(None, (device.name, device.cpu, f"{device.cores} cores", device.os)))
     versions = dict.fromkeys(f"{row['runtime']} {row['version']}" for row in report.rows)
