@@ -265,7 +265,8 @@ class _WordReader:
         short = self._next > self._ends
         if short.any():
             raise _damaged(self._names[int(np.argmax(short))], "expected more words than there are")
-        return self._words.take(positions).astype(np.uint32)
+        words: UInt32Array = self._words.take(positions).astype(np.uint32)
+        return words
 
     def finish(self) -> None:
         """Check that every word was taken."""
