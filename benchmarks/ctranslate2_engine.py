@@ -10,6 +10,7 @@ random: the work of forced lengths does not depend on them.
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from multiprocessing.connection import Client
 from typing import Any, TypedDict
 
@@ -119,10 +120,12 @@ def main() -> None:
             return produced
 
         connection.send(("ready", turn(), ctranslate2.__version__))
-        while connection.recv():
-            wall, cpu = time.perf_counter(), time.process_time()
-            turn()
-            connection.send((time.perf_counter() - wall, time.process_time() - cpu))
+        # The benchmark may also just end.
+        with suppress(EOFError, BrokenPipeError):
+            while connection.recv():
+                wall, cpu = time.perf_counter(), time.process_time()
+                turn()
+                connection.send((time.perf_counter() - wall, time.process_time() - cpu))
 
 
 if __name__ == "__main__":

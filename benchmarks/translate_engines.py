@@ -6,6 +6,7 @@ Each runs in a process of its own under the search of ``lite_nlp.decoding``, so 
 
 import tempfile
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -62,10 +63,12 @@ def serve(connection: Connection, task: OwnTask) -> None:
         return [[len(found.tokens) + 1 for found in search(model, batch, options)] for batch in task["batches"]]
 
     connection.send(("ready", turn(), released))
-    while connection.recv():
-        wall, cpu = time.perf_counter(), time.process_time()
-        turn()
-        connection.send((time.perf_counter() - wall, time.process_time() - cpu))
+    # The benchmark may also just end.
+    with suppress(EOFError, BrokenPipeError):
+        while connection.recv():
+            wall, cpu = time.perf_counter(), time.process_time()
+            turn()
+            connection.send((time.perf_counter() - wall, time.process_time() - cpu))
 
 
 def open_model(task: OwnTask) -> tuple[StepModel, int, str]:

@@ -146,7 +146,7 @@ def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
         repeats=order.repeats,
     )
     row = measure_latency(
-        lambda: open_any_bundle(Path(order.bundle)),
+        lambda: open_any_bundle(Path(order.bundle), runtime=order.runtime),
         lambda bundle: create_engine(bundle, runtime=order.runtime, threads=order.threads),
         plan,
         load_library=runtime.load_library,
