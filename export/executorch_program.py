@@ -236,6 +236,5 @@ def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -
 EXECUTORCH_EXPORTER: Final = Exporter(
     task="lowering to ExecuTorch with XNNPACK",
     export=_export,
-    precisions=("fp32",),
     versions=lambda: {"executorch": version("executorch")},
 )

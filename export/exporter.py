@@ -38,12 +38,12 @@ class Exporter:
         task: What it does, as progress is reported.
         export: Makes the graphs of a traced model and of its form for a whole search; raises ``ModelError`` where the
             runtime cannot run them, ``CountError`` where their work cannot be told.
-        precisions: Of the weights, that it can export.
         versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
             runtime can read the files.
+        precisions: Of the weights, that it can export.
     """
 
     task: str
     export: Callable[[TracedModel, nn.Module, Precision], RuntimeGraphs]
-    precisions: Sequence[Precision]
     versions: Callable[[], dict[str, str]]
+    precisions: Sequence[Precision] = ("fp32",)

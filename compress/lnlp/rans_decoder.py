@@ -197,13 +197,13 @@ class _GroupDecoder:
             x = self._state[part]
             slot = slots[part]
             slot += x & self._mask[part]
-            step = self._tables.steps[slot]
+            step = self._tables.steps.take(slot)
             x >>= self._shift[part]
             x *= step >> np.uint32(16)
             x += step & np.uint32(0xFFFF)
-            low = np.flatnonzero(x < STATE_MIN)
+            (low,) = (x < STATE_MIN).nonzero()
             if low.size:
-                x[low] = (x[low] << np.uint32(16)) | self._words.take(low + first)
+                x[low] = (x.take(low) << np.uint32(16)) | self._words.take(low + first if first else low)
 
     def _carried(self, position: int) -> int:
         """The number that the end of a stream's first lane carries; that the others carry none is checked."""
@@ -253,19 +253,20 @@ class _WordReader:
         self._ends = np.cumsum(lengths)
         self._next = self._ends - lengths
         self._owners = owners
+        self._places = np.arange(min(len(owners), _GROUP_LANES))
 
     def take(self, lanes: IntArray) -> UInt32Array:
         """The next word for each of these lanes (ascending)."""
-        owner = self._owners[lanes]
+        owner = self._owners.take(lanes)
         taken = np.bincount(owner, minlength=len(self._next))
-        before = np.cumsum(taken) - taken
-        positions = (self._next - before)[owner]
-        positions += np.arange(len(lanes))
+        positions = (self._next - taken.cumsum() + taken).take(owner)
+        positions += self._places[: len(lanes)]
         self._next += taken
         short = self._next > self._ends
         if short.any():
             raise _damaged(self._names[int(np.argmax(short))], "expected more words than there are")
-        return self._words[positions].astype(np.uint32)
+        words: UInt32Array = self._words.take(positions).astype(np.uint32)
+        return words
 
     def finish(self) -> None:
         """Check that every word was taken."""

@@ -45,9 +45,8 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
     model = deepcopy(encode)
     graph, body = model.graph, deepcopy(step.graph)
     changing = [tensor for tensor in traced.state if tensor.changes]
-    fixed = {tensor.name for tensor in traced.state if not tensor.changes}
     # Of the state, what the steps do not change is the outer graph's.
-    outer = {name: name for name in (*fixed, "limits")}
+    outer = {"limits": "limits", **{tensor.name: _made_as(tensor) for tensor in traced.state if not tensor.changes}}
     outer |= _share_initializers(graph, body)
     _rename(body, outer)
     graph.initializer.extend(body.initializer)
@@ -120,7 +119,7 @@ class _First:
                 zero: NDArray[Any] = np.zeros(1, _DTYPES[tensor.dtype])
                 filled[tensor.name] = self._filled(tensor.name, tensor.shape, zero)
             else:
-                filled[tensor.name] = tensor.name
+                filled[tensor.name] = _made_as(tensor)
         return list(filled.values())
 
     def _filled(self, name: str, shape: Sequence[int | str], value: NDArray[Any]) -> str:
@@ -144,6 +143,11 @@ class _First:
         name = _FIRST + name
         self._graph.node.append(helper.make_node(operator, list(inputs), [name], name=name, **attributes))
         return name
+
+
+def _made_as(tensor: StateTensor) -> str:
+    """The name by which the outer graph knows a state tensor that depends on the source."""
+    return "src_mask" if tensor.origin == "src_mask" else tensor.name
 
 
 def _share_initializers(graph: Any, body: Any) -> dict[str, str]:

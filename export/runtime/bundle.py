@@ -65,20 +65,22 @@ class Bundle:
         """A member's content; one in the file is verified again, since that may have changed since it was opened.
 
         Raises:
-            BundleError: If there is no such member or it has been altered.
+            BundleError: If there is no such member, it was not made for the runtime, or it has been altered.
         """
         if name in self._made:
             return self._made.read(name)
         entry = self.manifest.files.get(name)
         if entry is None:
             packed = self.manifest.packed
+            if packed and name in packed.members:
+                raise BundleError(f"{self.path}: expected {name} to be made, found a bundle opened for another runtime")
             known = sorted({*self.manifest.files, *(packed.members if packed else ())})
             raise BundleError(f"{self.path}: expected a member {name}, found {known}")
         with _open_file(self.path) as (file, _):
             return _read_verified(f"{self.path}: {name}", file, self._stored[name], entry)
 
 
-def open_bundle(path: str | Path, *, decode: ContainerDecoder | None = None) -> Bundle:
+def open_bundle(path: str | Path, *, decode: ContainerDecoder | None = None, runtime: str | None = None) -> Bundle:
     """Open a bundle, make the members that it describes, and verify every member's size and hash.
 
     Whatever the file says, this takes memory and time in proportion to its size; ``limits.py`` has the numbers.
@@ -86,6 +88,8 @@ def open_bundle(path: str | Path, *, decode: ContainerDecoder | None = None) -> 
     Args:
         path: The ``.zip`` file.
         decode: Decodes the container of a compact bundle; a plain one does without.
+        runtime: The only one that the bundle will run in: what a compact bundle describes for others is not made, nor
+            read. None is all.
 
     Raises:
         BundleError: If the file is missing, no bundle, truncated, altered, unsafe, beyond the limits, or of a newer
@@ -111,7 +115,8 @@ def open_bundle(path: str | Path, *, decode: ContainerDecoder | None = None) -> 
                     pass
         made = MadeMembers()
         if manifest.packed is not None:
-            _make_members(path, file, members, manifest, manifest.packed, decode, made)
+            skipped = _members_of_others(manifest, runtime)
+            _make_members(path, file, members, manifest, manifest.packed, decode, made, skipped)
     bundle = Bundle(path, manifest, manifest_sha256=sha256_bytes(content), stored=members, made=made)
     _check_tokenizer(bundle)
     return bundle
@@ -125,8 +130,9 @@ def _make_members(
     packed: Packed,
     decode: ContainerDecoder | None,
     made: MadeMembers,
+    skipped: set[str],
 ) -> None:
-    """Make the members that a compact bundle describes."""
+    """Make the members that a compact bundle describes, but for some."""
     if decode is None:
         raise BundleError(
             f"{path}: expected a plain bundle, or a decoder for {packed.container}, found a compact bundle without one"
@@ -137,8 +143,19 @@ def _make_members(
     except ContainerError as error:
         raise BundleError(f"{path}: {name}: {error}") from error
     for name, member in packed.members.items():
+        if name in skipped:
+            continue
         residual = read_blocks(file, stored[member.residual], _RESIDUAL_BLOCK_BYTES)
         made.add(name, make_member(member, residual, contents, source=f"{path}: {name}"))
+
+
+def _members_of_others(manifest: Manifest, runtime: str | None) -> set[str]:
+    """The members that only other runtimes than ``runtime`` need."""
+    if runtime is None:
+        return set()
+    entries = manifest.runtimes
+    own = set(entries[runtime].members) if runtime in entries else set()
+    return {name for entry in entries.values() for name in entry.members} - own
 
 
 @contextmanager

@@ -12,8 +12,10 @@ __all__ = [
     "Device",
     "Memory",
     "MemoryNow",
+    "count_data_memory",
     "default_threads",
     "describe_device",
+    "read_data_memory",
     "read_memory",
     "reset_peak_memory",
     "usable_cores",
@@ -24,6 +26,7 @@ _BOARD_NAME: Final = Path("/sys/firmware/devicetree/base/model")
 _PRODUCT_NAME: Final = Path("/sys/devices/virtual/dmi/id/product_name")
 _CPU_INFO: Final = Path("/proc/cpuinfo")
 _STATUS: Final = Path("/proc/self/status")
+_MAPPINGS: Final = Path("/proc/self/smaps")
 
 #: Writing 5 makes the system forget the peak of the resident memory.
 _CLEAR_REFS: Final = Path("/proc/self/clear_refs")
@@ -115,6 +118,26 @@ def read_memory() -> MemoryNow:
     """Resident memory of this process; zeros where the system has no ``/proc``."""
     kilobytes = dict(re.findall(r"^(VmRSS|VmHWM):\s*(\d+) kB$", _read(_STATUS), re.MULTILINE))
     return MemoryNow(1024 * int(kilobytes.get("VmRSS", 0)), 1024 * int(kilobytes.get("VmHWM", 0)))
+
+
+def read_data_memory() -> int:
+    """Resident bytes of this process without the files of programs and libraries; 0 where there is no ``/proc``.
+
+    The pages of a library come into memory as its code is first run, whatever it works on.
+    """
+    return count_data_memory(_read(_MAPPINGS))
+
+
+def count_data_memory(text: str) -> int:
+    """The same from the content of ``/proc/PID/smaps``."""
+    kilobytes, is_code = 0, False
+    for line in text.splitlines():
+        if mapping := re.match(r"[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ (\d+) *(.*)", line):
+            permissions, inode, name = mapping.groups()
+            is_code = inode != "0" and ("x" in permissions or ".so" in Path(name).name)
+        elif line.startswith("Rss:") and not is_code:
+            kilobytes += int(line.split()[1])
+    return 1024 * kilobytes
 
 
 def reset_peak_memory() -> None:

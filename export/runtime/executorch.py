@@ -10,6 +10,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
 from lite_nlp.export.runtime.signatures import (
     Signature,
@@ -23,6 +24,9 @@ __all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "start_runtime"]
 
 #: ExecuTorch's numbers of the types in the manifest's words.
 _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
+
+#: From a file the runtime maps the program; content in memory it keeps beside the weights that it packs.
+_PROGRAM_FILE: Final = "program.pte"
 
 
 class ExecuTorchEntry(RuntimeEntry):
@@ -65,11 +69,13 @@ class ExecuTorchRunner:
         self._max_batch = layout.bounds.executorch_batch
         runtime = start_runtime(threads=threads)
         try:
-            with quiet_native_code():
+            with mapped_file(_PROGRAM_FILE, program) as path, quiet_native_code():
                 # Kept: the methods are views of the program.
-                self._program = runtime.load_program(program)
+                self._program = runtime.load_program(path)
                 self._encode = self._program.load_method("encode")
                 self._decode_step = self._program.load_method("decode_step")
+        except BundleError:
+            raise
         # Bindings of native code: what they raise depends on where in the program the damage is.
         except Exception as error:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
@@ -145,14 +151,23 @@ def start_runtime(*, threads: int) -> Any:
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
     """
+    reset_pool, runtime = _load_library()
+    with quiet_libraries(), quiet_native_code():
+        reset_pool(threads)
+        return runtime.get()
+
+
+def _load_library() -> tuple[Callable[[int], object], Any]:
     with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_native_code():
         from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
         from executorch.runtime import Runtime
-
-        _unsafe_reset_threadpool(threads)
-        return Runtime.get()
+    return _unsafe_reset_threadpool, Runtime
 
 
 EXECUTORCH: Final = Runtime(
-    name="executorch", package="executorch", graphs="an ExecuTorch program", entry=ExecuTorchEntry
+    name="executorch",
+    package="executorch",
+    graphs="an ExecuTorch program",
+    entry=ExecuTorchEntry,
+    load_library=_load_library,
 )

@@ -76,9 +76,12 @@ class Runtime:
         package: The distribution that runs the graphs; its version is told beside measurements.
         graphs: What a bundle holds for it, as messages call that.
         entry: Type of its entry in the manifest.
+        load_library: Imports the package, which the first engine does otherwise; raises ``RuntimeUnavailableError``
+            if it is not installed.
     """
 
     name: str
     package: str
     graphs: str
     entry: type[RuntimeEntry]
+    load_library: Callable[[], object] = lambda: None

@@ -4,20 +4,22 @@ import gc
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Self
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
-from lite_nlp.decoding.search import SearchOptions, State, StepModel, search
-from lite_nlp.export.runtime.device import Memory, read_memory, reset_peak_memory
+from lite_nlp.decoding.search import GreedyModel, SearchOptions, State, StepModel, search
+from lite_nlp.export.runtime.device import Memory, read_data_memory, read_memory, reset_peak_memory
 
-__all__ = ["LatencyPlan", "LatencyRow", "MeteredModel", "Summary", "measure_latency", "tokens_sha256"]
+__all__ = ["LatencyPlan", "LatencyRow", "MeteredModel", "Opening", "Summary", "measure_latency", "tokens_sha256"]
 
 _DIGITS: Final = 3
+
+_File = TypeVar("_File")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +72,24 @@ class LatencyPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Opening:
+    """The first opening of a bundle in a process that has loaded the runtime's library.
+
+    Attributes:
+        ms: From the file's name to the end of the first decoder step of the first sentence.
+        memory: Resident bytes that it added, without code of libraries; 0 if unknown.
+    """
+
+    ms: float
+    memory: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class LatencyRow:
     """One engine's figures.
 
     Attributes:
+        opening: Of the bundle, with its file.
         load_cold_ms: The first opening of the engine in this process, loading its library included.
         load_warm_ms: Opening it again after it was closed.
         first_token_ms: From the ids of a sentence to the end of the first decoder step.
@@ -86,6 +102,7 @@ class LatencyRow:
         tokens_sha256: Of the produced ids.
     """
 
+    opening: Opening
     load_cold_ms: float
     load_warm_ms: float
     first_token_ms: Summary
@@ -100,6 +117,7 @@ class LatencyRow:
     def to_json(self) -> dict[str, Any]:
         """For a report, where ``runtime``, ``version`` and ``threads`` are said besides."""
         return {
+            "opening": {"ms": round(self.opening.ms, _DIGITS), "memory_bytes": self.opening.memory},
             "load_cold_ms": round(self.load_cold_ms, _DIGITS),
             "load_warm_ms": round(self.load_warm_ms, _DIGITS),
             "first_token_ms": self.first_token_ms.to_json(),
@@ -161,14 +179,43 @@ class MeteredModel:
         return self._model.reorder(state, rows)
 
 
+class MeteredGreedyModel(MeteredModel):
+    """A metered model that decodes greedily in one call too.
+
+    Its steps attend to the tokens so far, so that the Mult-Adds of each are those at so many slots.
+
+    Args:
+        model: Runs the graphs.
+        work: As of ``MeteredModel``.
+        clock: Seconds.
+    """
+
+    def __init__(self, model: GreedyModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
+        super().__init__(model, work, clock)
+        self._greedy = model
+
+    def decode_greedily(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Decode the sources and count the Mult-Adds of the encoder and of all steps."""
+        tokens, log_probs = self._greedy.decode_greedily(src_tokens, src_mask, limits)
+        rows, length = src_tokens.shape
+        if self._work is not None:
+            steps = (_total(self._work.decode_step, length, slots) for slots in range(1, len(tokens) + 1))
+            self.macs += rows * (_total(self._work.encode, length, len(tokens)) + sum(steps))
+        return tokens, log_probs
+
+
 def _total(kinds: Mapping[Any, Callable[[int, int], int]], length: int, capacity: int) -> int:
     return sum(polynomial(length, capacity) for polynomial in kinds.values())
 
 
 def measure_latency(
-    open_model: Callable[[], StepModel],
+    open_file: Callable[[], _File],
+    open_model: Callable[[_File], StepModel],
     plan: LatencyPlan,
     *,
+    load_library: Callable[[], object],
     work: GraphWork | None,
     progress: Callable[[], None],
     clock: Callable[[], float] = time.perf_counter,
@@ -176,8 +223,10 @@ def measure_latency(
     """Measure a model in this process, which must not have opened one before: the first opening is the cold one.
 
     Args:
-        open_model: Opens the engine; called twice.
+        open_file: Opens the bundle.
+        open_model: Opens the engine of a bundle; called twice.
         plan: What to measure.
+        load_library: Loads the runtime's library.
         work: Of the engine's graphs; None if unknown.
         progress: Called after each translated sentence.
         clock: Seconds.
@@ -188,14 +237,26 @@ def measure_latency(
     reset_peak_memory()
     before = read_memory().resident
     started = clock()
-    model = open_model()
+    load_library()
     cold = clock() - started
+    data_before = read_data_memory()
+    started = clock()
+    file = open_file()
+    opened = clock()
+    model = open_model(file)
+    cold += clock() - opened
     loaded = read_memory().resident
+    search(model, [plan.sources[0]], replace(plan.options, max_steps=1))
+    opening = Opening(ms=1e3 * (clock() - started), memory=max(0, read_data_memory() - data_before))
     # Closed before the other one is opened: two at once would count the memory twice.
     del model
     gc.collect()
     started = clock()
-    metered = MeteredModel(open_model(), work, clock)
+    model = open_model(file)
+    if in_one_call := plan.options.is_plain_greedy and isinstance(model, GreedyModel):
+        metered: MeteredModel = MeteredGreedyModel(model, work, clock)
+    else:
+        metered = MeteredModel(model, work, clock)
     warm = clock() - started
 
     def translate_all() -> tuple[list[list[int]], list[float], list[float]]:
@@ -204,6 +265,11 @@ def measure_latency(
             started = clock()
             tokens.append(search(metered, [source], plan.options)[0].tokens)
             whole.append(clock() - started)
+            if in_one_call:
+                # Its steps cannot be told apart from outside: a search of one is timed by itself.
+                started = clock()
+                search(model, [source], replace(plan.options, max_steps=1))
+                metered.first_step_end = clock()
             first.append(metered.first_step_end - started)
             progress()
         return tokens, first, whole
@@ -219,6 +285,7 @@ def measure_latency(
         first_times += first
         times += whole
     return LatencyRow(
+        opening=opening,
         load_cold_ms=1e3 * cold,
         load_warm_ms=1e3 * warm,
         first_token_ms=Summary.of([1e3 * value for value in first_times]),

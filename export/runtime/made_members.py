@@ -1,4 +1,4 @@
-"""The members that a compact bundle describes, once they are made: small ones in memory, more of them on the disk."""
+"""The members that a compact bundle describes, once they are made: small ones in memory, else on the disk."""
 
 import weakref
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from lite_nlp.export.runtime.recipes import Buffer
 
 __all__ = ["MadeMembers"]
 
-#: What is made beyond this goes to a temporary file, so that memory does not follow what a small file describes. The
-#: members of the shipped model stay below.
-_MAX_BYTES_IN_MEMORY: Final = 40 << 20
+#: What is made beyond this goes to a temporary file: memory does not follow what a small file describes, and the
+#: members of other runtimes than the one that runs take none.
+_MAX_BYTES_IN_MEMORY: Final = 1 << 20
 
 
 class MadeMembers:

@@ -13,6 +13,7 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.limits import MAX_OPERATORS, Text, at_most
+from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.signatures import (
     LOG_PROBS,
     TOKENS,
@@ -29,6 +30,9 @@ __all__ = ["ONNX", "OnnxEntry", "OnnxRunner"]
 
 #: Severity of what ends the process: warnings are about ONNX Runtime's own optimizer, errors arrive as exceptions.
 _FATAL_ONLY: Final = 4
+
+#: Option of a session: where the files lie that a graph given as bytes names.
+_WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 #: Types of ONNX Runtime in the manifest's words.
 _TYPES: Final = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
@@ -177,7 +181,7 @@ def _check_version(oldest: str) -> None:
     Raises:
         RuntimeUnavailableError: If it is older.
     """
-    found = _import_runtime().__version__
+    found = _load_library().__version__
     if _release(found) < _release(oldest):
         raise RuntimeUnavailableError(
             f"--runtime onnx: expected ONNX Runtime {oldest} or newer, which the bundle's operators need, found "
@@ -190,25 +194,29 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def _import_runtime() -> Any:
+def _load_library() -> Any:
     with needs_extra("--runtime onnx", "runtime", whole=False):
         import onnxruntime
     return onnxruntime
 
 
 def _create_session(graph: bytes, weights_name: str, weights: bytes, threads: int) -> Any:
-    onnxruntime = _import_runtime()
+    onnxruntime = _load_library()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _FATAL_ONLY
-    options.add_external_initializers_from_files_in_memory([weights_name], [weights], [len(weights)])
-    try:
-        # Without the fallback, of which it tells on stdout: there is no other provider to fall back to.
-        return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
-    # The runtime's exceptions derive from Exception directly, one class per status code.
-    except Exception as error:
-        raise BundleError(f"ONNX Runtime does not accept a graph of the bundle: {error}") from error
+    # From a file the runtime maps the weights; of content in memory every session has a copy.
+    with mapped_file(weights_name, weights) as path:
+        options.add_session_config_entry(_WEIGHTS_FOLDER, str(path.parent))
+        try:
+            # Without the fallback, of which it tells on stdout: there is no other provider to fall back to.
+            return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"], enable_fallback=0)
+        # The runtime's exceptions derive from Exception directly, one class per status code.
+        except Exception as error:
+            raise BundleError(f"ONNX Runtime does not accept a graph of the bundle: {error}") from error
 
 
-ONNX: Final = Runtime(name="onnx", package="onnxruntime", graphs="ONNX graphs", entry=OnnxEntry)
+ONNX: Final = Runtime(
+    name="onnx", package="onnxruntime", graphs="ONNX graphs", entry=OnnxEntry, load_library=_load_library
+)

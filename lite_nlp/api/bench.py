@@ -123,12 +123,17 @@ def bench_model(
                 sources=sources,
                 warmup=warmup,
                 repeats=repeats,
+                capacity=bundle.manifest.bounds.capacity,
+                work=bundle.manifest.graphs.get(runtime),
             )
             for runtime in _choose_runtimes(bundle, runtimes)
             for count in counts
         ]
         found = _measure_all(orders, progress, needed=runtimes is not None, warn=warn)
         described = _describe_model(bundle)
+        for measured in found:
+            row = measured["row"]
+            row["opening"]["weights_bytes"] = _weights_bytes(bundle, row["runtime"])
     settings = {
         "beam": beam,
         "sentences": len(sources),
@@ -220,6 +225,15 @@ def _measure_all(
     for name, problem in missing.items():
         (warn or logging.getLogger("lite_nlp").warning)(f"{name} is left out: {problem}")
     return found
+
+
+def _weights_bytes(bundle: "Bundle", runtime: str) -> int:
+    """Bytes of the files that a runtime takes from the bundle, made ones included."""
+    manifest = bundle.manifest
+    sizes = {name: entry.size_bytes for name, entry in manifest.files.items()}
+    if manifest.packed is not None:
+        sizes |= {name: member.size_bytes for name, member in manifest.packed.members.items()}
+    return sum(sizes[name] for name in manifest.runtimes[runtime].members)
 
 
 def _describe_model(bundle: "Bundle") -> dict[str, Any]:

@@ -40,6 +40,8 @@ class Order:
         sources: Token ids of the sentences, without special ids.
         warmup: Times that every sentence is translated unmeasured.
         repeats: Times that it is measured.
+        capacity: Most steps of the bundle.
+        work: Of its graphs, as the manifest records it; None if it does not.
     """
 
     bundle: str
@@ -49,6 +51,8 @@ class Order:
     sources: list[list[int]]
     warmup: int
     repeats: int
+    capacity: int
+    work: dict[str, Any] | None
 
 
 def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, Any]:
@@ -134,26 +138,26 @@ def _claim_stdout() -> TextIO:
 
 
 def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
-    bundle = open_any_bundle(Path(order.bundle))
-    manifest = bundle.manifest
-    recorded = manifest.graphs.get(order.runtime)
+    runtime = find_runtime(order.runtime)
     plan = LatencyPlan(
         sources=order.sources,
-        options=SearchOptions(beam_size=order.beam, max_steps=manifest.bounds.capacity),
+        options=SearchOptions(beam_size=order.beam, max_steps=order.capacity),
         warmup=order.warmup,
         repeats=order.repeats,
     )
     row = measure_latency(
-        lambda: create_engine(bundle, runtime=order.runtime, threads=order.threads),
+        lambda: open_any_bundle(Path(order.bundle), runtime=order.runtime),
+        lambda bundle: create_engine(bundle, runtime=order.runtime, threads=order.threads),
         plan,
-        work=None if recorded is None else GraphWork.from_json(recorded),
+        load_library=runtime.load_library,
+        work=None if order.work is None else GraphWork.from_json(order.work),
         progress=progress,
     )
     return {
         "tgt_tokens": row.tgt_tokens,
         "row": {
             "runtime": order.runtime,
-            "version": version(find_runtime(order.runtime).package),
+            "version": version(runtime.package),
             "threads": order.threads,
             **row.to_json(),
         },

@@ -40,15 +40,19 @@ class BundledModel:
     quantized: frozenset[str]
 
 
-def open_any_bundle(path: Path) -> "Bundle":
+def open_any_bundle(path: Path, *, runtime: str | None = None) -> "Bundle":
     """Open a bundle, plain or compact; needs no torch.
+
+    Args:
+        path: The file.
+        runtime: The only one that it will run in, so that less has to be made; None is all.
 
     Raises:
         BundleError: If it is missing or damaged.
     """
     from lite_nlp.export.runtime import open_bundle
 
-    return open_bundle(path, decode=decode_container)
+    return open_bundle(path, decode=decode_container, runtime=runtime)
 
 
 def decode_container(content: bytes) -> "Contents":

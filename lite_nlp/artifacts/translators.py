@@ -317,7 +317,7 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
 
     path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
-    bundle = open_any_bundle(path)
+    bundle = open_any_bundle(path, runtime=runtime)
     engine = create_engine(bundle, runtime=runtime, threads=threads)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
     config_toml = decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError)

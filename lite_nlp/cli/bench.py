@@ -3,16 +3,19 @@
 import json
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from lite_nlp.api.bench import NUM_SENTENCES, BenchReport, bench_model
+from lite_nlp.api.estimate import SpeedEstimate, estimate_speed
+from lite_nlp.budget.closed_form.roofline import PROCESSORS
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.options import BeamOption, ModelArgument
 from lite_nlp.core.bounds import MAX_REPEATS, MAX_THREADS
+from lite_nlp.core.errors import UsageError
 from lite_nlp.core.files import write_text
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.version import SCHEMA_VERSION
@@ -57,11 +60,22 @@ def bench(
             show_default=False,
         ),
     ] = None,
+    estimate: Annotated[
+        str | None,
+        typer.Option(
+            "--estimate",
+            metavar="|".join(PROCESSORS),
+            help="Measure nothing: estimate the least time on this processor from the counter.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also write the JSON here.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Measure a model: load time, first token, sentences, tokens and Mult-Adds per second, memory.
+
+    With --estimate nothing is measured: the counter says what a processor would take at least.
 
     Each row of the table is measured in its own process, one sentence at a time. A model that is no bundle is first
     exported into the cache.
@@ -69,6 +83,15 @@ def bench(
     counts = None if threads is None else _parse_threads(threads)
     if output is not None:
         check_output_file(output, force=force)
+    if estimate is not None:
+        given = {"--runtime": runtime, "--threads": threads, "--input": input_path}
+        if excluded := [name for name, value in given.items() if value]:
+            raise UsageError(f"{excluded[0]}: expected no --estimate with it, which runs nothing")
+        estimated = estimate_speed(model, processor=estimate, beam=beam)
+        _report(estimated.as_dict(), output, force=force, as_json=as_json)
+        if not as_json:
+            _print_estimate(estimated)
+        return
     with ProgressBars() as progress:
         report = bench_model(
             model,
@@ -81,14 +104,18 @@ def bench(
             warn=warn,
             progress=progress,
         )
-    content = report.as_dict()
+    _report(report.as_dict(), output, force=force, as_json=as_json)
+    if not as_json:
+        _print_table(report)
+
+
+def _report(content: dict[str, Any], output: Path | None, *, force: bool, as_json: bool) -> None:
+    """Write the JSON to a file and print it, each if it is asked for."""
     if output is not None:
         whole = {"schema_version": SCHEMA_VERSION, **content}
         write_text(output, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", force=force)
     if as_json:
         print_json(content)
-    else:
-        _print_table(report)
 
 
 def _parse_threads(text: str) -> list[int]:
@@ -119,6 +146,14 @@ def _print_table(report: BenchReport) -> None:
             f"{loaded} / {peak}",
         )
     out.print(table)
+    for row in report.rows:
+        opening = row["opening"]
+        taken, weights = opening["memory_bytes"], opening["weights_bytes"]
+        out.print(
+            f"{row['runtime']}, threads {row['threads']}: from the file to the first token {opening['ms'] / 1e3:.2f} s "
+            f"and {taken / 1e6:.0f} MB, {taken / weights:.1f} times the weights",
+            soft_wrap=True,
+        )
     device = report.device
     where = ", ".join(filter(None, (device.name, device.cpu, f"{device.cores} cores", device.os)))
     versions = dict.fromkeys(f"{row['runtime']} {row['version']}" for row in report.rows)
@@ -128,3 +163,29 @@ def _print_table(report: BenchReport) -> None:
         warn("expected the same tokens in all rows, found different ones")
     elif len(report.rows) > 1:
         out.print("The same tokens in all rows.")
+
+
+def _print_estimate(estimated: SpeedEstimate) -> None:
+    lengths, processor = estimated.lengths, estimated.processor
+    title = (
+        f"Estimate, not measured: {estimated.model}, {lengths['src']} -> {lengths['tgt']} tokens, beam {estimated.beam}"
+    )
+    table = Table("weights", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    for heading in ("threads", "encoder ms", "token ms", "limit of a token", "sentence ms", "tokens per s"):
+        table.add_column(heading, justify="right")
+    for row in estimated.rows:
+        table.add_row(
+            row.precision,
+            str(row.threads),
+            f"{row.encode.ms:.2f}",
+            f"{row.step.ms:.2f}",
+            row.step.bound,
+            f"{row.sentence_ms:.1f}",
+            f"{row.tokens_per_s:,.0f}",
+        )
+    out.print(table)
+    out.print(
+        f"At best on {processor.title}: {processor.cores * processor.core_flops / 1e9:.0f} GFLOPS, "
+        f"{processor.bytes_per_s / 1e9:.1f} GB/s; operator calls, activations and the search are left out.",
+        soft_wrap=True,
+    )

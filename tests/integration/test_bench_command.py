@@ -136,6 +136,9 @@ def test_tokens_and_work_are_those_of_the_translations(bundle: Path, report: dic
         assert row["macs"] == macs
         memory = row["memory_bytes"]
         assert 0 < memory["before"] < memory["loaded"] <= memory["peak"]
+        files = {name: entry.size_bytes for name, entry in opened.manifest.files.items()}
+        members = opened.manifest.runtimes[row["runtime"]].members
+        assert row["opening"]["weights_bytes"] == sum(files[name] for name in members)
 
 
 def test_the_model_is_described(bundle: Path, report: dict[str, Any]) -> None:

@@ -8,10 +8,17 @@ import pytest
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.core.errors import ModelError
 from lite_nlp.decoding.search import SearchOptions, search
-from lite_nlp.export.runtime.device import describe_device, parse_cpu_info, read_memory, reset_peak_memory
+from lite_nlp.export.runtime.device import (
+    count_data_memory,
+    describe_device,
+    parse_cpu_info,
+    read_data_memory,
+    read_memory,
+    reset_peak_memory,
+)
 from lite_nlp.export.runtime.latency import LatencyPlan, MeteredModel, Summary, measure_latency, tokens_sha256
 
-START, STEP, OPEN = 5.0, 2.0, 40.0
+START, STEP, OPEN, LIBRARY, FILE = 5.0, 2.0, 40.0, 300.0, 70.0
 
 #: 100 S + C to encode, 7 for a step with no regard to sizes.
 WORK = GraphWork(
@@ -60,7 +67,15 @@ class SlowModel:
 def measure(lengths=(3,), sources=([3, 4], [5]), **plan):
     clock, opened = Clock(), []
 
-    def open_model():
+    def load_library():
+        clock.now += LIBRARY
+
+    def open_file():
+        clock.now += FILE
+        return "file"
+
+    def open_model(file):
+        assert file == "file"
         assert SlowModel.alive == 0
         clock.now += OPEN / (1 + len(opened))
         opened.append(True)
@@ -68,8 +83,10 @@ def measure(lengths=(3,), sources=([3, 4], [5]), **plan):
 
     done = []
     row = measure_latency(
+        open_file,
         open_model,
         LatencyPlan(**{"sources": sources, "options": SearchOptions(), "warmup": 2, "repeats": 3} | plan),
+        load_library=load_library,
         work=WORK,
         progress=lambda: done.append(clock.now),
         clock=clock,
@@ -80,7 +97,9 @@ def measure(lengths=(3,), sources=([3, 4], [5]), **plan):
 
 def test_times_are_those_of_the_clock():
     row, done = measure()
-    assert (row.load_cold_ms, row.load_warm_ms) == (1e3 * OPEN, 1e3 * OPEN / 2)
+    assert (row.load_cold_ms, row.load_warm_ms) == (1e3 * (LIBRARY + OPEN), 1e3 * OPEN / 2)
+    assert row.opening.ms == 1e3 * (FILE + OPEN + START + STEP)
+    assert row.to_json()["opening"] == {"ms": row.opening.ms, "memory_bytes": row.opening.memory}
     assert row.first_token_ms == Summary(p50=7e3, p90=7e3, mean=7e3, min=7e3, max=7e3)
     assert row.sentence_ms == Summary(p50=11e3, p90=11e3, mean=11e3, min=11e3, max=11e3)
     assert row.seconds == 2 * 3 * (START + 3 * STEP)
@@ -155,6 +174,28 @@ def test_this_machine():
     assert device["abi"]
 
 
+MAPPINGS = """\
+55d0c0a00000-55d0c0b00000 r-xp 00000000 fe:00 131 /usr/bin/python3.11
+Size: 1024 kB
+Rss: 1000 kB
+7f0000000000-7f0000100000 rw-p 00000000 00:00 0 [heap]
+Rss: 8 kB
+7f0000200000-7f0000300000 rw-p 00000000 00:00 0
+Rss: 16 kB
+7f0000400000-7f0000500000 r--p 00000000 fe:00 77 /tmp/lite-nlp-x/weights.bin (deleted)
+Rss: 32 kB
+7f0000600000-7f0000700000 r--p 00000000 fe:00 78 /usr/lib/libcrypto.so.3
+Rss: 2000 kB
+7f0000800000-7f0000900000 r-xp 00000000 00:00 0 [vdso]
+Rss: 4 kB
+"""
+
+
+def test_memory_without_code_of_libraries():
+    assert count_data_memory(MAPPINGS) == 1024 * (8 + 16 + 32 + 4)
+    assert count_data_memory("") == 0
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not tell")
 def test_memory_is_that_of_this_process():
     size = 96 << 20
@@ -165,6 +206,7 @@ def test_memory_is_that_of_this_process():
         for start in range(0, size, 1 << 20):
             block[start : start + (1 << 20)] = b"\1" * (1 << 20)
         during = read_memory()
+        assert read_data_memory() > size * 3 // 4
     assert during.resident - before.resident > size * 3 // 4
     after = read_memory()
     assert during.resident - after.resident > size * 3 // 4

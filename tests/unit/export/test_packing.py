@@ -190,6 +190,21 @@ def test_a_compact_bundle_has_the_members_of_the_plain_one(compact_path: Path) -
         bundle.read("other")
 
 
+def test_what_other_runtimes_need_is_not_made(compact_path: Path) -> None:
+    def describe(manifest: dict[str, Any], members: dict[str, bytes]) -> None:
+        manifest["executorch"] = {"program": "program"}
+
+    _rewrite(compact_path, describe)
+    others = [name for name in PLAIN if name != "program"]
+    for runtime in ("onnx", "none of these"):
+        bundle = open_bundle(compact_path, decode=decode_container, runtime=runtime)
+        assert {name: bundle.read(name) for name in others} == {name: PLAIN[name] for name in others}
+        with pytest.raises(BundleError, match="expected program to be made, found a bundle opened for another runtime"):
+            bundle.read("program")
+    bundle = open_bundle(compact_path, decode=decode_container, runtime="executorch")
+    assert {name: bundle.read(name) for name in PLAIN} == PLAIN
+
+
 def test_parts_in_the_manifest_are_those_of_the_format(compact_path: Path) -> None:
     with zipfile.ZipFile(compact_path) as archive:
         packed = json.loads(archive.read(MANIFEST_FILE))["packed"]

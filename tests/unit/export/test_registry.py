@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from lite_nlp.core.errors import BundleError, ConfigError
 from lite_nlp.decoding.search import SearchOptions, search
@@ -59,7 +60,7 @@ class ProgramRunner:
         return logits.detach().numpy(), {name: value.detach().numpy() for name, value in named}
 
 
-def _export(traced: TracedModel) -> RuntimeGraphs:
+def _export(traced: TracedModel, search_form: nn.Module, precision: str) -> RuntimeGraphs:
     programs = {"encode": traced.encode, "decode_step": traced.decode_step}
     files = {}
     for name, program in programs.items():
