@@ -218,20 +218,20 @@ def test_documents_that_break_parsers(content: bytes) -> None:
         ),
         (
             lambda it: it["packed"]["members"]["weights.bin"].update(
-                size_bytes=MADE_BYTES_ALWAYS + 7000 * MADE_BYTES_PER_STORED + 1
+                size_bytes=MADE_BYTES_ALWAYS + 8000 * MADE_BYTES_PER_STORED + 1
             ),
-            f"expected at most {MADE_BYTES_ALWAYS + 7000 * MADE_BYTES_PER_STORED} bytes in all, made of 7000",
+            f"expected at most {MADE_BYTES_ALWAYS + 8000 * MADE_BYTES_PER_STORED} bytes in all, made of 8000",
         ),
         (
-            lambda it: it["files"]["tokenizer.json"].update(size_bytes=(4 << 20) + 6001 + (1 << 30)),
+            lambda it: it["files"]["tokenizer.json"].update(size_bytes=(4 << 20) + 7001 + (1 << 30)),
             "tokenizer.json: expected at most 67108864 bytes, found",
         ),
         (
             lambda it: (
                 it["files"].pop("tokenizer.json"),
-                it["packed"]["members"].update({"tokenizer.json": {**MADE, "size_bytes": (4 << 20) + 6001}}),
+                it["packed"]["members"].update({"tokenizer.json": {**MADE, "size_bytes": (4 << 20) + 7001}}),
             ),
-            f"tokenizer.json: expected at most {(4 << 20) + 6000} bytes, found {(4 << 20) + 6001}",
+            f"tokenizer.json: expected at most {(4 << 20) + 7000} bytes, found {(4 << 20) + 7001}",
         ),
         (
             lambda it: it["files"]["config.toml"].update(size_bytes=(4 << 20) + 1),
