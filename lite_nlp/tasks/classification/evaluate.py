@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from lite_nlp.artifacts.classifiers import read_labels
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
@@ -81,10 +82,8 @@ def check_fit(loaded: LoadedModel, directory: LabelledDirectory) -> Sequence[str
     Raises:
         DataError: If one of them does not fit, or the model does not record its labels.
     """
-    labels = loaded.metrics.get("labels")
     classes = as_classifier(loaded.model, source=loaded.name).config.num_classes
-    if not isinstance(labels, list) or len(labels) != classes:
-        raise DataError(f"{loaded.name}: expected the names of {classes} labels in metrics.json, found {labels!r}")
+    labels = read_labels(loaded.metrics, classes, name=loaded.name)
     unknown = [label for label in directory.info.labels if label not in labels]
     if unknown:
         raise DataError(
