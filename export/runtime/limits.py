@@ -17,6 +17,7 @@ __all__ = [
     "MAX_FILES",
     "MAX_GRAPHS",
     "MAX_INTEGER",
+    "MAX_LABELS",
     "MAX_MADE_BYTES",
     "MAX_MANIFEST_BYTES",
     "MAX_NAME_BYTES",
@@ -80,6 +81,9 @@ MAX_BATCH: Final = 1 << 10
 MAX_VERSIONS: Final = 64
 MAX_GRAPHS: Final = 16
 MAX_SCORES: Final = 64
+
+#: Classes of a classifier, of which the training knows 1,000.
+MAX_LABELS: Final = 4096
 
 #: Terms of a polynomial: nine pairs of powers, each once, and some that are not summed.
 MAX_TERMS: Final = 64

@@ -3,21 +3,22 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias, overload
+from typing import Any, ClassVar, Final, Literal, TypeAlias, overload
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
-from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, refuse_loaded, set_torch_threads
-from lite_nlp.core.errors import DataError, ModelError, RuntimeUnavailableError
+from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, open_task_bundle, refuse_loaded, set_torch_threads
+from lite_nlp.core.errors import DataError, ModelError
+from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.classify import Classification, Classifier
 from lite_nlp.export.runtime.device import default_threads
 
-__all__ = ["Example", "OpenedClassifier", "open_classifier", "read_labels"]
+__all__ = ["SENTENCES", "Example", "OpenedClassifier", "open_classifier", "read_labels"]
 
 #: A sentence, or a pair of them.
 Example: TypeAlias = str | tuple[str, str]
 
 #: Sentences that a model of each architecture reads.
-_SENTENCES: Final = {"sequence-classifier": 1, "pair-classifier": 2}
+SENTENCES: Final[Mapping[str, Literal[1, 2]]] = {"sequence-classifier": 1, "pair-classifier": 2}
 
 
 class OpenedClassifier(Opened[Classifier]):
@@ -92,35 +93,56 @@ def open_classifier(
     threads: int | None = None,
     batch: int = BATCH,
     warn: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
 ) -> OpenedClassifier:
     """Open a classifier of sentences or of pairs of sentences.
 
     Args:
-        model: A model directory or ``.lnlp`` file, or a loaded model.
-        runtime: ``torch``, the one that runs classifiers.
+        model: A model directory, ``.lnlp`` file or bundle, or a loaded model.
+        runtime: ``torch``, or ``onnx``, for which a model that is no bundle is exported to a cached one; None picks
+            onnx for a bundle and torch for anything else.
         threads: Threads of the runtime; None is ``OMP_NUM_THREADS``, or one per core that this process may use.
         batch: Most examples classified at once.
         warn: Receives a warning for each sentence that is cut off or in unknown letters; None logs them.
+        progress: Receives the progress of making a bundle.
 
     Raises:
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         DataError: If the model does not record the names of its labels.
         LiteNlpError: If the model is missing, damaged, or no classifier.
     """
-    chosen = runtime or "torch"
+    said = warn or logging.getLogger("lite_nlp").warning
+    count = threads or default_threads()
     if isinstance(model, LoadedModel):
-        loaded = model
-        refuse_loaded(loaded.name, chosen)
-    else:
-        source = resolve_source(model)
-        architecture = read_config(source).model.architecture
-        if architecture not in _SENTENCES:
-            raise ModelError(f"{source.name}: expected a classifier, found a model of architecture {architecture}")
-        if chosen != "torch":
-            raise RuntimeUnavailableError(f"{source.name}: --runtime: expected torch for a classifier, found {chosen}")
-        loaded = load_for_torch(source)
-    set_torch_threads(threads or default_threads())
-    return _open_torch(loaded, batch=batch, warn=warn or logging.getLogger("lite_nlp").warning)
+        refuse_loaded(model.name, runtime or "torch")
+        return _open_torch(model, threads=count, batch=batch, warn=said)
+    source = resolve_source(model)
+    architecture = read_config(source).model.architecture
+    if architecture not in SENTENCES:
+        raise ModelError(f"{source.name}: expected a classifier, found a model of architecture {architecture}")
+    chosen = runtime or ("onnx" if source.kind == "bundle" else "torch")
+    if chosen == "torch":
+        return _open_torch(load_for_torch(source), threads=count, batch=batch, warn=said)
+    from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.export.runtime.task_engines import create_classifier_engine
+
+    bundle = open_task_bundle(source, progress=progress)
+    engine = create_classifier_engine(bundle, runtime=chosen, threads=count)
+    classifier = Classifier(
+        tokenizer=Tokenizer.from_json(bundle.tokenizer_json),
+        model=engine,
+        labels=engine.classes.labels,
+        max_tokens=engine.max_tokens - 1,
+        warn=said,
+    )
+    return OpenedClassifier(
+        classifier,
+        labels=engine.classes.labels,
+        sentences=engine.classes.sentences,
+        name=source.name,
+        runtime=chosen,
+        batch=batch,
+    )
 
 
 def read_labels(metrics: Mapping[str, Any], num_classes: int, *, name: str) -> list[str]:
@@ -141,13 +163,14 @@ def read_labels(metrics: Mapping[str, Any], num_classes: int, *, name: str) -> l
     return labels
 
 
-def _open_torch(loaded: LoadedModel, *, batch: int, warn: Callable[[str], None]) -> OpenedClassifier:
+def _open_torch(loaded: LoadedModel, *, threads: int, batch: int, warn: Callable[[str], None]) -> OpenedClassifier:
     from lite_nlp.decoding.torch_model import TorchClassifier
     from lite_nlp.models.build import as_classifier
 
     model = as_classifier(loaded.model, source=loaded.name)
     config = loaded.config.model
     labels = read_labels(loaded.metrics, model.config.num_classes, name=loaded.name)
+    set_torch_threads(threads)
     classifier = Classifier(
         tokenizer=loaded.tokenizer,
         model=TorchClassifier(model, next(model.parameters()).device),
@@ -156,7 +179,7 @@ def _open_torch(loaded: LoadedModel, *, batch: int, warn: Callable[[str], None])
         max_tokens=config.max_positions - 1,
         warn=warn,
     )
-    sentences = _SENTENCES[config.architecture]
+    sentences = SENTENCES[config.architecture]
     return OpenedClassifier(
         classifier, labels=labels, sentences=sentences, name=loaded.name, runtime="torch", batch=batch
     )

@@ -1,13 +1,17 @@
 """What open translators, generators and classifiers have in common."""
 
 from types import TracebackType
-from typing import ClassVar, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, Self, TypeVar
 
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model
 from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
 from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.progress import Progress
 
-__all__ = ["BATCH", "Opened", "load_for_torch", "refuse_loaded", "set_torch_threads"]
+if TYPE_CHECKING:
+    from lite_nlp.export.runtime import Bundle
+
+__all__ = ["BATCH", "Opened", "load_for_torch", "open_task_bundle", "refuse_loaded", "set_torch_threads"]
 
 #: Default number of lines worked on at once.
 BATCH: Final = 16
@@ -61,6 +65,18 @@ def load_for_torch(source: Source) -> LoadedModel:
     """
     with needs_extra(f"{source.name}: running a model {source.kind} in torch", "train", whole=False):
         return load_model(source)
+
+
+def open_task_bundle(source: Source, *, progress: Progress | None = None) -> "Bundle":
+    """Open the bundle of a language model or classifier, exported into the cache if the MODEL is none.
+
+    Raises:
+        LiteNlpError: If the model is missing or damaged, or cannot be exported.
+    """
+    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.artifacts.cache import cached_bundle
+
+    return open_any_bundle(source.path if source.kind == "bundle" else cached_bundle(source, progress=progress))
 
 
 def refuse_loaded(name: str, runtime: str) -> None:

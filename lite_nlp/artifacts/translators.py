@@ -13,7 +13,7 @@ from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
 from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, refuse_loaded, set_torch_threads
 from lite_nlp.core.bounds import MAX_BEAM, check_range
-from lite_nlp.core.errors import BundleError
+from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.parsing import decode_text
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.translate import Alternative, LongInput, Translator
@@ -274,9 +274,12 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.export.runtime import create_engine
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
+    from lite_nlp.export.runtime.programs import TRANSLATION
 
     path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
     bundle = open_any_bundle(path)
+    if bundle.manifest.task != TRANSLATION:
+        raise ModelError(f"{path}: expected a bundle of an encoder-decoder, found one for {bundle.manifest.task}")
     engine = create_engine(bundle, runtime=runtime, threads=threads)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
     config_toml = decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError)

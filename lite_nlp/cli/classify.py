@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from lite_nlp.artifacts.classifiers import open_classifier
-from lite_nlp.cli.console import print_json, warn
+from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.line_files import ForceOption, InputOption, OutputOption, open_input, write_lines
 from lite_nlp.cli.options import BatchOption, NamedModelArgument, RuntimeOption, ThreadsOption
 from lite_nlp.core.outputs import check_output_file
@@ -40,7 +40,8 @@ def classify(
         check_output_file(output, force=force)
     with (
         open_input("\t".join(text) if text else None, input_path) as (stream, name),
-        open_classifier(model, runtime=runtime, threads=threads, batch=batch, warn=warn) as opened,
+        ProgressBars() as progress,
+        open_classifier(model, runtime=runtime, threads=threads, batch=batch, warn=warn, progress=progress) as opened,
     ):
         examples = split_sentences(read_chunks(stream, name), sentences=opened.sentences, name=name)
         found = opened.classify_chunks(examples)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from lite_nlp.artifacts.generators import open_generator
-from lite_nlp.cli.console import print_json, warn
+from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.line_files import ForceOption, InputOption, OutputOption, open_input, write_lines
 from lite_nlp.cli.options import BatchOption, NamedModelArgument, RuntimeOption, ThreadsOption
 from lite_nlp.cli.quantities import check_number
@@ -60,6 +60,7 @@ def generate(
         check_output_file(output, force=force)
     with (
         open_input(text, input_path) as (stream, name),
+        ProgressBars() as progress,
         open_generator(
             model,
             runtime=runtime,
@@ -70,6 +71,7 @@ def generate(
             top_k=top_k,
             seed=1 if seed is None else seed,
             warn=warn,
+            progress=progress,
         ) as opened,
     ):
         found = opened.generate_chunks(read_chunks(stream, name))

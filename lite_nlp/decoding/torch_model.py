@@ -38,6 +38,10 @@ class SteppedText(Protocol):
         """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
         ...
 
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
+        ...
+
 
 class TorchStepModel:
     """A module as a step model of the search, without gradients, on the module's device.
@@ -101,6 +105,13 @@ class TorchTextModel:
     def reorder(self, state: dict[str, Tensor], rows: NDArray[np.int64]) -> dict[str, Tensor]:
         """Gather rows of every tensor of the state."""
         return _gather(state, rows, self._device)
+
+    @torch.inference_mode()
+    def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
+        given = (torch.from_numpy(array).to(self._device) for array in (tokens, labels))
+        array: NDArray[np.float32] = self._model.target_log_probs(*given).float().cpu().numpy()
+        return array
 
 
 class TorchClassifier:
