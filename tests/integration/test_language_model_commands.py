@@ -201,7 +201,6 @@ def test_data_of_another_kind_is_refused(run: LiteNlp) -> None:
             "text: expected a data directory of sentence pairs, found one of running text",
         ),
         (("translate", "run"), "run: expected an encoder-decoder, found a language-model"),
-        (("export", "run", "--out", "no.zip"), "run: expected an encoder-decoder, found a language-model"),
     ):
         done = run(*words)
         assert done.code == 1, words
@@ -215,7 +214,6 @@ def test_wrong_options(run: LiteNlp) -> None:
         (("run",), "a language model is evaluated on running text: --data is required"),
         (("run", "--data", "text", "--beam", "2"), "--beam does not go with a model of architecture language-model"),
         (("run", "--input", "a", "--reference", "b"), "--input does not go with a model of architecture"),
-        (("run", "--data", "text", "--runtime", "onnx"), "--runtime does not go with a model of architecture"),
         (("--data", "data", "--context", "0"), "--context does not go with a model of architecture encoder-decoder"),
         (("--data", "data", "--window", "9"), "--window does not go with a model of architecture encoder-decoder"),
     ):
