@@ -110,7 +110,8 @@ def test_the_work_of_the_graphs_is_that_of_the_model(run: LiteNlp, name: str) ->
     found = run.json("budget", f"{name}.zip", "--src-len", "7", "--tgt-len", "9")
     graphs = found["macs"]["graphs"]
     assert set(graphs) == {"torch", "onnx"}
-    assert graphs["torch"] == found["macs"]["executed"] or name == "text"
+    # A step of a language model attends to its whole capacity; a classifier does what the closed form says.
+    assert graphs["onnx"] == found["macs"]["executed"] or name == "text"
     assert 0 < graphs["onnx"] <= graphs["torch"]
     done = run("budget", f"{name}.zip")
     assert done.code == 0, done.err
