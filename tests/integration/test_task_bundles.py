@@ -1,6 +1,7 @@
 """Language models and classifiers as bundles: the commands give what they give for the model itself."""
 
 import json
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,16 @@ def test_a_compact_bundle_runs_in_torch_too(run: LiteNlp) -> None:
     done = run("classify", "pair.zip", "--runtime", "torch", "--text", "a", "--text", "b")
     assert done.code == 1
     assert "found an exported bundle with graphs alone" in done.message
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_bundle_needs_no_torch(run: LiteNlp, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (command, *words), lines = COMMANDS[name]
+    text = ("--text", lines[0].split("\t")[0], *_second(lines[0]))
+    expected = run(command, f"{name}.zip", *words, *text)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert run(command, f"{name}.zip", *words, *text) == expected
+    assert expected.code == 0
 
 
 def test_what_is_refused(run: LiteNlp) -> None:

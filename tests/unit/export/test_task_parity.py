@@ -81,7 +81,7 @@ def test_another_token_is_found() -> None:
 def test_another_probability_is_found() -> None:
     other = TableText()
     other.table = other.table + np.float32(1e-3) * np.arange(TYPES, dtype=np.float32)
-    with pytest.raises(BundleError, match="log-probabilities within 0.0001 of the model's, found a difference of 0.0"):
+    with pytest.raises(BundleError, match=r"log-probabilities within .* of the model's, found a difference of 0"):
         compare(other).require(runtime="onnx")
     other.score = lambda tokens, labels: np.full(tokens.shape, np.nan, np.float32)  # type: ignore[method-assign]
     with pytest.raises(BundleError, match="found a difference of inf"):
