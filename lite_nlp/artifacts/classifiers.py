@@ -126,7 +126,7 @@ def open_classifier(
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.export.runtime.task_engines import create_classifier_engine
 
-    bundle = open_task_bundle(source, progress=progress)
+    bundle = open_task_bundle(source, chosen, progress=progress)
     engine = create_classifier_engine(bundle, runtime=chosen, threads=count)
     classifier = Classifier(
         tokenizer=Tokenizer.from_json(bundle.tokenizer_json),

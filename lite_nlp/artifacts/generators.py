@@ -127,7 +127,7 @@ def open_generator(
         if chosen == "torch":
             generator = _torch_generator(load_for_torch(source), options, threads=count, warn=said)
         else:
-            bundle = open_task_bundle(source, progress=progress)
+            bundle = open_task_bundle(source, chosen, progress=progress)
             generator = _bundle_generator(bundle, options, runtime=chosen, threads=count, warn=said)
     return OpenedGenerator(generator, options=options, name=name, runtime=chosen, batch=batch)
 

@@ -67,15 +67,28 @@ def load_for_torch(source: Source) -> LoadedModel:
         return load_model(source)
 
 
-def open_task_bundle(source: Source, *, progress: Progress | None = None) -> "Bundle":
+def open_task_bundle(source: Source, runtime: str, *, progress: Progress | None = None) -> "Bundle":
     """Open the bundle of a language model or classifier, exported into the cache if the MODEL is none.
 
+    Args:
+        source: The MODEL.
+        runtime: What the bundle is to run in.
+        progress: Receives the stages of an export.
+
     Raises:
+        RuntimeUnavailableError: If no such bundle runs in it.
         LiteNlpError: If the model is missing or damaged, or cannot be exported.
     """
     from lite_nlp.artifacts.bundles import open_any_bundle
     from lite_nlp.artifacts.cache import cached_bundle
+    from lite_nlp.export.runtime.programs import Programs
 
+    known = tuple(Programs.model_fields)
+    if runtime not in known:
+        raise RuntimeUnavailableError(
+            f"{source.name}: --runtime: expected torch or {' or '.join(known)}, which run language models and "
+            f"classifiers, found {runtime}"
+        )
     return open_any_bundle(source.path if source.kind == "bundle" else cached_bundle(source, progress=progress))
 
 

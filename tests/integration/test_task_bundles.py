@@ -170,7 +170,11 @@ def test_what_is_refused(run: LiteNlp) -> None:
             ("classify", "text.zip", "--text", "a"),
             "expected a classifier, found a model of architecture language-model",
         ),
-        (("classify", "single.zip", "--runtime", "executorch", "--text", "a"), "for --runtime executorch, found none"),
+        (
+            ("classify", "single", "--runtime", "executorch", "--text", "a"),
+            "--runtime: expected torch or onnx, which run",
+        ),
+        (("generate", "text.zip", "--runtime", "executorch", "--text", "a"), "classifiers, found executorch"),
         (("export", "single", "--out", "no.zip", "--max-src-tokens", "4"), "Invalid value for '--max-src-tokens'"),
     ):
         done = run(*words)

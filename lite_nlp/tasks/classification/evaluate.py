@@ -166,7 +166,7 @@ def _open(request: EvaluationRequest) -> "_Scored":
         if request.threads is not None:
             torch.set_num_threads(request.threads)
         return _torch_model(loaded)
-    bundle = open_task_bundle(source, progress=request.progress)
+    bundle = open_task_bundle(source, runtime, progress=request.progress)
     engine = create_classifier_engine(bundle, runtime=runtime, threads=request.threads or default_threads())
     return _Scored(
         name=source.name,

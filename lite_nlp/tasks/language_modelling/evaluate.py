@@ -172,7 +172,7 @@ def _open(request: EvaluationRequest) -> _Scored:
             tokenizer_json=loaded.tokenizer.to_json(),
             model=as_language_model(loaded.model, source=loaded.name),
         )
-    bundle = open_task_bundle(source, progress=request.progress)
+    bundle = open_task_bundle(source, runtime, progress=request.progress)
     engine = create_text_engine(bundle, runtime=runtime, threads=request.threads or default_threads())
     return _Scored(
         name=source.name,

@@ -210,7 +210,7 @@ def test_a_graph_of_it_takes_sentences_of_any_length(linear: LinearSpec) -> None
     model = _classifier(linear).eval()
     sizes = [{0: Dim("batch", min=1, max=8), 1: Dim(name, min=1, max=20)} for name in ("first", "second")]
     first, first_mask, second, second_mask = _pairs()
-    example = first[:2], first_mask[:2], second[:2, :5], second_mask[:2, :5]
+    example = tuple(side.contiguous() for side in (first[:2], first_mask[:2], second[:2, :5], second_mask[:2, :5]))
     with torch.no_grad():
         exported = torch.export.export(model, example, dynamic_shapes=(sizes[0], sizes[0], sizes[1], sizes[1]))
         pairs = (_pairs(), tuple(side[1:2, :3] for side in _pairs()))
