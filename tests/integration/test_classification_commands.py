@@ -240,7 +240,6 @@ def test_vectors_stay_as_they_are(run: LiteNlp, files: Path, tmp_path: Path) -> 
             1,
             "expected an encoder-decoder, found a sequence-classifier",
         ),
-        (("export", "single", "--out", "single.zip"), 1, "expected an encoder-decoder, found a sequence-classifier"),
         (
             ("data", "prepare", "--labelled", "singles.tsv", "--tgt-lang", "de"),
             2,
