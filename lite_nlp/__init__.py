@@ -1,4 +1,4 @@
-"""Small sequence models for the phone: train, count, compress, export and run text-to-text models offline.
+"""Small sequence models for the phone: train, count, compress, export and run models of text offline.
 
 Importing this package imports nothing heavy: every name below is imported when it is first used. ``docs/python.md``
 shows examples.
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lite_nlp.api.export import export_model
     from lite_nlp.api.report import report_model
     from lite_nlp.api.train import train_model
+    from lite_nlp.artifacts.classifiers import open_classifier
+    from lite_nlp.artifacts.generators import open_generator
     from lite_nlp.artifacts.models import load_model
     from lite_nlp.artifacts.translators import open_translator
 
@@ -32,6 +34,8 @@ __all__ = [
     "evaluate_model",
     "export_model",
     "load_model",
+    "open_classifier",
+    "open_generator",
     "open_translator",
     "prepare_data",
     "report_model",
@@ -50,6 +54,8 @@ __getattr__, __dir__ = lazy_names(
         "evaluate_model": "lite_nlp.api.evaluate",
         "export_model": "lite_nlp.api.export",
         "load_model": "lite_nlp.artifacts.models",
+        "open_classifier": "lite_nlp.artifacts.classifiers",
+        "open_generator": "lite_nlp.artifacts.generators",
         "open_translator": "lite_nlp.artifacts.translators",
         "prepare_data": "lite_nlp.api.data",
         "report_model": "lite_nlp.api.report",

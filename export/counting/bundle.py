@@ -9,11 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.budget.traced.graphs import Work, work_from_json
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL, Reconciliation, reconcile
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.onnx import OnnxEntry
+from lite_nlp.export.runtime.programs import TRANSLATION
 from lite_nlp.export.runtime.registry import RUNTIMES
 
 if TYPE_CHECKING:
@@ -36,9 +37,9 @@ class BundleGraphs:
             not, or if the model does not do the work recorded.
     """
 
-    columns: Mapping[str, GraphWork]
+    columns: Mapping[str, Work]
     origins: Mapping[str, Origin]
-    merged: GraphWork | None = None
+    merged: Work | None = None
 
     @property
     def reconciliation(self) -> Reconciliation:
@@ -57,13 +58,13 @@ def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGr
     Raises:
         CountError: If the work of the model or of a graph cannot be told.
     """
-    recorded = {name: GraphWork.from_json(work) for name, work in bundle.manifest.graphs.items()}
+    recorded = {name: work_from_json(work, task=bundle.manifest.task) for name, work in bundle.manifest.graphs.items()}
     counted = _count_model(bundle, model)
     for name, count in _RECOUNTED.items():
         if (work := count(bundle)) is not None:
             counted[name] = work
     known = {**recorded, **counted}
-    columns: dict[str, GraphWork] = {name: known[name] for name in (MODEL, *RUNTIMES) if name in known}
+    columns: dict[str, Work] = {name: known[name] for name in (MODEL, *RUNTIMES) if name in known}
     same_model = columns.get(MODEL) == recorded.get(MODEL)
     return BundleGraphs(
         columns=columns,
@@ -72,7 +73,7 @@ def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGr
     )
 
 
-def check_agreement(columns: Mapping[str, GraphWork], *, merged: GraphWork, source: str) -> None:
+def check_agreement(columns: Mapping[str, Work], *, merged: Work, source: str) -> None:
     """Check that the graphs do the work of the model.
 
     Args:
@@ -89,15 +90,27 @@ def check_agreement(columns: Mapping[str, GraphWork], *, merged: GraphWork, sour
         raise BundleError(f"{source}: expected graphs that do the model's work, found differences: {listed}")
 
 
-def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, GraphWork]:
+def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, Work]:
     if model is None:
         return {}
+    manifest = bundle.manifest
+    if manifest.task != TRANSLATION:
+        from lite_nlp.export.tasks.counting import count_modules
+        from lite_nlp.export.tasks.tracing import task_graphs
+
+        return {MODEL: count_modules(task_graphs(model, manifest.signatures, manifest.state), manifest.bounds)}
     from lite_nlp.export.counting.torch_programs import count_model_work
 
-    return {MODEL: count_model_work(model, bundle.manifest.state, bundle.manifest.bounds)}
+    return {MODEL: count_model_work(model, manifest.state, manifest.bounds)}
 
 
-def _count_onnx(bundle: Bundle) -> GraphWork | None:
+def _count_onnx(bundle: Bundle) -> Work | None:
+    programs = bundle.manifest.programs.onnx
+    if programs is not None and importlib.util.find_spec("onnx") is not None:
+        from lite_nlp.export.tasks.counting import count_onnx_graphs
+
+        files = {name: bundle.read(file) for name, file in programs.graphs.items()}
+        return count_onnx_graphs(files, bundle.manifest.signatures, bundle.manifest.bounds)
     entry = bundle.manifest.runtimes.get("onnx")
     if not isinstance(entry, OnnxEntry) or importlib.util.find_spec("onnx") is None:
         return None
@@ -109,4 +122,4 @@ def _count_onnx(bundle: Bundle) -> GraphWork | None:
 
 
 #: Runtimes whose graphs can be counted again from a bundle; None where something that it takes is not installed.
-_RECOUNTED: Final[dict[str, Callable[[Bundle], GraphWork | None]]] = {"onnx": _count_onnx}
+_RECOUNTED: Final[dict[str, Callable[[Bundle], Work | None]]] = {"onnx": _count_onnx}

@@ -17,6 +17,7 @@ __all__ = [
     "MAX_FILES",
     "MAX_GRAPHS",
     "MAX_INTEGER",
+    "MAX_LABELS",
     "MAX_MADE_BYTES",
     "MAX_MANIFEST_BYTES",
     "MAX_NAME_BYTES",
@@ -84,6 +85,9 @@ MAX_SCORES: Final = 64
 
 #: Operators of a runtime's own that graphs need.
 MAX_OPERATORS: Final = 64
+
+#: Classes of a classifier, of which the training knows 1,000.
+MAX_LABELS: Final = 4096
 
 #: Terms of a polynomial: nine pairs of powers, each once, and some that are not summed.
 MAX_TERMS: Final = 64

@@ -7,9 +7,18 @@ checks of its structure.
 import json
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, FailFast, Field, SerializeAsAny, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    FailFast,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
-from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.budget.traced.graphs import TASK_GRAPHS, work_from_json
 from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json
@@ -35,8 +44,10 @@ from lite_nlp.export.runtime.limits import (
     Text,
     at_most,
 )
+from lite_nlp.export.runtime.programs import TRANSLATION, Classes, Programs, Task, program_signatures
 from lite_nlp.export.runtime.recipes import Packed
 from lite_nlp.export.runtime.registry import RUNTIMES
+from lite_nlp.export.runtime.signatures import Signature
 from lite_nlp.export.runtime.stored_zip import is_plain_name
 
 __all__ = [
@@ -128,6 +139,7 @@ class Manifest(ManifestSection):
 
     Attributes:
         schema_version: Of this layout.
+        task: What the model does; in JSON only if it is not translation, which is all that turns a text into another.
         name: Of the model.
         versions: Name of a package or of ``opset`` to the version that made the bundle.
         precision: Of the weights of the Linear layers.
@@ -138,6 +150,8 @@ class Manifest(ManifestSection):
         state: The decoder's state tensors, in the order of ``decode_step``'s arguments.
         runtimes: What the bundle holds for each runtime. In JSON every entry stands under the runtime's name, null for
             a runtime that the bundle has no graphs for.
+        classes: Of a classifier; None for other tasks.
+        programs: What the bundle holds for each runtime if its task is not translation; no runtime has an entry then.
         parity: Result of comparing each runtime with the model before export.
         budget: Parameters and Mult-Adds, as ``lite-nlp budget --json`` gives them.
         graphs: Work of the model (``torch``; ``merged`` with equal computations done once) and of each runtime's graphs
@@ -149,6 +163,7 @@ class Manifest(ManifestSection):
     """
 
     schema_version: Literal[1] = SCHEMA_VERSION
+    task: Task = TRANSLATION
     name: Text
     versions: Annotated[dict[Text, Text], at_most(MAX_VERSIONS)]
     precision: Precision
@@ -158,6 +173,8 @@ class Manifest(ManifestSection):
     decoding: DecodingDefaults | None = None
     state: Annotated[tuple[StateTensor, ...], FailFast(), at_most(MAX_STATE_TENSORS)]
     runtimes: dict[str, SerializeAsAny[RuntimeEntry]] = Field(default_factory=dict)
+    classes: Classes | None = None
+    programs: Programs = Programs()
     parity: dict[str, Any] = Field(default_factory=dict)
     budget: dict[str, Any] = Field(default_factory=dict)
     graphs: Annotated[dict[Text, Any], at_most(MAX_GRAPHS)] = Field(default_factory=dict)
@@ -167,11 +184,11 @@ class Manifest(ManifestSection):
 
     @field_validator("graphs")
     @classmethod
-    def _work_readable(cls, graphs: dict[str, Any]) -> dict[str, Any]:
+    def _work_readable(cls, graphs: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
         for name, work in graphs.items():
             try:
                 _check_work(work)
-                GraphWork.from_json(work)
+                work_from_json(work, task=info.data.get("task", TRANSLATION))
             except BundleError as error:
                 raise ValueError(f"{name}: {error}") from error
         return graphs
@@ -185,6 +202,19 @@ class Manifest(ManifestSection):
         return state
 
     @model_validator(mode="after")
+    def _programs_fit(self) -> Self:
+        if self.programs.onnx is not None:
+            expected = TASK_GRAPHS.get(self.task, frozenset())
+            if set(self.programs.onnx.graphs) != expected or self.runtimes:
+                raise ValueError(
+                    f"programs: expected the graphs {', '.join(sorted(expected)) or 'of no task'} alone for "
+                    f"{self.task}, found {', '.join(sorted(self.programs.onnx.graphs)) or 'none'}"
+                )
+        if (self.classes is None) == (self.task == "classification"):
+            raise ValueError("classes: expected them of a classifier, and of nothing else")
+        return self
+
+    @model_validator(mode="after")
     def _state_fits(self) -> Self:
         size = sum(tensor.row_bytes(self.bounds) for tensor in self.state)
         if size > MAX_STATE_BYTES:
@@ -196,6 +226,7 @@ class Manifest(ManifestSection):
     @model_validator(mode="after")
     def _members_listed(self) -> Self:
         wanted = [TOKENIZER_FILE, CONFIG_FILE, *(name for entry in self.runtimes.values() for name in entry.members)]
+        wanted += self.programs.members
         made = {} if self.packed is None else self.packed.members
         ingredients = set() if self.packed is None else self.packed.ingredients
         missing = sorted({name for name in wanted if name not in {*self.files, *made} - ingredients})
@@ -233,6 +264,15 @@ class Manifest(ManifestSection):
         """Layout of the graphs, by which a runtime calls them."""
         return Layout(self.state, self.bounds, self.vocabulary.tgt_size)
 
+    @property
+    def signatures(self) -> dict[str, Signature]:
+        """Of the graphs of a language model or classifier, by their names.
+
+        Raises:
+            BundleError: If the bundle is for another task.
+        """
+        return program_signatures(self.task, self.layout, self.classes)
+
     def recorded_count(self, section: str, key: str) -> int:
         """A figure of ``budget``; 0 if it is not recorded, or is no count."""
         found = self.budget.get(section)
@@ -241,7 +281,9 @@ class Manifest(ManifestSection):
 
     def to_json(self) -> bytes:
         """The text of ``manifest.json``: the same manifest gives the same bytes."""
-        unsaid = {name for name in ("decoding", "scores", "packed") if not getattr(self, name)}
+        unsaid = {name for name in ("decoding", "scores", "packed", "classes") if not getattr(self, name)}
+        if self.task == TRANSLATION:
+            unsaid |= {"task", "programs"}
         document: dict[str, Any] = {}
         for key, value in self.model_dump(mode="json", exclude=unsaid).items():
             document.update({**dict.fromkeys(RUNTIMES), **value} if key == "runtimes" else {key: value})

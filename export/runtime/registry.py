@@ -16,7 +16,20 @@ RUNTIMES: Final[dict[str, Runtime]] = {row.name: row for row in (ONNX, EXECUTORC
 
 #: Keys of a manifest, and the runtime that needs no bundle.
 _RESERVED: Final = (
-    *("schema_version", "name", "versions", "precision", "languages", "vocabulary", "bounds", "decoding", "state"),
+    *(
+        "schema_version",
+        "task",
+        "classes",
+        "programs",
+        "name",
+        "versions",
+        "precision",
+        "languages",
+        "vocabulary",
+        "bounds",
+        "decoding",
+        "state",
+    ),
     *("parity", "budget", "graphs", "scores", "files", "packed", "runtimes", "merged", "torch"),
 )
 

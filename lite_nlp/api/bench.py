@@ -15,10 +15,11 @@ from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, resolve_source
 from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, check_range
-from lite_nlp.core.errors import BundleError, DataError, RuntimeUnavailableError, UsageError
+from lite_nlp.core.errors import BundleError, DataError, ModelError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
+from lite_nlp.export.runtime.programs import TRANSLATION
 from lite_nlp.export.runtime.registry import RUNTIMES
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def bench_model(
     progress = progress or SilentProgress()
     with _bundle_of(model, progress) as path:
         bundle = open_any_bundle(path)
+        if bundle.manifest.task != TRANSLATION:
+            raise ModelError(f"{path}: expected a bundle of an encoder-decoder, found one for {bundle.manifest.task}")
         sources = _read_sources(bundle, None if input_path is None else Path(input_path))
         orders = [
             Order(

@@ -93,9 +93,10 @@ def export_model(
     force: bool = False,
     progress: Progress | None = None,
 ) -> ExportedModel:
-    """Export an encoder-decoder to a bundle: graphs for every runtime, tokenizer, config and manifest in one file.
+    """Export a model to a bundle: graphs, tokenizer, config and manifest in one file.
 
-    The bundle is written only if each runtime translates test sentences to the same tokens as the model.
+    An encoder-decoder gets graphs for every runtime, a language model or classifier for ONNX Runtime. The bundle is
+    written only if each runtime gives the model's own tokens, or labels and probabilities, for test sentences.
 
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
@@ -104,8 +105,10 @@ def export_model(
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.
-        max_src_tokens: Longest source, end mark included; at least 8, lowered to the model's positions.
-        max_tgt_tokens: Longest output, end mark included; likewise.
+        max_src_tokens: Longest source or sentence, end mark included, or longest text that a language model scores at
+            once; at least 8, lowered to the model's positions.
+        max_tgt_tokens: Longest output, end mark included, or most tokens that a language model reads and writes;
+            likewise.
         target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes;
             ``finetune`` and ``finetune_steps`` are for that alone.
         data: Data directory to score and finetune on, or to score integer weights on; None is the package's own
@@ -122,8 +125,9 @@ def export_model(
         UsageError: If ``out`` does not end in ``.zip``, or options exclude each other.
         TargetSizeError: If no bundle is as small as ``target_bytes``.
         RuntimeUnavailableError: If a package that exporting needs is missing.
-        ModelError: If the model is missing, damaged, no encoder-decoder, or cannot be exported.
-        BundleError: If a runtime's graphs do other work than the model, or give other tokens.
+        ModelError: If the model is missing, damaged, cannot be exported, or loses more than ``max_loss``.
+        DataError: If a classifier does not record the names of its labels.
+        BundleError: If a runtime's graphs do other work than the model, or give other results.
         OverBudgetError: If the model or the bundle is over a limit of the gate; no file is left behind.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """

@@ -44,12 +44,15 @@ def write_model_bundle(
 ) -> "Manifest":
     """Export a model and verify the bundle on everyday sentences.
 
+    An encoder-decoder is exported for every runtime, a language model or classifier for ONNX Runtime.
+
     Args:
         path: The ``.zip`` file to write.
-        loaded: An encoder-decoder.
+        loaded: A model of any architecture.
         source: Origin of the model: a shipped model's card has its scores, and a compact bundle keeps the encodings of
             its file. None if it was not loaded from a file.
-        max_src_tokens: Longest source, end mark included; lowered to the model's positions.
+        max_src_tokens: Longest source, end mark included; lowered to the model's positions. For other architectures see
+            :mod:`lite_nlp.artifacts.task_bundles`.
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
@@ -63,8 +66,9 @@ def write_model_bundle(
 
     Raises:
         MissingExtraError: If a package that exporting needs is not installed.
-        ModelError: If the model is no encoder-decoder, or cannot be exported.
-        BundleError: If a runtime's graphs do other work than the model, or give other tokens.
+        ModelError: If the model cannot be exported.
+        DataError: If a classifier does not record the names of its labels.
+        BundleError: If a runtime's graphs do other work than the model, or give other results.
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
     """
     from lite_nlp.artifacts.packing import packing_of
@@ -72,6 +76,21 @@ def write_model_bundle(
     from lite_nlp.decoding.torch_model import TorchStepModel
     from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
 
+    card, packing = _describe(loaded, source), packing_of(source, loaded) if compact else None
+    if loaded.config.model.architecture != "encoder-decoder":
+        from lite_nlp.artifacts.task_bundles import write_task_bundle
+
+        return write_task_bundle(
+            path,
+            loaded,
+            card=card,
+            packing=packing,
+            max_src_tokens=max_src_tokens,
+            max_tgt_tokens=max_tgt_tokens,
+            force=force,
+            progress=progress,
+            accept=accept,
+        )
     model = loaded.encoder_decoder
     positions = loaded.config.model.max_positions
     bounds = Bounds(
@@ -88,11 +107,11 @@ def write_model_bundle(
         path,
         model=model,
         search_form=None if portable else _fused(loaded.name, model),
-        card=_describe(loaded, source),
+        card=card,
         precision=precision,
         bounds=bounds,
         proof=proof,
-        packing=packing_of(source, loaded) if compact else None,
+        packing=packing,
         force=force,
         progress=progress,
         accept=accept,
@@ -128,10 +147,11 @@ def _describe(loaded: LoadedModel, source: Source | None) -> "ModelCard":
     from lite_nlp.export.runtime.manifest import Vocabulary
 
     sizes = loaded.config.model.vocab_sizes
+    only = next(iter(sizes.values()))
     return ModelCard(
         name=loaded.name,
         tokenizer_json=loaded.tokenizer.to_json(),
-        vocabulary=Vocabulary(src_size=sizes["src_vocab_size"], tgt_size=sizes["tgt_vocab_size"]),
+        vocabulary=Vocabulary(src_size=sizes.get("src_vocab_size", only), tgt_size=sizes.get("tgt_vocab_size", only)),
         config_toml=dump_config(loaded.config).encode("utf-8"),
         languages=_languages(loaded.metrics),
         decoding=_decoding(loaded.config),

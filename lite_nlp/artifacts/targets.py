@@ -126,7 +126,7 @@ def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns |
 
     bundle = open_any_bundle(target.bundle)
     if not recount:
-        return _recorded_columns(bundle.manifest.graphs)
+        return _recorded_columns(bundle.manifest.graphs, bundle.manifest.task)
     from lite_nlp.export.counting.bundle import read_graphs
 
     model = None
@@ -143,12 +143,12 @@ def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns |
     return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)
 
 
-def _recorded_columns(graphs: Mapping[str, Any]) -> "GraphColumns | None":
+def _recorded_columns(graphs: Mapping[str, Any], task: str) -> "GraphColumns | None":
     from lite_nlp.budget.reporting.columns import GraphColumns
-    from lite_nlp.budget.traced.graphs import GraphWork
+    from lite_nlp.budget.traced.graphs import work_from_json
     from lite_nlp.budget.traced.reconciliation import MERGED, reconcile
 
-    recorded = {name: GraphWork.from_json(work) for name, work in graphs.items()}
+    recorded = {name: work_from_json(work, task=task) for name, work in graphs.items()}
     merged = recorded.pop(MERGED, None)
     if not recorded:
         return None

@@ -7,14 +7,13 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, overload
+from typing import TYPE_CHECKING, ClassVar, overload
 
 from lite_nlp.artifacts.input_length import longest_input
-from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
+from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
+from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, refuse_loaded, set_torch_threads
 from lite_nlp.core.bounds import MAX_BEAM, check_range
-from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
-from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.parsing import decode_text
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.translate import Alternative, LongInput, Translator
@@ -23,7 +22,7 @@ from lite_nlp.export.runtime.device import default_threads
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config, DecodingConfig
     from lite_nlp.decoding.search import SearchOptions, StepModel
-    from lite_nlp.decoding.translate import TextCodec
+    from lite_nlp.decoding.text_codec import TextCodec
     from lite_nlp.models.transformer import EncoderDecoder
 
 __all__ = [
@@ -34,9 +33,6 @@ __all__ = [
     "open_translator",
     "torch_engine",
 ]
-
-#: Default number of sentences decoded at once.
-_BATCH: Final = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,21 +86,10 @@ class RunnableModel:
     config: "Config"
 
 
-class OpenedTranslator:
-    """An open translator and context manager; ``close`` frees the model.
+class OpenedTranslator(Opened[Translator]):
+    """An open translator and context manager; ``close`` frees the model."""
 
-    Args:
-        translator: The translator of lines.
-        name: The model's name.
-        runtime: The runtime's name.
-        batch: Most sentences decoded at once.
-    """
-
-    def __init__(self, translator: Translator, *, name: str, runtime: str, batch: int = _BATCH) -> None:
-        self._translator: Translator | None = translator
-        self._batch = batch
-        self.name = name
-        self.runtime = runtime
+    kind: ClassVar[str] = "translator"
 
     # A string is a sequence of strings too; the first signature that fits counts.
     @overload
@@ -159,23 +144,6 @@ class OpenedTranslator:
         """
         return self._opened().find_alternatives(lines)
 
-    def close(self) -> None:
-        """Free the model; a second call does nothing."""
-        self._translator = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _opened(self) -> Translator:
-        if self._translator is None:
-            raise ModelError(f"{self.name}: expected an open translator, found a closed one")
-        return self._translator
-
 
 def open_translator(
     model: str | Path | LoadedModel | None = None,
@@ -183,7 +151,7 @@ def open_translator(
     runtime: str | None = None,
     threads: int | None = None,
     beam: int = 1,
-    batch: int = _BATCH,
+    batch: int = BATCH,
     length_penalty: float | None = None,
     no_repeat_ngram: int | None = None,
     min_length: int | None = None,
@@ -227,16 +195,15 @@ def open_translator(
     count = threads or default_threads()
     if isinstance(model, LoadedModel):
         name, chosen = model.name, runtime or "torch"
-        if chosen != "torch":
-            raise RuntimeUnavailableError(
-                f"{name}: --runtime {chosen} runs a file: expected the path or the name of a model, found a loaded one"
-            )
+        refuse_loaded(name, chosen)
         engine = _open_torch(model, count)
     else:
         source = resolve_source(model)
         name, chosen = source.name, runtime or ("onnx" if source.kind == "bundle" else "torch")
         engine = (
-            _open_torch(_load(source), count) if chosen == "torch" else _open_bundle(source, chosen, count, progress)
+            _open_torch(load_for_torch(source), count)
+            if chosen == "torch"
+            else _open_bundle(source, chosen, count, progress)
         )
     translator = build_translator(engine, choices, warn=warn, progress=progress)
     return OpenedTranslator(translator, name=name, runtime=chosen, batch=batch)
@@ -295,16 +262,8 @@ def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "S
     )
 
 
-def _load(source: Source) -> LoadedModel:
-    # A bundle runs without torch, so the message names what does not.
-    with needs_extra(f"{source.name}: running a model {source.kind} in torch", "train", whole=False):
-        return load_model(source)
-
-
 def _open_torch(loaded: LoadedModel, threads: int) -> RunnableModel:
-    import torch
-
-    torch.set_num_threads(threads)
+    set_torch_threads(threads)
     return torch_engine(loaded.encoder_decoder, loaded.config, loaded.tokenizer)
 
 
@@ -315,9 +274,12 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.export.runtime import create_engine
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
+    from lite_nlp.export.runtime.programs import TRANSLATION
 
     path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
     bundle = open_any_bundle(path, runtime=runtime)
+    if bundle.manifest.task != TRANSLATION:
+        raise ModelError(f"{path}: expected a bundle of an encoder-decoder, found one for {bundle.manifest.task}")
     engine = create_engine(bundle, runtime=runtime, threads=threads)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
     config_toml = decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError)

@@ -1,4 +1,4 @@
-"""``lite-nlp export``: a model as a self-contained bundle, verified to give the same tokens."""
+"""``lite-nlp export``: a model as a self-contained bundle, verified to give the same results."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -44,10 +44,11 @@ def export(
         Precision, typer.Option("--precision", help="Precision of the Linear layers' weights.")
     ] = Precision.FP32,
     max_src_tokens: Annotated[
-        int, typer.Option("--max-src-tokens", min=8, max=MAX_TOKENS, help="Longest source, end mark included.")
+        int,
+        typer.Option("--max-src-tokens", min=8, max=MAX_TOKENS, help="Longest source or sentence, end mark included."),
     ] = DEFAULT_BOUNDS.source,
     max_tgt_tokens: Annotated[
-        int, typer.Option("--max-tgt-tokens", min=8, max=MAX_TOKENS, help="Longest translation, end mark included.")
+        int, typer.Option("--max-tgt-tokens", min=8, max=MAX_TOKENS, help="Longest output, end mark included.")
     ] = DEFAULT_BOUNDS.capacity,
     compact: Annotated[
         bool, typer.Option("--compact", help="Store the weights once for all runtimes, as compressed as in MODEL.")
@@ -98,10 +99,11 @@ def export(
     tgt_len: TgtLenOption = None,
     allow_over_budget: AllowOption = False,
 ) -> None:
-    """Export a model to a bundle: ONNX and ExecuTorch graphs, tokenizer, config and manifest in one .zip file.
+    """Export a model to a bundle: graphs, tokenizer, config and manifest in one .zip file.
 
-    The bundle is written only if both runtimes translate test sentences to the same tokens as the model. A model over
-    budget, or a bundle over --max-size, is refused with exit code 3 unless --allow-over-budget is given.
+    Translators get graphs for ONNX Runtime and ExecuTorch, language models and classifiers for ONNX Runtime. The bundle
+    is written only if the runtimes give the model's own tokens or labels for test sentences. A model over budget, or a
+    bundle over --max-size, is refused with exit code 3 unless --allow-over-budget is given.
     """
     gate = read_gate(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,

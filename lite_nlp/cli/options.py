@@ -20,6 +20,7 @@ __all__ = [
     "MeasuredThreadsOption",
     "MinLengthOption",
     "ModelArgument",
+    "NamedModelArgument",
     "NgramOption",
     "RuntimeOption",
     "ThreadsOption",
@@ -53,6 +54,9 @@ ModelArgument = Annotated[
         help="A model directory, .lnlp file, bundle .zip or shipped model; else the default model.",
         show_default=False,
     ),
+]
+NamedModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model directory, .lnlp file or bundle .zip.", show_default=False)
 ]
 RuntimeOption = Annotated[
     str | None,

@@ -6,12 +6,14 @@ import typer
 
 from lite_nlp.cli.bench import bench
 from lite_nlp.cli.budget import budget
+from lite_nlp.cli.classify import classify
 from lite_nlp.cli.compress import compress
 from lite_nlp.cli.convert import app as convert
 from lite_nlp.cli.data import app as data
 from lite_nlp.cli.distill import distill
 from lite_nlp.cli.evaluate import evaluate
 from lite_nlp.cli.export import export
+from lite_nlp.cli.generate import generate
 from lite_nlp.cli.models import models
 from lite_nlp.cli.presets import presets
 from lite_nlp.cli.report import report
@@ -24,13 +26,16 @@ __all__ = ["app"]
 
 app = typer.Typer(
     name="lite-nlp",
-    help="Train, count, compress, export and run small text-to-text models that fit a phone.",
+    help="Train, count, compress, export and run small models of text that fit a phone.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 
-for command in (presets, models, budget, train, distill, evaluate, translate, compress, export, bench, report):
+for command in (
+    *(presets, models, budget, train, distill, evaluate, translate, generate, classify),
+    *(compress, export, bench, report),
+):
     app.command()(command)
 app.add_typer(data, name="data")
 app.add_typer(convert, name="convert")

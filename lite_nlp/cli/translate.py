@@ -1,17 +1,12 @@
 """``lite-nlp translate``: one output line per input line, in order, as soon as it is translated."""
 
-import io
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated
 
 import typer
 
 from lite_nlp.artifacts.translators import open_translator
 from lite_nlp.cli.console import ProgressBars, warn
+from lite_nlp.cli.line_files import ForceOption, InputOption, OutputOption, open_input, write_lines
 from lite_nlp.cli.options import (
     BatchOption,
     BeamOption,
@@ -24,7 +19,6 @@ from lite_nlp.cli.options import (
     RuntimeOption,
     ThreadsOption,
 )
-from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 
 __all__ = ["translate"]
@@ -34,12 +28,8 @@ def translate(
     model: ModelArgument = None,
     text: Annotated[str | None, typer.Option("--text", help="Text to translate instead of a file.")] = None,
     runtime: RuntimeOption = None,
-    input_path: Annotated[
-        Path | None, typer.Option("--input", metavar="FILE", help="Text file, .gz or not; else standard input.")
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Text file to write; else standard output.")
-    ] = None,
+    input_path: InputOption = None,
+    output: OutputOption = None,
     beam: BeamOption = 1,
     batch: BatchOption = 16,
     threads: ThreadsOption = None,
@@ -48,16 +38,14 @@ def translate(
     min_length: MinLengthOption = None,
     max_length: MaxLengthOption = None,
     long_input: LongInputOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite --output.")] = False,
+    force: ForceOption = False,
 ) -> None:
     """Translate lines of text: one output line per input line, in order."""
-    if text is not None and input_path is not None:
-        raise typer.BadParameter("--text and --input: expected one of them, found both")
     from lite_nlp.decoding.lines import read_chunks
 
     if output is not None:
         check_output_file(output, force=force)
-    with _open_input(text, input_path) as (stream, name), ProgressBars() as progress:
+    with open_input(text, input_path) as (stream, name), ProgressBars() as progress:
         opened = open_translator(
             model,
             runtime=runtime,
@@ -72,28 +60,4 @@ def translate(
             warn=warn,
             progress=progress,
         )
-        translations = opened.translate_chunks(read_chunks(stream, name))
-        if output is None:
-            _write(translations, sys.stdout.buffer)
-            return
-        with atomic_file(output, force=force) as partial, partial.open("wb") as file:
-            _write(translations, file)
-
-
-@contextmanager
-def _open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
-    from lite_nlp.decoding.lines import open_lines
-
-    if text is not None:
-        # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument.
-        yield io.BytesIO(os.fsencode(text)), "--text"
-        return
-    with open_lines(path) as opened:
-        yield opened
-
-
-def _write(lines: Iterator[str], stream: BinaryIO) -> None:
-    """Write each line as soon as it is translated, in UTF-8 whatever the locale."""
-    for line in lines:
-        stream.write(line.encode("utf-8") + b"\n")
-        stream.flush()
+        write_lines(opened.translate_chunks(read_chunks(stream, name)), output, force=force)

@@ -8,7 +8,15 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 
-__all__ = ["Candidates", "Hypothesis", "damaged_model", "expand", "length_penalty", "repeated_ngrams"]
+__all__ = [
+    "Candidates",
+    "Hypothesis",
+    "damaged_model",
+    "expand",
+    "length_penalty",
+    "log_sum_exp",
+    "repeated_ngrams",
+]
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
 _FIRST_TOKEN = len(SPECIAL_TOKENS)
@@ -93,7 +101,7 @@ def expand(
         ModelError: If the logits are not finite where they should be.
     """
     sentences, width = live.shape
-    normalizer = _log_sum_exp(logits)
+    normalizer = log_sum_exp(logits)
     words = logits[:, _FIRST_TOKEN:]
     if blocked is not None:
         words = words.copy()
@@ -128,8 +136,12 @@ def damaged_model() -> ModelError:
     return ModelError("model: expected finite logits at every step, found NaN or infinity; its weights are damaged")
 
 
-def _log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """(R,) logarithm of the sum of exponentials of each row."""
+def log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(R,) logarithm of the sum of exponentials of each row of ``logits`` (R, V).
+
+    Raises:
+        ModelError: If a row is not finite where it should be.
+    """
     largest = logits.max(axis=1)
     if not np.isfinite(largest).all():
         raise damaged_model()

@@ -1,13 +1,14 @@
-"""A torch model behind the step interface of the search (``lite_nlp.decoding.search.StepModel``)."""
+"""Torch modules behind the interfaces of the search, of continuation and of classification."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
-__all__ = ["SteppedModel", "TorchStepModel"]
+__all__ = ["SteppedModel", "SteppedText", "TorchClassifier", "TorchStepModel", "TorchTextModel"]
 
 
 class SteppedModel(Protocol):
@@ -23,6 +24,22 @@ class SteppedModel(Protocol):
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
+        ...
+
+
+class SteppedText(Protocol):
+    """A language model that reads a text step by step. B: rows, V: types."""
+
+    def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
+        """The state before the first token, for at most ``capacity`` steps; every tensor has the batch first."""
+        ...
+
+    def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
+        ...
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
         ...
 
 
@@ -54,8 +71,70 @@ class TorchStepModel:
         array: NDArray[np.float32] = logits.float().cpu().numpy()
         return array, state
 
-    @torch.inference_mode()
     def reorder(self, state: dict[str, Tensor], rows: NDArray[np.int64]) -> dict[str, Tensor]:
         """Gather rows of every tensor of the state."""
-        index = torch.from_numpy(rows).to(self._device)
-        return {name: value.index_select(0, index) for name, value in state.items()}
+        return _gather(state, rows, self._device)
+
+
+class TorchTextModel:
+    """A language model as a step model of continuation, without gradients, on the module's device.
+
+    Args:
+        model: In evaluation mode.
+        device: Device of its weights.
+    """
+
+    def __init__(self, model: SteppedText, device: torch.device | str = "cpu") -> None:
+        self._model = model
+        self._device = torch.device(device)
+
+    @torch.inference_mode()
+    def start(self, rows: int, capacity: int) -> dict[str, Tensor]:
+        """The state of so many rows for ``capacity`` steps."""
+        return self._model.init_state(rows, capacity)
+
+    @torch.inference_mode()
+    def step(
+        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
+    ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
+        """Feed one token per row, (B,); return logits (B, V) and the new state."""
+        logits, state = self._model.decode_step(torch.from_numpy(tokens).to(self._device), state)
+        array: NDArray[np.float32] = logits.float().cpu().numpy()
+        return array, state
+
+    def reorder(self, state: dict[str, Tensor], rows: NDArray[np.int64]) -> dict[str, Tensor]:
+        """Gather rows of every tensor of the state."""
+        return _gather(state, rows, self._device)
+
+    @torch.inference_mode()
+    def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
+        given = (torch.from_numpy(array).to(self._device) for array in (tokens, labels))
+        array: NDArray[np.float32] = self._model.target_log_probs(*given).float().cpu().numpy()
+        return array
+
+
+class TorchClassifier:
+    """A classifier behind the interface of classification, without gradients, on the module's device.
+
+    Args:
+        model: In evaluation mode; takes tokens and mask of each sentence, returns logits (B, C).
+        device: Device of its weights.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device | str = "cpu") -> None:
+        self._model = model
+        self._device = torch.device(device)
+
+    @torch.inference_mode()
+    def classify(self, sentences: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> NDArray[np.float32]:
+        """The logits (B, C) for the tokens and mask, both (B, T), of each sentence."""
+        arguments = [torch.from_numpy(array).to(self._device) for sentence in sentences for array in sentence]
+        array: NDArray[np.float32] = self._model(*arguments).float().cpu().numpy()
+        return array
+
+
+@torch.inference_mode()
+def _gather(state: dict[str, Tensor], rows: NDArray[np.int64], device: torch.device) -> dict[str, Tensor]:
+    index = torch.from_numpy(rows).to(device)
+    return {name: value.index_select(0, index) for name, value in state.items()}

@@ -1,29 +1,24 @@
 """Translation of lines: cut into pieces, tokenize, batch, search, restore the order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.decoding.hypotheses import length_penalty
+from lite_nlp.decoding.lines import one_line
 from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search, search_best, stream_search
+from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_letters
 
-__all__ = ["Alternative", "LongInput", "TextCodec", "Translator"]
+__all__ = ["Alternative", "LongInput", "Translator"]
 
 #: Treatment of a line that is too long for the model: translate it in pieces, or its beginning alone.
 LongInput = Literal["split", "truncate"]
 
-#: A line with at least this fraction of letters that the vocabulary has no token for is reported.
-_UNFAMILIAR: Final = 0.25
-
 #: Batches per window: pieces are sorted by length inside a window, and its translations come out together.
 _WINDOW_BATCHES: Final = 16
-
-#: Characters of a line that are tokenized at once, which takes some 150 bytes for each token: those of the longest
-#: document that is summarized. What is beyond is only tokenized in pieces.
-_WHOLE_CHARACTERS: Final = 100_000
 
 #: A stream says all of its text again at every step up to so many characters, then at every piece.
 _STREAMED_CHARACTERS: Final = 20_000
@@ -37,22 +32,6 @@ class Alternative(NamedTuple):
 
     text: str
     log_prob: float
-
-
-class TextCodec(Protocol):
-    """The tokenizer interface of a translator."""
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids without special ids."""
-        ...
-
-    def decode(self, ids: Iterable[int]) -> str:
-        """The text of token ids."""
-        ...
-
-    def unfamiliar(self, text: str) -> float:
-        """Fraction of the letters of ``text`` that the vocabulary has no token for."""
-        ...
 
 
 class Translator:
@@ -138,7 +117,7 @@ class Translator:
             for place, piece in enumerate(self._cut(line, number)):
                 finished += f"{output} " if place else ""
                 for found in stream_search(self._model, self._tokens(piece), self._options):
-                    output = _one_line(self._tokenizer.decode(found))
+                    output = one_line(self._tokenizer.decode(found))
                     if len(finished) < _STREAMED_CHARACTERS:
                         told = finished + output
                         yield told
@@ -162,7 +141,7 @@ class Translator:
         Returns:
             For each line its alternatives, the best by the length-penalized score first; possibly none.
         """
-        sources = [self._tokenizer.encode(line[:_WHOLE_CHARACTERS]) for line in lines]
+        sources = [self._tokenizer.encode(line[:WHOLE_CHARACTERS]) for line in lines]
         if self._long_input == "truncate":
             sources = [tokens[: self._max_source_tokens] for tokens in sources]
         usable = [place for place, tokens in enumerate(sources) if 0 < len(tokens) <= self._max_source_tokens]
@@ -172,7 +151,7 @@ class Translator:
         for place, hypotheses in zip(usable, found, strict=True):
             log_probs: dict[str, float] = {}
             for hypothesis in hypotheses:
-                text = _one_line(self._tokenizer.decode(hypothesis.tokens))
+                text = one_line(self._tokenizer.decode(hypothesis.tokens))
                 if text.strip() and np.isfinite(hypothesis.score):
                     penalty = length_penalty(len(hypothesis.tokens) + 1, options.length_penalty)
                     log_prob = hypothesis.score * float(penalty)
@@ -204,7 +183,7 @@ class Translator:
             batch = order[start : start + batch_size]
             found = search(self._model, [sources[place] for place in batch], self._options)
             for place, hypothesis in zip(batch, found, strict=True):
-                outputs[place] = _one_line(self._tokenizer.decode(hypothesis.tokens))
+                outputs[place] = one_line(self._tokenizer.decode(hypothesis.tokens))
             advance(len(batch))
         return outputs
 
@@ -213,18 +192,13 @@ class Translator:
 
     def _cut(self, line: str, number: int) -> list[_Piece]:
         """The pieces of a line; none if there is nothing to translate."""
-        head = line[:_WHOLE_CHARACTERS]
+        head = line[:WHOLE_CHARACTERS]
         if not line.strip():
             return []
         tokens = self._tokenizer.encode(head)
         if not tokens:
             return []
-        unfamiliar = self._tokenizer.unfamiliar(head)
-        if unfamiliar >= _UNFAMILIAR:
-            self._warn(
-                f"line {number}: {unfamiliar:.0%} of its letters are unknown to the model's vocabulary; "
-                "the translation may be meaningless"
-            )
+        warn_of_letters(self._tokenizer, head, number, result="translation", warn=self._warn)
         whole, limit = len(line) == len(head), self._max_source_tokens
         if whole and len(tokens) <= limit:
             return [tokens]
@@ -242,8 +216,3 @@ class Translator:
 
 def _ignore(pieces: int) -> None:
     del pieces
-
-
-def _one_line(text: str) -> str:
-    """The text as one line: every kind of line break becomes a space."""
-    return " ".join(text.splitlines())

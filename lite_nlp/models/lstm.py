@@ -9,6 +9,7 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
 
 from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.models.built_linear import BuiltLinear, is_traced
@@ -54,6 +55,8 @@ class LSTM(nn.Module):
             The states after each token (B, T, H), without a meaning at padding, and after the last one (B, H). Padding
             at any place leaves the state unchanged.
         """
+        if torch.compiler.is_exporting():
+            return self._exported(x, mask)
         return self._trained(x, mask) if self.training and not is_traced(x) else self._step_by_step(x, mask)
 
     def _trained(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,19 +73,34 @@ class LSTM(nn.Module):
         return states, states[torch.arange(len(mask), device=mask.device), last]
 
     def _step_by_step(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Operators that every exporter supports."""
-        inputs = torch.cat([gate(x) for gate in self.input_gates], dim=-1) + self.bias  # (B, T, 4 H)
-        recur = self._recurrence(x)
+        """Token by token, in a loop of Python."""
+        inputs, recur = self._inputs(x), self._recurrence(x)
         hidden = x.new_zeros(x.shape[0], self.hidden_dim)
         cell = torch.zeros_like(hidden)
         states = []
         for token, keep in zip(inputs.unbind(1), mask[:, :, None].unbind(1), strict=True):
-            forget, enter, leave, candidate = (token + recur(hidden)).chunk(_NUM_GATES, dim=-1)
-            new_cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
-            cell = torch.where(keep, new_cell, cell)
-            hidden = torch.where(keep, leave.sigmoid() * new_cell.tanh(), hidden)
+            hidden, cell = _step(token + recur(hidden), keep, hidden, cell)
             states.append(hidden)
         return torch.stack(states, dim=1), hidden
+
+    def _exported(self, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Token by token, in a loop of the graph, whose length is not fixed when it is traced."""
+        # Where a gradient might be wanted, torch takes a loop apart to find it.
+        inputs, recur = self._inputs(x).detach(), self._recurrence(x.detach())
+        hidden = x.new_zeros(x.shape[0], self.hidden_dim)
+
+        def step(state: tuple[Tensor, Tensor], token: tuple[Tensor, Tensor]) -> tuple[tuple[Tensor, Tensor], Tensor]:
+            new = _step(token[0] + recur(state[0]), token[1], *state)
+            # What leaves a step twice has to be two tensors.
+            return new, new[0].clone()
+
+        tokens = inputs.transpose(0, 1), mask.transpose(0, 1)[:, :, None]
+        (last, _), states = scan(step, (hidden, torch.zeros_like(hidden)), tokens)
+        return states.transpose(0, 1), last
+
+    def _inputs(self, x: Tensor) -> Tensor:
+        """The gates' share of the input (B, T, 4 H)."""
+        return torch.cat([gate(x) for gate in self.input_gates], dim=-1) + self.bias
 
     def _recurrence(self, x: Tensor) -> Callable[[Tensor], Tensor]:
         """The gates' map of the hidden state, (B, H) -> (B, 4 H)."""
@@ -96,6 +114,14 @@ class LSTM(nn.Module):
             weight = torch.cat(weights)
             return lambda hidden: F.linear(hidden, weight)
         return lambda hidden: torch.cat([gate(hidden) for gate in self.hidden_gates], dim=-1)
+
+
+def _step(gates: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Hidden and cell state (B, H) after a token whose gates are (B, 4 H); unchanged where ``keep`` (B, 1) is False."""
+    forget, enter, leave, candidate = gates.chunk(_NUM_GATES, dim=-1)
+    new_cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
+    kept = torch.where(keep, leave.sigmoid() * new_cell.tanh(), hidden)
+    return kept, torch.where(keep, new_cell, cell)
 
 
 def _joint_weight(gates: nn.ModuleList) -> Tensor:

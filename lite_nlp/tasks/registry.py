@@ -85,7 +85,7 @@ TASKS: Final[dict[str, Task]] = {
             data_kind="text",
             architectures=("language-model",),
             metric="perplexity",
-            options=frozenset(("window", "context")),
+            options=frozenset(("window", "context", "runtime")),
             room=_room("language_modelling"),
         ),
         Task(
@@ -94,7 +94,7 @@ TASKS: Final[dict[str, Task]] = {
             data_kind="labelled",
             architectures=("sequence-classifier", "pair-classifier"),
             metric="accuracy",
-            options=frozenset(("output",)),
+            options=frozenset(("output", "runtime")),
             room=_room("classification"),
             takes_vectors=True,
         ),

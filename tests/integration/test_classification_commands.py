@@ -131,6 +131,50 @@ def test_accuracy_is_that_of_the_saved_model(run: LiteNlp, files: Path, name: st
     assert found["scores"]["accuracy"] > found["scores"]["majority"] + 10
 
 
+@pytest.mark.parametrize(("name", "config"), [("singles", "single"), ("pairs", "pair")])
+def test_the_labels_of_lines_are_those_of_evaluate(run: LiteNlp, tmp_path: Path, name: str, config: str) -> None:
+    evaluated = run("evaluate", config, "--data", f"{name}-data", "--output", tmp_path / "labels.txt")
+    assert evaluated.code == 0
+    split = open_labelled(f"{name}-data").split("test")
+    tokenizer = open_labelled(f"{name}-data").tokenizer
+    sides = [[tokenizer.decode(row.tolist()) for row in side] for side in split.pairs.tokens(range(len(split)))]
+    lines = ["\t".join(row) for row in zip(*sides[: split.sentences], strict=True)]
+    (tmp_path / "lines.tsv").write_text("".join(f"{line}\n" for line in [*lines, ""]), encoding="utf-8")
+    code, out, err = run("classify", config, "--input", tmp_path / "lines.tsv", "--threads", "1")
+    assert code == 0, err
+    rows = [row.split("\t") for row in out.removesuffix("\n").split("\n")]
+    assert rows[-1] == [""]
+    assert [label for label, _ in rows[:-1]] == (tmp_path / "labels.txt").read_text().splitlines()
+
+    content = run.json("classify", config, "--input", tmp_path / "lines.tsv", "--output", tmp_path / "out.tsv")
+    assert (tmp_path / "out.tsv").read_text() == out
+    assert (content["model"], content["runtime"]) == (config, "torch")
+    assert content["outputs"].pop() == {"label": None, "probability": None, "probabilities": None}
+    for (label, probability), one in zip(rows[:-1], content["outputs"], strict=True):
+        assert list(one["probabilities"]) == content["labels"]
+        assert sum(one["probabilities"].values()) == pytest.approx(1.0)
+        assert one["probability"] == one["probabilities"][one["label"]] == max(one["probabilities"].values())
+        assert (label, probability) == (one["label"], f"{one['probability']:.4f}")
+    words = [word for side in lines[0].split("\t") for word in ("--text", side)]
+    assert run("classify", config, *words).out == out.partition("\n")[0] + "\n"
+    assert run("classify", config, stdin=lines[0].encode()).out == out.partition("\n")[0] + "\n"
+
+
+def test_what_classify_refuses(run: LiteNlp, tmp_path: Path) -> None:
+    for code, words, message in (
+        (1, ("pair", "--text", "red"), "--text: line 1: expected two sentences, separated by a tab, found 1 column"),
+        (1, ("single", "--text", "a", "--text", "b"), "--text: line 1: expected one sentence, found 2 columns"),
+        (2, ("single", "--text", "a", "--input", "b"), "--text and --input: expected one of them, found both"),
+        (2, (), "Missing argument 'MODEL'"),
+        (1, ("tatoeba-en-de", "--text", "a"), "expected a classifier, found a model of architecture encoder-decoder"),
+        (1, ("missing", "--text", "a"), "missing: expected a model directory"),
+    ):
+        done = run("classify", *words, *(("--output", tmp_path / "out") if code == 1 else ()))
+        assert (done.code, done.out) == (code, "")
+        assert message in done.message
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_table_shows_every_label(run: LiteNlp) -> None:
     done = run("evaluate", "single", "--data", "singles-data")
     assert done.code == 0, done.err
@@ -196,7 +240,6 @@ def test_vectors_stay_as_they_are(run: LiteNlp, files: Path, tmp_path: Path) -> 
             1,
             "expected an encoder-decoder, found a sequence-classifier",
         ),
-        (("export", "single", "--out", "single.zip"), 1, "expected an encoder-decoder, found a sequence-classifier"),
         (
             ("data", "prepare", "--labelled", "singles.tsv", "--tgt-lang", "de"),
             2,

@@ -21,6 +21,7 @@ Kind = Literal["file", "directory", "run", "cache"]
 OUTPUTS: Final[Mapping[tuple[str, str], tuple[Kind, str | None]]] = {
     ("budget", "--html"): ("file", "broken.lnlp"),
     ("bench", "--out"): ("file", "broken.zip"),
+    ("classify", "--output"): ("file", "broken.lnlp --text Hi"),
     ("compress", "--out"): ("directory", "broken.lnlp"),
     ("convert t2r", "--out"): ("directory", "broken.lnlp"),
     ("data prepare", "--cache"): ("cache", "--corpus tinyshakespeare --out prepared"),
@@ -30,6 +31,7 @@ OUTPUTS: Final[Mapping[tuple[str, str], tuple[Kind, str | None]]] = {
     ("distill", "--out"): ("run", "broken.lnlp multi30k-transformer --data missing"),
     ("evaluate", "--output"): ("file", "broken.lnlp --data missing"),
     ("export", "--out"): ("file", "broken.lnlp"),
+    ("generate", "--output"): ("file", "broken.lnlp --text Hi"),
     ("report", "--html"): ("file", "broken.lnlp"),
     ("train", "--out"): ("run", "multi30k-transformer --data missing"),
     ("translate", "--output"): ("file", "broken.lnlp --text Hi"),

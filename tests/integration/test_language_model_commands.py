@@ -96,6 +96,57 @@ def test_train_and_evaluate(run: LiteNlp, config: str) -> None:
     assert scores["scores"]["bits_per_byte"] == pytest.approx(expected / np.log(2) / len(held_out.encode()), rel=1e-5)
 
 
+def test_lines_are_continued(run: LiteNlp, tmp_path: Path) -> None:
+    train(run, "run")
+    lines = ["what is", "", "number 7", "what what"]
+    text = "".join(f"{line}\n" for line in lines)
+    (tmp_path / "prompts.txt").write_text(text, encoding="utf-8")
+    words = ("generate", "run", "--max-tokens", "8")
+    code, out, err = run(*words, "--input", tmp_path / "prompts.txt", "--threads", "1")
+    assert code == 0, err
+    found = out.removesuffix("\n").split("\n")
+    assert len(found) == len(lines)
+    assert all(after.startswith(before) for before, after in zip(lines, found, strict=True))
+    assert run(*words, "--batch", "1", stdin=text.encode()).out == out
+    assert run(*words, "--text", "what is").out == f"{found[0]}\n"
+
+    content = run.json(*words, "--input", tmp_path / "prompts.txt", "--output", tmp_path / "out.txt")
+    assert (tmp_path / "out.txt").read_text(encoding="utf-8") == out
+    assert {key: content[key] for key in ("model", "runtime", "max_tokens", "temperature", "top_k", "seed")} == {
+        "model": "run", "runtime": "torch", "max_tokens": 8, "temperature": None, "top_k": None, "seed": None,
+    }  # fmt: skip
+    for line, text_after, one in zip(lines, found, content["outputs"], strict=True):
+        assert (one["prompt"], one["text"]) == (line, text_after)
+        assert one["text"] == one["prompt"] + one["continuation"]
+        assert one["tokens"] <= 8
+        assert one["ended"] == (one["tokens"] < 8)
+        assert one["log_prob"] < 0
+
+    drawn = run.json(*words, "--text", "what is", "--temperature", "2", "--top-k", "50")
+    assert (drawn["temperature"], drawn["top_k"], drawn["seed"]) == (2.0, 50, 1)
+    again = run.json(*words, "--text", "what is", "--temperature", "2", "--top-k", "50", "--seed", "1")
+    assert again == drawn
+    other = run.json(*words, "--text", "what is", "--temperature", "2", "--top-k", "50", "--seed", "2")
+    assert other["outputs"] != drawn["outputs"]
+
+
+def test_what_generate_refuses(run: LiteNlp, tmp_path: Path) -> None:
+    train(run, "run")
+    (tmp_path / "bad.txt").write_bytes(b"good\nb\xe4d\n")
+    for code, words, message in (
+        (2, ("run", "--seed", "2", "--text", "a"), "--seed: expected with --temperature or --top-k"),
+        (2, ("run", "--text", "a", "--input", "b"), "--text and --input: expected one of them, found both"),
+        (2, (), "Missing argument 'MODEL'"),
+        (1, ("run", "--input", tmp_path / "bad.txt", "--output", tmp_path / "out"), "line 2: expected UTF-8"),
+        (1, ("tatoeba-en-de", "--text", "a"), "expected a language-model, found a model of architecture encoder-dec"),
+        (1, ("missing", "--text", "a"), "missing: expected a model directory"),
+    ):
+        done = run("generate", *words)
+        assert (done.code, done.out) == (code, "")
+        assert message in done.message
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_table_for_people(run: LiteNlp) -> None:
     train(run, "run")
     done = run("evaluate", "run", "--data", "text")
@@ -150,7 +201,6 @@ def test_data_of_another_kind_is_refused(run: LiteNlp) -> None:
             "text: expected a data directory of sentence pairs, found one of running text",
         ),
         (("translate", "run"), "run: expected an encoder-decoder, found a language-model"),
-        (("export", "run", "--out", "no.zip"), "run: expected an encoder-decoder, found a language-model"),
     ):
         done = run(*words)
         assert done.code == 1, words
@@ -164,7 +214,6 @@ def test_wrong_options(run: LiteNlp) -> None:
         (("run",), "a language model is evaluated on running text: --data is required"),
         (("run", "--data", "text", "--beam", "2"), "--beam does not go with a model of architecture language-model"),
         (("run", "--input", "a", "--reference", "b"), "--input does not go with a model of architecture"),
-        (("run", "--data", "text", "--runtime", "onnx"), "--runtime does not go with a model of architecture"),
         (("--data", "data", "--context", "0"), "--context does not go with a model of architecture encoder-decoder"),
         (("--data", "data", "--window", "9"), "--window does not go with a model of architecture encoder-decoder"),
     ):

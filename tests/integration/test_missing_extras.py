@@ -18,12 +18,21 @@ LEVELS: Final = {"bare": "lite-nlp", "runtime": "lite-nlp[runtime]", "train": "l
 WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "budget": ("multi30k-transformer",),
     "bench": ("--repeats", "1", "--warmup", "0", "--threads", "1", "--input", "lines.txt"),
+    "classify": ("classifier", "--text", "Hi"),
     "compress": ("--out", "out"),
     "data prepare": ("--tsv", "lines.txt", "--out", "out"),
     "distill": ("model", "multi30k-transformer", "--data", "data", "--out", "out"),
     "export": ("--out", "out.zip"),
+    "generate": ("language-model", "--text", "Hi"),
     "train": ("multi30k-transformer", "--data", "data", "--out", "out"),
     "translate": ("--text", "Hi"),
+}
+
+#: A model of each architecture.
+MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "model": {"family": "transformer"},
+    "language-model": {"architecture": "language-model", "family": "transformer"},
+    "classifier": {"architecture": "sequence-classifier", "family": "transformer", "num_classes": 2},
 }
 
 #: Commands that work without the extras above each level.
@@ -55,7 +64,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Installa
     for level, requirement in LEVELS.items():
         made[level] = Installation(tmp_path_factory.mktemp("installed") / level, requirement)
         (made[level].path / "lines.txt").write_text("Good morning!\n", encoding="utf-8")
-        write_model(made[level].path / "model", ["a few words", "and a few more"], family="transformer")
+        for name, options in MODELS.items():
+            path = made[level].path / name
+            write_model(path, ["a few words", "and a few more"], metrics={"labels": ["few", "many"]}, **options)
     return made
 
 
@@ -129,6 +140,8 @@ for name in lite_nlp.__all__[1:]:
     arguments = {
         "compress_model": {"out": "out"},
         "export_model": {"out": "out.zip"},
+        "open_classifier": {"model": "classifier"},
+        "open_generator": {"model": "language-model"},
         "prepare_data": {"out": "out", "corpus": "multi30k"},
         "distill_model": {"teacher": "model", "config": "multi30k-transformer", "data": "data", "out": "out"},
         "train_model": {"config": "multi30k-transformer", "data": "data", "out": "out"},

@@ -15,7 +15,7 @@ def test_the_sections_of_the_python_page_run(tmp_path: Path) -> None:
         part.partition("\n")[0]: re.findall(r"```python\n(.*?)```", part, re.DOTALL) for part in text.split("\n## ")
     }
     scripts = {title: "\n".join(blocks) for title, blocks in sections.items() if blocks}
-    assert len(scripts) == 5
+    assert len(scripts) == 6
     for title, script in scripts.items():
         done = subprocess.run(
             [sys.executable, "-W", "error::SyntaxWarning", "section.py"],

@@ -143,3 +143,17 @@ def test_training_cuts_long_articles_and_counts_them(lite_nlp: LiteNlp, files: P
     code, _, err = lite_nlp("translate", out, "--text", ARTICLES[0])
     assert code == 0
     assert "cut off after 30 of its" in err
+
+
+def test_a_bundle_summarizes_as_its_model_does(lite_nlp: LiteNlp, files: Path) -> None:
+    model, bundle = files / "summarizer", files / "summarizer.zip"
+    done = lite_nlp("export", model, "--out", bundle, "--compact", "--max-src-tokens", "64", "--max-tgt-tokens", "64")
+    assert done.code == 0, done.err
+    words = ("--input", files / "articles.txt", "--beam", "2")
+    expected = lite_nlp("translate", model, *words)
+    for runtime in ("onnx", "executorch"):
+        assert lite_nlp("translate", bundle, *words, "--runtime", runtime)[:2] == expected[:2]
+    scored = (evaluate(lite_nlp, path, "--data", files / "data", "--beam", "2") for path in (model, bundle))
+    by_model, by_bundle = scored
+    assert (by_bundle["metric"], by_bundle["runtime"]) == ("rouge", "onnx")
+    assert by_bundle["scores"] == by_model["scores"]

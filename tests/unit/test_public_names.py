@@ -20,6 +20,8 @@ NAMES = [
     "evaluate_model",
     "export_model",
     "load_model",
+    "open_classifier",
+    "open_generator",
     "open_translator",
     "prepare_data",
     "report_model",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.budget.traced.graphs import Work
 from lite_nlp.budget.traced.reconciliation import Reconciliation
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
@@ -41,7 +41,7 @@ class GraphColumns:
         reconciliation: The columns held against each other.
     """
 
-    work: Mapping[str, GraphWork]
+    work: Mapping[str, Work]
     origins: Mapping[str, Origin]
     reconciliation: Reconciliation
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 from lite_nlp.core.errors import BundleError, CountError
 
-__all__ = ["GraphWork", "Polynomial", "fit_polynomials"]
+__all__ = ["TASK_GRAPHS", "GraphWork", "Polynomial", "TaskWork", "Work", "fit_polynomials", "work_from_json"]
 
 #: Sizes through which the polynomials are laid, three for degree 2. Not 1, where a dimension may be broadcast.
 _GRID: Final = (2, 3, 5)
@@ -179,6 +179,11 @@ class GraphWork:
     encode: Mapping[WorkKind, Polynomial]
     decode_step: Mapping[WorkKind, Polynomial]
 
+    @property
+    def graphs(self) -> Mapping[str, Mapping[WorkKind, Polynomial]]:
+        """The work of each graph by its name."""
+        return {"encode": self.encode, "decode_step": self.decode_step}
+
     def macs(self, src_len: int, tgt_len: int, beam: int = 1) -> dict[WorkKind, int]:
         """The Mult-Adds of one translation, per kind of work.
 
@@ -197,7 +202,7 @@ class GraphWork:
         """For the manifest: graph, kind of work, terms; kinds without work are left out."""
         return {
             graph: {kind: kinds[kind].to_json() for kind in WORK_KINDS if kinds.get(kind)}
-            for graph, kinds in (("encode", self.encode), ("decode_step", self.decode_step))
+            for graph, kinds in self.graphs.items()
         }
 
     @classmethod
@@ -210,6 +215,69 @@ class GraphWork:
         if not isinstance(value, Mapping) or set(value) != {"encode", "decode_step"}:
             raise BundleError(f"work of graphs: expected the keys encode and decode_step, found {value!r}")
         return cls(encode=_kinds_from_json(value["encode"]), decode_step=_kinds_from_json(value["decode_step"]))
+
+
+@dataclass(frozen=True)
+class TaskWork:
+    """Mult-Adds of the graphs of a bundle for a task other than translation, for one row.
+
+    Attributes:
+        graphs: Per graph and kind of work. A language model has ``decode_step``, whose C is the capacity, and
+            ``score``, whose S is the number of tokens of a text; a classifier has ``classify``, whose S and C are the
+            tokens of the first and of the second sentence.
+    """
+
+    graphs: Mapping[str, Mapping[WorkKind, Polynomial]]
+
+    def macs(self, src_len: int, tgt_len: int, beam: int = 1) -> dict[WorkKind, int]:
+        """The Mult-Adds of one classification, or of one text that a language model generates, per kind of work.
+
+        Args:
+            src_len: Tokens of the first sentence; no effect on a language model.
+            tgt_len: Tokens of the second sentence, or steps of the language model and capacity of its caches.
+            beam: Texts generated at once.
+        """
+        if "decode_step" in self.graphs:
+            step = self.graphs["decode_step"]
+            return {kind: tgt_len * beam * _value(step, kind, src_len, tgt_len) for kind in WORK_KINDS}
+        return {
+            kind: sum(_value(kinds, kind, src_len, tgt_len) for kinds in self.graphs.values()) for kind in WORK_KINDS
+        }
+
+    def to_json(self) -> dict[str, dict[str, list[list[int]]]]:
+        """For the manifest, as ``GraphWork`` has it."""
+        return {
+            graph: {kind: kinds[kind].to_json() for kind in WORK_KINDS if kinds.get(kind)}
+            for graph, kinds in self.graphs.items()
+        }
+
+
+#: The work of the graphs of a bundle for any task.
+Work = GraphWork | TaskWork
+
+#: Graphs of the bundles for each task other than translation.
+TASK_GRAPHS: Final[Mapping[str, frozenset[str]]] = {
+    "language-modelling": frozenset({"decode_step", "score"}),
+    "classification": frozenset({"classify"}),
+}
+
+
+def work_from_json(value: Any, *, task: str) -> Work:
+    """Read what ``to_json`` wrote.
+
+    Args:
+        value: From a manifest.
+        task: Of the bundle.
+
+    Raises:
+        BundleError: If ``value`` is anything else than the work of the graphs of such a bundle.
+    """
+    if task not in TASK_GRAPHS:
+        return GraphWork.from_json(value)
+    names = TASK_GRAPHS[task]
+    if not isinstance(value, Mapping) or set(value) != names:
+        raise BundleError(f"work of graphs: expected the keys {' and '.join(sorted(names))}, found {value!r}")
+    return TaskWork({name: _kinds_from_json(kinds) for name, kinds in value.items()})
 
 
 def _value(kinds: Mapping[WorkKind, Polynomial], kind: WorkKind, source: int, capacity: int) -> int:

@@ -9,9 +9,9 @@ constants, transpositions into weights) changes no Mult-Add of these models and 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
-from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.budget.traced.graphs import Polynomial, Work
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 
 __all__ = ["MERGED", "MODEL", "Difference", "Reconciliation", "reconcile"]
@@ -22,10 +22,6 @@ MODEL: Final = "torch"
 #: Name under which a manifest records the model's work with equal computations done once.
 MERGED: Final = "merged"
 
-GraphName = Literal["encode", "decode_step"]
-
-_GRAPHS: Final[tuple[GraphName, ...]] = ("encode", "decode_step")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
@@ -33,14 +29,14 @@ class Difference:
 
     Attributes:
         column: Such as ``onnx``.
-        graph: Which of the two graphs.
+        graph: Name of the graph.
         kind: The kind of work.
         excess: What the column does beyond the model, in the source length S and the capacity C; negative for less.
         explanation: Why it may; None if nothing explains it.
     """
 
     column: str
-    graph: GraphName
+    graph: str
     kind: WorkKind
     excess: Polynomial
     explanation: str | None
@@ -73,7 +69,7 @@ class Reconciliation:
         return tuple(difference for difference in self.differences if difference.explanation is None)
 
 
-def reconcile(columns: Mapping[str, GraphWork], *, merged: GraphWork | None = None) -> Reconciliation:
+def reconcile(columns: Mapping[str, Work], *, merged: Work | None = None) -> Reconciliation:
     """Compare the columns with the model's, or with the first one if there is none of the model.
 
     Args:
@@ -90,9 +86,9 @@ def reconcile(columns: Mapping[str, GraphWork], *, merged: GraphWork | None = No
     return Reconciliation((reference, *others), tuple(differences))
 
 
-def _differences(column: str, found: GraphWork, expected: GraphWork, merged: GraphWork | None) -> list[Difference]:
+def _differences(column: str, found: Work, expected: Work, merged: Work | None) -> list[Difference]:
     differences = []
-    for graph in _GRAPHS:
+    for graph in expected.graphs:
         excesses = _excesses(found, expected, graph)
         # All kinds of a graph together: one that merges merges everything.
         merges = merged is not None and not any(_excesses(found, merged, graph).values())
@@ -110,7 +106,7 @@ def _differences(column: str, found: GraphWork, expected: GraphWork, merged: Gra
     return differences
 
 
-def _excesses(found: GraphWork, expected: GraphWork, graph: GraphName) -> dict[WorkKind, Polynomial]:
-    found_kinds, expected_kinds = getattr(found, graph), getattr(expected, graph)
+def _excesses(found: Work, expected: Work, graph: str) -> dict[WorkKind, Polynomial]:
+    found_kinds, expected_kinds = found.graphs[graph], expected.graphs[graph]
     nothing = Polynomial()
     return {kind: found_kinds.get(kind, nothing) - expected_kinds.get(kind, nothing) for kind in WORK_KINDS}

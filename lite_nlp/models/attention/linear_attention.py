@@ -21,6 +21,7 @@ from lite_nlp.models.attention.feature_maps import FEATURE_MAPS, FeatureMap, Fea
 from lite_nlp.models.attention.heads import merge_heads, split_heads, split_parts
 from lite_nlp.models.attention.merging import merge_projection
 from lite_nlp.models.attention.registry import AttentionModules, AttentionSpec, register_attention
+from lite_nlp.models.built_linear import is_traced
 
 __all__ = [
     "CHUNK",
@@ -103,7 +104,8 @@ def causal_sums(query: Tensor, key: Tensor, value: Tensor, *, chunk: int = CHUNK
         (B, H, T, d) and (B, H, T, 1).
     """
     length = value.shape[2]
-    size = min(chunk, length)
+    # A graph for texts of any length has no number of chunks: there, all tokens are one.
+    size = length if is_traced(value) else min(chunk, length)
     padding = -length % size
     # Padding has no features: it adds nothing to any state.
     queries, keys, values = (

@@ -23,7 +23,7 @@ from lite_nlp.models.build import Model
 from lite_nlp.tasks.calibration import Guidance, Predict, mean_loss, spaced
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
-from lite_nlp.tasks.classification.predict import classifier_inputs
+from lite_nlp.tasks.classification.predict import classifier_inputs, torch_classifier
 from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.tasks.usefulness import accuracy_warnings
 
@@ -66,7 +66,9 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
     def judge(other: LoadedModel, report: Progress) -> Scored:
         own = check_fit(other, data)
         report.start(f"classifying {name}", None)
-        predicted, scores = score_classifier(other.model, other.config, valid, known=known, labels=own)
+        predicted, scores = score_classifier(
+            torch_classifier(other.model), other.config, valid, known=known, labels=own
+        )
         outputs = [own[place] for place in predicted]
         right = [100.0 * (output == reference) for output, reference in zip(outputs, references, strict=True)]
         measures = {"accuracy": mean_measure(right)}

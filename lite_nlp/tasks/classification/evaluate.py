@@ -2,21 +2,26 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
-from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.artifacts.classifiers import read_labels
+from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
+from lite_nlp.artifacts.opened import open_task_bundle, refuse_loaded
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import advance_to
 from lite_nlp.data.labelled.directory import LabelledDirectory, LabelledSplit, open_labelled
+from lite_nlp.decoding.classify import ClassifierModel
+from lite_nlp.export.runtime.device import default_threads
+from lite_nlp.export.runtime.task_engines import create_classifier_engine
 from lite_nlp.models.build import as_classifier
-from lite_nlp.tasks.classification.predict import predict_labels
+from lite_nlp.tasks.classification.predict import predict_labels, torch_classifier
 from lite_nlp.tasks.classification.scores import AccuracyScores, score_classifications
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.usefulness import accuracy_warnings
@@ -25,6 +30,19 @@ __all__ = ["check_fit", "evaluate_labelled", "score_classifier"]
 
 #: Tokens read at once, padding included.
 _BATCH_TOKENS: Final = 8_192
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scored:
+    """A classifier in a runtime; ``max_tokens`` of a sentence, the end mark not counted."""
+
+    name: str
+    runtime: str
+    config: Config
+    tokenizer_json: bytes
+    labels: Sequence[str]
+    model: ClassifierModel
+    max_tokens: int
 
 
 def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
@@ -40,36 +58,34 @@ def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
     """
     directory, split = open_labelled(data), request.split or "test"
     examples = directory.split(split)
-    loaded = load_model(request.model)
-    classifier = as_classifier(loaded.model, source=loaded.name)
-    labels = check_fit(loaded, directory)
-    if request.threads is not None:
-        torch.set_num_threads(request.threads)
+    scored = _open(request)
+    labels = _check_labels(scored, directory)
     started = time.perf_counter()
     request.progress.start(f"classifying {data} {split}", len(examples))
     predicted, scores = score_classifier(
-        classifier,
-        loaded.config,
+        scored.model,
+        scored.config,
         examples,
+        max_tokens=scored.max_tokens,
         known=directory.info.labels,
         labels=labels,
         on_progress=advance_to(request.progress),
     )
     seconds = time.perf_counter() - started
-    longest = _longest(loaded.config)
+    longest = scored.max_tokens
     cut = int(np.count_nonzero((examples.first_lengths > longest) | (examples.second_lengths > longest)))
     shortened = f", {cut:,} of them cut off" if cut else ""
     return Evaluation(
         facts={
-            "model": loaded.name,
-            "runtime": "torch",
+            "model": scored.name,
+            "runtime": scored.runtime,
             "data": str(data),
             "split": split,
             **_figures(scores, cut=cut),
             "seconds": round(seconds, 3),
         },
         predictions=tuple(labels[place] for place in predicted),
-        tables=_tables(scores, title=f"{loaded.name} on {data} {split}"),
+        tables=_tables(scores, title=f"{scored.name} on {data} {split}"),
         notes=(f"{scores.examples:,} examples{shortened} in {seconds:.1f} s",),
         warnings=tuple(accuracy_warnings(scores)),
     )
@@ -81,18 +97,19 @@ def check_fit(loaded: LoadedModel, directory: LabelledDirectory) -> Sequence[str
     Raises:
         DataError: If one of them does not fit, or the model does not record its labels.
     """
-    labels = loaded.metrics.get("labels")
-    classes = as_classifier(loaded.model, source=loaded.name).config.num_classes
-    if not isinstance(labels, list) or len(labels) != classes:
-        raise DataError(f"{loaded.name}: expected the names of {classes} labels in metrics.json, found {labels!r}")
+    return _check_labels(_torch_model(loaded), directory)
+
+
+def _check_labels(scored: "_Scored", directory: LabelledDirectory) -> Sequence[str]:
+    labels = scored.labels
     unknown = [label for label in directory.info.labels if label not in labels]
     if unknown:
         raise DataError(
             f"{directory.path}: expected labels that the model knows ({', '.join(labels)}), found {', '.join(unknown)}"
         )
-    if directory.tokenizer.to_json() != loaded.tokenizer.to_json():
+    if directory.tokenizer.to_json() != scored.tokenizer_json:
         raise DataError(f"{directory.path}: expected data tokenized with the model's own tokenizer, found another one")
-    architecture = loaded.config.model.architecture
+    architecture = scored.config.model.architecture
     expected = 2 if architecture == "pair-classifier" else 1
     if directory.info.sentences != expected:
         raise DataError(
@@ -103,33 +120,76 @@ def check_fit(loaded: LoadedModel, directory: LabelledDirectory) -> Sequence[str
 
 
 def score_classifier(
-    model: nn.Module,
+    model: ClassifierModel,
     config: Config,
     examples: LabelledSplit,
     *,
     known: Sequence[str],
     labels: Sequence[str],
+    max_tokens: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[npt.NDArray[np.int64], AccuracyScores]:
     """Score a classifier on labelled examples.
 
     Args:
-        model: In evaluation mode.
+        model: In any runtime.
         config: Its config.
         examples: The examples; sentences too long for the model are cut off.
         known: The labels of the data, all of which the model knows.
         labels: The labels of the model.
+        max_tokens: Most tokens read of a sentence, the end mark not counted; None for what the model reads.
         on_progress: Receives the number of examples classified so far.
 
     Returns:
         (rows,) the index of each predicted label among the model's, and the scores.
     """
     predicted = predict_labels(
-        model, examples, batch_tokens=_BATCH_TOKENS, max_tokens=_longest(config), on_progress=on_progress
+        model,
+        examples,
+        batch_tokens=_BATCH_TOKENS,
+        max_tokens=_longest(config) if max_tokens is None else max_tokens,
+        on_progress=on_progress,
     )
     # The data's labels as indices among the model's.
     expected = np.array([labels.index(label) for label in known])[examples.labels]
     return predicted, score_classifications(predicted, expected, labels=labels)
+
+
+def _open(request: EvaluationRequest) -> "_Scored":
+    """The classifier of a request in its runtime."""
+    model = request.model
+    source = None if isinstance(model, LoadedModel) else resolve_source(model)
+    runtime = request.runtime or ("onnx" if source is not None and source.kind == "bundle" else "torch")
+    if source is None or runtime == "torch":
+        loaded = load_model(model)
+        refuse_loaded(loaded.name, runtime)
+        if request.threads is not None:
+            torch.set_num_threads(request.threads)
+        return _torch_model(loaded)
+    bundle = open_task_bundle(source, runtime, progress=request.progress)
+    engine = create_classifier_engine(bundle, runtime=runtime, threads=request.threads or default_threads())
+    return _Scored(
+        name=source.name,
+        runtime=runtime,
+        config=read_config(source),
+        tokenizer_json=bundle.tokenizer_json,
+        labels=engine.classes.labels,
+        model=engine,
+        max_tokens=engine.max_tokens - 1,
+    )
+
+
+def _torch_model(loaded: LoadedModel) -> "_Scored":
+    model = as_classifier(loaded.model, source=loaded.name)
+    return _Scored(
+        name=loaded.name,
+        runtime="torch",
+        config=loaded.config,
+        tokenizer_json=loaded.tokenizer.to_json(),
+        labels=read_labels(loaded.metrics, model.config.num_classes, name=loaded.name),
+        model=torch_classifier(model),
+        max_tokens=_longest(loaded.config),
+    )
 
 
 def _longest(config: Config) -> int:

@@ -1,6 +1,6 @@
 """Predictions of a classifier for labelled examples."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +9,10 @@ from torch import Tensor, nn
 
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit
 from lite_nlp.data.pairs.batches import make_batches
+from lite_nlp.decoding.classify import ClassifierModel
+from lite_nlp.decoding.torch_model import TorchClassifier
 
-__all__ = ["classifier_inputs", "predict_labels"]
+__all__ = ["classifier_inputs", "predict_labels", "torch_classifier"]
 
 
 def classifier_inputs(batch: LabelledBatch, device: torch.device) -> tuple[Tensor, ...]:
@@ -21,8 +23,13 @@ def classifier_inputs(batch: LabelledBatch, device: torch.device) -> tuple[Tenso
     return tuple(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays)
 
 
+def torch_classifier(model: nn.Module) -> TorchClassifier:
+    """A module behind the interface of classification, on the device of its weights."""
+    return TorchClassifier(model, next(model.parameters()).device)
+
+
 def predict_labels(
-    model: nn.Module,
+    model: ClassifierModel,
     split: LabelledSplit,
     *,
     batch_tokens: int,
@@ -32,7 +39,7 @@ def predict_labels(
     """The most likely class of every example, in the order of the split.
 
     Args:
-        model: A classifier in evaluation mode.
+        model: A classifier in any runtime.
         split: The examples.
         batch_tokens: Bound of one batch, padding included.
         max_tokens: Most tokens read of a sentence; longer ones are cut off.
@@ -43,19 +50,14 @@ def predict_labels(
     """
     predicted = np.zeros(len(split), dtype=np.int64)
     done = 0
-    with torch.inference_mode():
-        for rows, logits in _logits(model, split, batch_tokens=batch_tokens, max_tokens=max_tokens):
-            predicted[rows] = logits.argmax(dim=-1).cpu().numpy()
-            done += len(rows)
-            if on_progress is not None:
-                on_progress(done)
-    return predicted
-
-
-def _logits(
-    model: nn.Module, split: LabelledSplit, *, batch_tokens: int, max_tokens: int
-) -> Iterator[tuple[npt.NDArray[np.int64], Tensor]]:
-    device = next(model.parameters()).device
     lengths = [np.minimum(side, max_tokens) for side in (split.first_lengths, split.second_lengths)]
     for rows in make_batches(*lengths, batch_tokens=batch_tokens, seed=0, epoch=0, shuffle=False):
-        yield rows, model(*classifier_inputs(split.load(rows, max_tokens=max_tokens), device))
+        batch = split.load(rows, max_tokens=max_tokens)
+        sentences = [(batch.first_tokens, batch.first_mask)]
+        if batch.second_tokens is not None and batch.second_mask is not None:
+            sentences.append((batch.second_tokens, batch.second_mask))
+        predicted[rows] = model.classify(sentences).argmax(axis=-1)
+        done += len(rows)
+        if on_progress is not None:
+            on_progress(done)
+    return predicted

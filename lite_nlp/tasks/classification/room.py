@@ -41,8 +41,9 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
 
     def inspect(config: "Config", model: "Model") -> list[str]:
         from lite_nlp.tasks.classification.evaluate import score_classifier
+        from lite_nlp.tasks.classification.predict import torch_classifier
 
-        _, scores = score_classifier(model, config, data.split("valid"), known=labels, labels=labels)
+        _, scores = score_classifier(torch_classifier(model), config, data.split("valid"), known=labels, labels=labels)
         return accuracy_warnings(scores)
 
     return TrainingData(

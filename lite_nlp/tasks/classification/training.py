@@ -14,7 +14,7 @@ from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit
 from lite_nlp.data.pairs.batches import make_batches
-from lite_nlp.tasks.classification.predict import classifier_inputs, predict_labels
+from lite_nlp.tasks.classification.predict import classifier_inputs, predict_labels, torch_classifier
 from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.tasks.classification.teaching import ClassTeacher
 from lite_nlp.training.batching import Rows, Work
@@ -157,7 +157,10 @@ class ClassificationObjective:
         del examples
         split = self._splits["valid"]
         predicted = predict_labels(
-            model, split, batch_tokens=self._config.training.batch_tokens, max_tokens=self._max_tokens("valid")
+            torch_classifier(model),
+            split,
+            batch_tokens=self._config.training.batch_tokens,
+            max_tokens=self._max_tokens("valid"),
         )
         return {"accuracy": score_classifications(predicted, split.labels, labels=self._labels).accuracy}
 

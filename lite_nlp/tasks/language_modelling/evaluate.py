@@ -2,22 +2,49 @@
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor, nn
 
-from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
+from lite_nlp.artifacts.opened import open_task_bundle, refuse_loaded
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import advance_to
 from lite_nlp.data.text.directory import TextDirectory, TextSplitInfo, TokenStream, open_running_text
+from lite_nlp.export.runtime.device import default_threads
+from lite_nlp.export.runtime.task_engines import TextEngine, create_text_engine
 from lite_nlp.models.build import as_language_model
-from lite_nlp.models.language_model import LanguageModel
-from lite_nlp.tasks.language_modelling.scores import TextScores, score_text
+from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.usefulness import perplexity_warnings
 
 __all__ = ["check_vocabulary", "evaluate_text", "score_language_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Scored:
+    """A language model in a runtime; ``longest`` is the most tokens that a bundle reads at once."""
+
+    name: str
+    runtime: str
+    config: Config
+    tokenizer_json: bytes
+    model: LikelihoodModel
+    longest: int | None = None
+
+
+class _EngineLikelihood:
+    """A bundle's engine as the model that is scored."""
+
+    def __init__(self, engine: TextEngine) -> None:
+        self._engine = engine
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
+        return torch.from_numpy(self._engine.score(tokens.numpy(), labels.numpy()))
 
 
 def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
@@ -32,18 +59,16 @@ def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
     """
     directory, split = open_running_text(data), request.split or "test"
     stream = directory.stream(split)
-    loaded = load_model(request.model)
-    language_model = as_language_model(loaded.model, source=loaded.name)
-    check_vocabulary(loaded, directory)
-    if request.threads is not None:
-        torch.set_num_threads(request.threads)
+    scored = _open(request)
+    _check_tokenizer(scored.tokenizer_json, directory)
     started = time.perf_counter()
     request.progress.start(f"scoring {data} {split}", len(stream))
     scores = score_language_model(
-        language_model,
-        loaded.config,
+        scored.model,
+        scored.config,
         stream,
         directory.counts(split),
+        longest=scored.longest,
         window=request.window,
         context=request.context,
         on_progress=advance_to(request.progress),
@@ -51,8 +76,8 @@ def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
     seconds = time.perf_counter() - started
     return Evaluation(
         facts={
-            "model": loaded.name,
-            "runtime": "torch",
+            "model": scored.name,
+            "runtime": scored.runtime,
             "data": str(data),
             "split": split,
             "window": scores.window,
@@ -64,12 +89,12 @@ def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
             "bytes": scores.bytes,
             "seconds": round(seconds, 3),
         },
-        tables=(_table(scores, title=f"{loaded.name} on {data} {split}"),),
+        tables=(_table(scores, title=f"{scored.name} on {data} {split}"),),
         notes=(
             f"windows of {scores.window} tokens, of which at least {scores.context} are context only, in "
             f"{seconds:.1f} s",
         ),
-        warnings=tuple(perplexity_warnings(scores.perplexity, loaded.tokenizer.vocab_size)),
+        warnings=tuple(perplexity_warnings(scores.perplexity, directory.tokenizer.vocab_size)),
     )
 
 
@@ -79,46 +104,83 @@ def check_vocabulary(loaded: LoadedModel, directory: TextDirectory) -> None:
     Raises:
         DataError: If the text was tokenized with another tokenizer.
     """
-    if directory.tokenizer.to_json() != loaded.tokenizer.to_json():
+    _check_tokenizer(loaded.tokenizer.to_json(), directory)
+
+
+def _check_tokenizer(tokenizer_json: bytes, directory: TextDirectory) -> None:
+    if directory.tokenizer.to_json() != tokenizer_json:
         raise DataError(f"{directory.path}: expected data tokenized with the model's own tokenizer, found another one")
 
 
 def score_language_model(
-    model: LanguageModel,
+    model: LikelihoodModel,
     config: Config,
     stream: TokenStream,
     counts: TextSplitInfo,
     *,
     window: int | None = None,
     context: int | None = None,
+    longest: int | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> TextScores:
     """Score a language model on a text.
 
     Args:
-        model: In evaluation mode.
+        model: In any runtime.
         config: Its config.
         stream: The text.
         counts: Its words, characters and bytes.
         window: Tokens read at once; None is the block length of training.
         context: Least context of each scored token; None is half of the window.
+        longest: Most tokens that the runtime reads at once; None for as many as the model.
         on_progress: Receives the number of tokens scored so far.
 
     Raises:
         DataError: If the window is longer than the model reads, or the context leaves nothing to score.
     """
     positions = config.model.max_positions
-    window = min(config.training.block_tokens, positions) if window is None else window
-    if window > positions:
-        raise DataError(f"window: expected at most model.max_positions ({positions}) tokens, found {window}")
+    limit = positions if longest is None else min(longest, positions)
+    window = min(config.training.block_tokens, limit) if window is None else window
+    if window > limit:
+        name = "model.max_positions" if limit == positions else "the bundle's longest text"
+        raise DataError(f"window: expected at most {name} ({limit}) tokens, found {window}")
     return score_text(
         model,
         stream,
         counts,
         window=window,
         context=window // 2 if context is None else context,
-        device=next(model.parameters()).device,
+        device=next(model.parameters()).device if isinstance(model, nn.Module) else torch.device("cpu"),
         on_progress=on_progress,
+    )
+
+
+def _open(request: EvaluationRequest) -> _Scored:
+    """The language model of a request in its runtime."""
+    model = request.model
+    source = None if isinstance(model, LoadedModel) else resolve_source(model)
+    runtime = request.runtime or ("onnx" if source is not None and source.kind == "bundle" else "torch")
+    if source is None or runtime == "torch":
+        loaded = load_model(model)
+        refuse_loaded(loaded.name, runtime)
+        if request.threads is not None:
+            torch.set_num_threads(request.threads)
+        return _Scored(
+            name=loaded.name,
+            runtime=runtime,
+            config=loaded.config,
+            tokenizer_json=loaded.tokenizer.to_json(),
+            model=as_language_model(loaded.model, source=loaded.name),
+        )
+    bundle = open_task_bundle(source, runtime, progress=request.progress)
+    engine = create_text_engine(bundle, runtime=runtime, threads=request.threads or default_threads())
+    return _Scored(
+        name=source.name,
+        runtime=runtime,
+        config=read_config(source),
+        tokenizer_json=bundle.tokenizer_json,
+        model=_EngineLikelihood(engine),
+        longest=engine.max_tokens,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.export import Dim
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lite_nlp.config.kinds import DENSE, LinearSpec
@@ -152,6 +153,27 @@ def test_the_chunk_does_not_matter() -> None:
     whole = causal_linear_attention(query, key, value, chunk=50)
     for chunk in (1, 7, 25, 49, 64):
         torch.testing.assert_close(causal_linear_attention(query, key, value, chunk=chunk), whole, rtol=1e-5, atol=1e-6)
+
+
+def test_a_graph_of_it_takes_texts_of_any_length() -> None:
+    attention = _randomized(LinearSelfAttention(_spec("elu"), _features("elu"))).float().eval()
+    example = torch.randn(2, 5, WIDTH)
+    sizes = ({0: Dim("batch", min=1, max=8), 1: Dim("tokens", min=1, max=300)},)
+    with torch.no_grad():
+        graph = torch.export.export(_Whole(attention), (example,), dynamic_shapes=sizes).module()
+        # One chunk and less, several of them, and a part of one.
+        for length in (1, CHUNK, 2 * CHUNK + 1):
+            x = torch.randn(3, length, WIDTH)
+            torch.testing.assert_close(graph(x), _Whole(attention)(x), rtol=1e-4, atol=1e-4)
+
+
+class _Whole(torch.nn.Module):
+    def __init__(self, attention: LinearSelfAttention) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.attention(x)
 
 
 def test_a_similarity_below_the_floor_is_divided_by_the_floor() -> None:

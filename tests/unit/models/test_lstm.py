@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.export import Dim
 
 from lite_nlp.config.kinds import LinearSpec
 from lite_nlp.config.model import ModelConfig
@@ -203,3 +204,15 @@ def test_pretrained_vectors_stay_fixed() -> None:
     assert not torch.equal(model.output.weight, before)
     with pytest.raises(ModelError, match=r"pretrained vectors: expected shape \(19, 12\), found \(19, 11\)"):
         fix_embeddings(model.embedding, vectors[:, :11])
+
+
+def test_a_graph_of_it_takes_sentences_of_any_length(linear: LinearSpec) -> None:
+    model = _classifier(linear).eval()
+    sizes = [{0: Dim("batch", min=1, max=8), 1: Dim(name, min=1, max=20)} for name in ("first", "second")]
+    first, first_mask, second, second_mask = _pairs()
+    example = tuple(side.contiguous() for side in (first[:2], first_mask[:2], second[:2, :5], second_mask[:2, :5]))
+    with torch.no_grad():
+        exported = torch.export.export(model, example, dynamic_shapes=(sizes[0], sizes[0], sizes[1], sizes[1]))
+        pairs = (_pairs(), tuple(side[1:2, :3] for side in _pairs()))
+        for arguments in pairs:
+            torch.testing.assert_close(exported.module()(*arguments), model(*arguments), rtol=1e-5, atol=1e-5)

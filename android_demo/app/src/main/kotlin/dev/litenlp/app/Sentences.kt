@@ -18,6 +18,7 @@ object Sentences {
             Problem.TRUNCATED -> R.string.problem_truncated
             Problem.ALTERED -> R.string.problem_altered
             Problem.NEWER_SCHEMA -> R.string.problem_newer_schema
+            Problem.OTHER_TASK -> R.string.problem_other_task
             Problem.OTHER_TOKENIZER -> R.string.problem_other_tokenizer
             Problem.TOO_LARGE -> R.string.problem_too_large
             Problem.UNSUPPORTED -> R.string.problem_unsupported

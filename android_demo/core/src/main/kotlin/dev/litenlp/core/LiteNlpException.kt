@@ -14,6 +14,9 @@ enum class Problem {
     /** The bundle was made by a newer version of this project. */
     NEWER_SCHEMA,
 
+    /** A bundle of a model that does not translate. */
+    OTHER_TASK,
+
     /** The tokenizer or the token ids are those of another model. */
     OTHER_TOKENIZER,
 

@@ -21,8 +21,8 @@ object BundleInstaller {
      * @param freeBytes Bytes that the storage has left.
      * @param progress Called now and then with the bytes written and those that there will be in the end.
      * @param cancelled Asked before every block of 64 KiB.
-     * @throws LiteNlpException `NOT_A_BUNDLE`, `TRUNCATED`, `ALTERED`, `NEWER_SCHEMA`, `OTHER_TOKENIZER`, `TOO_LARGE`,
-     *   `UNSUPPORTED`, `STORAGE_FULL`, `STORAGE_FAILED`, `OUT_OF_MEMORY` or `CANCELLED`.
+     * @throws LiteNlpException `NOT_A_BUNDLE`, `TRUNCATED`, `ALTERED`, `NEWER_SCHEMA`, `OTHER_TASK`, `OTHER_TOKENIZER`,
+     *   `TOO_LARGE`, `UNSUPPORTED`, `STORAGE_FULL`, `STORAGE_FAILED`, `OUT_OF_MEMORY` or `CANCELLED`.
      */
     fun install(
         source: InputStream,

@@ -49,7 +49,8 @@ class InstalledBundle private constructor(
          *
          * @param verify Whether to check the SHA-256 of every file and that the tokenizer is the model's. Without, only that
          *   the files are there and have the right sizes.
-         * @throws LiteNlpException `NOT_A_BUNDLE`, `NEWER_SCHEMA`, `ALTERED`, `OTHER_TOKENIZER` or `STORAGE_FAILED`.
+         * @throws LiteNlpException `NOT_A_BUNDLE`, `NEWER_SCHEMA`, `OTHER_TASK`, `ALTERED`, `OTHER_TOKENIZER` or
+         *   `STORAGE_FAILED`.
          */
         fun open(directory: File, verify: Boolean): InstalledBundle {
             val manifestFile = File(directory, Manifest.FILE)

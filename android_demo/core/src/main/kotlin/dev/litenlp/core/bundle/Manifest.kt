@@ -66,10 +66,14 @@ class Manifest internal constructor(
         /** Newest layout that this version reads. */
         const val SCHEMA_VERSION = 1
 
+        /** What the bundles are for that this library runs. */
+        internal const val TASK = "translation"
+
         /**
          * Reads `manifest.json`.
          *
-         * @throws dev.litenlp.core.LiteNlpException `NEWER_SCHEMA`; `TOO_LARGE` if it describes larger members than can be
+         * @throws dev.litenlp.core.LiteNlpException `NEWER_SCHEMA`; `OTHER_TASK` if it is that of a model which does not
+         *   translate; `TOO_LARGE` if it describes larger members than can be
          *   made; `UNSUPPORTED` if it records work of an unknown kind; `NOT_A_BUNDLE` if it is no manifest.
          */
         fun parse(content: ByteArray): Manifest = parseManifest(content)

@@ -37,6 +37,7 @@ internal fun parseManifest(content: ByteArray): Manifest {
 private fun readManifest(fields: Fields): Manifest {
     val version = fields.int("schema_version")
     if (version != Manifest.SCHEMA_VERSION) fields.fail("schema_version", "${Manifest.SCHEMA_VERSION}", version)
+    checkTask(fields)
     val precision = fields.string("precision")
     if (precision != "fp32" && precision != "int8") fields.fail("precision", "fp32 or int8", precision)
     val manifest = Manifest(
@@ -75,6 +76,14 @@ private fun readManifest(fields: Fields): Manifest {
     checkMembers(manifest)
     checkSizes(manifest)
     return manifest
+}
+
+/** A bundle that does not say what it is for is for translation. */
+private fun checkTask(fields: Fields) {
+    val task = if (fields.has("task")) fields.text("task") else Manifest.TASK
+    if (task != Manifest.TASK) {
+        throw LiteNlpException(Problem.OTHER_TASK, "${Manifest.FILE}: expected a bundle for ${Manifest.TASK}, found one for $task")
+    }
 }
 
 private fun readVocabulary(fields: Fields): Vocabulary {

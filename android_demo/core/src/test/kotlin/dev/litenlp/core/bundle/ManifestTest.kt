@@ -89,6 +89,16 @@ class ManifestTest {
     }
 
     @Test
+    fun `a model that does not translate is told from no manifest`() {
+        assertEquals("tiny", manifest { it.put("task", "translation") }.name)
+        refused("expected a bundle for translation, found one for classification", problem = Problem.OTHER_TASK) {
+            it.put("task", "classification").put("onnx", JSONObject.NULL).put("programs", JSONObject())
+        }
+        refused("task: expected a string") { it.put("task", 1) }
+        refused("task: expected a string") { it.put("task", JSONObject.NULL) }
+    }
+
+    @Test
     fun `a newer schema is told from no manifest`() {
         refused("expected schema_version 1, found 2", problem = Problem.NEWER_SCHEMA) { it.put("schema_version", 2) }
         refused("found 99999999999", problem = Problem.NEWER_SCHEMA) { it.put("schema_version", 99_999_999_999L).remove("state") }

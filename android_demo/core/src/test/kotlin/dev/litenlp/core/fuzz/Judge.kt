@@ -21,8 +21,8 @@ import org.json.JSONObject
 
 /** What a refusal may be; the other problems have causes outside of the file. */
 private val REFUSALS = setOf(
-    Problem.NOT_A_BUNDLE, Problem.TRUNCATED, Problem.ALTERED, Problem.NEWER_SCHEMA, Problem.OTHER_TOKENIZER, Problem.TOO_LARGE,
-    Problem.UNSUPPORTED,
+    Problem.NOT_A_BUNDLE, Problem.TRUNCATED, Problem.ALTERED, Problem.NEWER_SCHEMA, Problem.OTHER_TASK, Problem.OTHER_TOKENIZER,
+    Problem.TOO_LARGE, Problem.UNSUPPORTED,
 )
 
 private const val MAX_BUNDLE_BYTES = 1L shl 30

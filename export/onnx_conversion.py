@@ -1,0 +1,153 @@
+"""Conversion of traced programs to ONNX files that share one file of weights."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Final
+
+import torch
+from onnx import TensorProto, checker, external_data_helper
+from torch.export import ExportedProgram
+
+from lite_nlp.export.runtime.quiet import quiet_libraries
+
+__all__ = [
+    "OPSET",
+    "PORTABLE_RUNTIME",
+    "WEIGHTS",
+    "convert_program",
+    "onnx_versions",
+    "runtime_operators",
+    "share_weights",
+]
+
+#: Old enough for every ONNX Runtime of the last years, new enough for all that the models need.
+OPSET: Final = 20
+
+#: The first ONNX Runtime that reads this opset and the files' version of ONNX's format.
+PORTABLE_RUNTIME: Final = "1.18"
+
+#: Name of the file of weights.
+WEIGHTS: Final = "weights.bin"
+
+#: Smaller constants, such as shapes, stay in the graphs, where ONNX Runtime folds them.
+_MIN_SHARED_BYTES: Final = 1024
+
+#: Alignment of a tensor in the file of weights, a cache line.
+_ALIGNMENT: Final = 64
+
+
+def convert_program(
+    program: ExportedProgram, inputs: Mapping[str, Sequence[int | str | None]], outputs: Sequence[str]
+) -> Any:
+    """Convert a traced program, optimized and checked.
+
+    Args:
+        program: The program.
+        inputs: Names of its inputs, with their shapes: a string names a dimension.
+        outputs: Names of its outputs.
+
+    Returns:
+        A ``ModelProto``.
+    """
+    with quiet_libraries(), torch.no_grad():
+        converted = torch.onnx.export(
+            program,
+            (),
+            dynamo=True,
+            opset_version=OPSET,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            optimize=True,
+            verbose=False,
+        )
+        if converted is None:
+            raise RuntimeError("torch.onnx.export with dynamo=True is documented to return a program, found None")
+        model = converted.model_proto
+    _name_dimensions(model, inputs)
+    _strip_traces(model)
+    checker.check_model(model, full_check=True)
+    return model
+
+
+def _name_dimensions(model: Any, inputs: Mapping[str, Sequence[int | str | None]]) -> None:
+    """Replace the exporter's symbols, such as ``s13``, by ours, also inside expressions."""
+    names: dict[str, str] = {}
+    by_name = {value.name: value for value in model.graph.input}
+    for name, shape in inputs.items():
+        for size, dim in zip(shape, by_name[name].type.tensor_type.shape.dim, strict=True):
+            if isinstance(size, str):
+                names[dim.dim_param] = size
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = re.sub(r"\w+", lambda word: names.get(word.group(), word.group()), dim.dim_param)
+
+
+def _strip_traces(model: Any) -> None:
+    """Drop the Python stack that made each node: it names the exporting machine's files and differs between runs."""
+    model.doc_string = ""
+    del model.metadata_props[:]
+    del model.graph.metadata_props[:]
+    for item in (*model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info):
+        item.doc_string = ""
+        del item.metadata_props[:]
+    for tensor in model.graph.initializer:
+        tensor.doc_string = ""
+        del tensor.metadata_props[:]
+
+
+def _serialize(model: Any) -> bytes:
+    serialized: bytes = model.SerializeToString(deterministic=True)
+    return serialized
+
+
+def share_weights(models: Mapping[str, Any]) -> tuple[dict[str, bytes], bytes]:
+    """Move the large constants of ONNX models into one file, equal ones once.
+
+    Args:
+        models: Any number of ``ModelProto``, by name; changed.
+
+    Returns:
+        The files of the models by name, and the content of ``WEIGHTS``, their external data.
+    """
+    weights = bytearray()
+    places: dict[bytes, int] = {}
+    for model in models.values():
+        for tensor in _tensors(model):
+            if len(tensor.raw_data) < _MIN_SHARED_BYTES:
+                continue
+            digest = hashlib.sha256(tensor.raw_data).digest()
+            if digest not in places:
+                weights.extend(bytes(-len(weights) % _ALIGNMENT))
+                places[digest] = len(weights)
+                weights.extend(tensor.raw_data)
+            external_data_helper.set_external_data(tensor, WEIGHTS, offset=places[digest], length=len(tensor.raw_data))
+            tensor.data_location = TensorProto.EXTERNAL
+            tensor.ClearField("raw_data")
+    return {name: _serialize(model) for name, model in models.items()}, bytes(weights)
+
+
+def _tensors(model: Any) -> Iterator[Any]:
+    """The constants of an ONNX model: initializers, and values of ``Constant`` nodes."""
+    yield from model.graph.initializer
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+
+
+def runtime_operators(model: Any) -> set[str]:
+    """The operators of a ``ModelProto`` that are not of the ONNX standard, ``domain::name``."""
+    found, graphs = set(), [model.graph]
+    while graphs:
+        graph = graphs.pop()
+        found |= {f"{node.domain}::{node.op_type}" for node in graph.node if node.domain not in ("", "ai.onnx")}
+        graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return found
+
+
+def onnx_versions() -> dict[str, str]:
+    """Packages that made the files, and the opset."""
+    return {"onnx": version("onnx"), "onnxruntime": version("onnxruntime"), "opset": str(OPSET)}

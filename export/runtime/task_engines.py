@@ -1,0 +1,223 @@
+"""Bundles of language models and classifiers behind the interfaces of continuation and classification. No torch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
+from lite_nlp.export.runtime.bundle import Bundle
+from lite_nlp.export.runtime.interface import Array, State
+from lite_nlp.export.runtime.manifest import Manifest
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX, SENTENCE_SIZES, Classes, ProgramRunner
+from lite_nlp.export.runtime.registry import find_runtime
+
+__all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
+
+_NAMES: Final = tuple(SENTENCE_SIZES)
+
+
+@dataclass(frozen=True)
+class TextState:
+    """State of a language model between steps.
+
+    Attributes:
+        tensors: By name; the batch is the first dimension of each.
+        rows: Texts.
+        capacity: Steps that it has place for.
+        steps: Steps so far.
+    """
+
+    tensors: State
+    rows: int
+    capacity: int
+    steps: int = 0
+
+
+class TextEngine:
+    """A bundle of a language model in a runtime: a ``lite_nlp.decoding.continuation.TextStepModel``.
+
+    Args:
+        manifest: Of the bundle.
+        runner: Calls its graphs.
+
+    Attributes:
+        max_steps: Largest capacity.
+        max_tokens: Longest text that is scored at once.
+    """
+
+    def __init__(self, manifest: Manifest, runner: ProgramRunner) -> None:
+        self._manifest = manifest
+        self._runner = runner
+        self._types = manifest.vocabulary.tgt_size
+        self.max_steps = manifest.bounds.capacity
+        self.max_tokens = manifest.bounds.source
+
+    def start(self, rows: int, capacity: int) -> TextState:
+        """The state before the first token of so many texts, for at most ``capacity`` steps.
+
+        Raises:
+            BundleError: If the bundle was exported for fewer steps.
+        """
+        if rows < 1 or not 1 <= capacity <= self.max_steps:
+            raise BundleError(
+                f"capacity: the bundle was exported for 1 to {self.max_steps} steps, found {capacity} of {rows} rows; "
+                "expected fewer or an export with a larger --max-tgt-tokens"
+            )
+        sizes = {"batch": rows, "capacity": capacity, "source": 0}
+        tensors = {
+            tensor.name: np.zeros(
+                [sizes[size] if isinstance(size, str) else size for size in tensor.shape], tensor.dtype
+            )
+            for tensor in self._manifest.state
+        }
+        return TextState(tensors, rows=rows, capacity=capacity)
+
+    def step(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:
+        """Feed one token per row, (B,); return logits (B, V) and the new state.
+
+        Raises:
+            BundleError: If the capacity is used up, a token is outside the vocabulary, or the graph gives other tensors
+                than the manifest says.
+        """
+        if state.steps >= state.capacity:
+            raise BundleError(
+                f"step: expected at most {state.capacity} steps, the capacity of the state, found one more"
+            )
+        if tokens.shape != (state.rows,):
+            raise BundleError(f"step: expected a token for each of {state.rows} rows, found {tokens.shape}")
+        _check_ids("step", tokens, self._types)
+        found = self._runner.run("decode_step", {"tokens": tokens, **state.tensors})
+        logits = _expect("decode_step: logits", found["logits"], "float32", (state.rows, self._types))
+        tensors = dict(state.tensors)
+        for name in self._manifest.layout.changing:
+            before = tensors[name]
+            tensors[name] = _expect(
+                f"decode_step: {name}", found[CHANGED_PREFIX + name], before.dtype.name, before.shape
+            )
+        return logits, replace(state, tensors=tensors, steps=state.steps + 1)
+
+    def reorder(self, state: TextState, rows: NDArray[np.int64]) -> TextState:
+        """Gather rows of every tensor of the state."""
+        tensors = {name: value[rows] for name, value in state.tensors.items()}
+        return replace(state, tensors=tensors, rows=len(rows))
+
+    def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position.
+
+        Raises:
+            BundleError: If the text is longer than the bundle takes, or a token is outside the vocabulary.
+        """
+        if tokens.ndim != 2 or tokens.shape != labels.shape or not 0 < tokens.shape[1] <= self.max_tokens:
+            raise BundleError(
+                f"score: the bundle was exported for texts of 1 to {self.max_tokens} tokens, found tokens and labels "
+                f"of shapes {tokens.shape} and {labels.shape}; expected shorter ones or an export with a larger "
+                "--max-src-tokens"
+            )
+        for given in (tokens, labels):
+            _check_ids("score", given, self._types)
+        found = self._runner.run("score", {"tokens": tokens, "labels": labels})
+        scores: NDArray[np.float32] = _expect("score: log_probs", found["log_probs"], "float32", tokens.shape)
+        return scores
+
+
+class ClassifierEngine:
+    """A bundle of a classifier in a runtime: a ``lite_nlp.decoding.classify.ClassifierModel``.
+
+    Args:
+        manifest: Of the bundle.
+        classes: Its classes.
+        runner: Calls its graph.
+
+    Attributes:
+        classes: Labels and sentences.
+        max_tokens: Longest sentence, end mark included.
+    """
+
+    def __init__(self, manifest: Manifest, classes: Classes, runner: ProgramRunner) -> None:
+        self._manifest = manifest
+        self._runner = runner
+        self.classes = classes
+        self.max_tokens = manifest.bounds.source
+
+    def classify(self, sentences: Sequence[tuple[NDArray[np.int64], NDArray[np.bool_]]]) -> NDArray[np.float32]:
+        """The logits (B, C) for the tokens and mask, both (B, T), of each sentence.
+
+        Raises:
+            BundleError: If there is another number of sentences, one is longer than the bundle takes, or a token is
+                outside the vocabulary.
+        """
+        if len(sentences) != self.classes.sentences:
+            raise BundleError(f"classify: expected {self.classes.sentences} sentences, found {len(sentences)}")
+        arguments: dict[str, Array] = {}
+        for name, (tokens, mask) in zip(_NAMES, sentences, strict=False):
+            if tokens.ndim != 2 or tokens.shape != mask.shape or not 0 < tokens.shape[1] <= self.max_tokens:
+                raise BundleError(
+                    f"classify: the bundle was exported for sentences of 1 to {self.max_tokens} tokens, end mark "
+                    f"included, found tokens and mask of shapes {tokens.shape} and {mask.shape}; expected shorter ones "
+                    "or an export with a larger --max-src-tokens"
+                )
+            _check_ids("classify", tokens, self._manifest.vocabulary.src_size)
+            arguments |= {f"{name}_tokens": tokens, f"{name}_mask": mask}
+        rows = len(sentences[0][0])
+        logits = self._runner.run("classify", arguments)["logits"]
+        found: NDArray[np.float32] = _expect("classify: logits", logits, "float32", (rows, len(self.classes.labels)))
+        return found
+
+
+def create_text_engine(bundle: Bundle, *, runtime: str, threads: int) -> TextEngine:
+    """Load the graphs of a language model into a runtime.
+
+    Args:
+        bundle: From ``open_bundle``.
+        runtime: Name of a runtime that the bundle has graphs for.
+        threads: Threads of one operator.
+
+    Raises:
+        RuntimeUnavailableError: If the runtime is unknown, not installed or not in the bundle.
+        BundleError: If the bundle is for another task, the runtime does not accept the graphs, or they are not what the
+            manifest says.
+    """
+    engine = TextEngine(bundle.manifest, _open(bundle, "language-modelling", runtime=runtime, threads=threads))
+    # One step and one token, the last of the vocabulary: what graphs do not state of themselves shows here.
+    last = np.full(1, bundle.manifest.vocabulary.tgt_size - 1)
+    engine.step(last, engine.start(1, 1))
+    engine.score(last[None], last[None])
+    return engine
+
+
+def create_classifier_engine(bundle: Bundle, *, runtime: str, threads: int) -> ClassifierEngine:
+    """Load the graph of a classifier into a runtime; arguments and errors as of :func:`create_text_engine`."""
+    runner = _open(bundle, "classification", runtime=runtime, threads=threads)
+    if bundle.manifest.classes is None:
+        raise BundleError(f"{bundle.path}: expected the classes of a classifier, found none")
+    engine = ClassifierEngine(bundle.manifest, bundle.manifest.classes, runner)
+    last = np.full((1, 1), bundle.manifest.vocabulary.src_size - 1)
+    engine.classify([(last, np.ones((1, 1), np.bool_))] * engine.classes.sentences)
+    return engine
+
+
+def _open(bundle: Bundle, task: str, *, runtime: str, threads: int) -> ProgramRunner:
+    row, manifest = find_runtime(runtime), bundle.manifest
+    if manifest.task != task:
+        raise BundleError(f"{bundle.path}: expected a bundle for {task}, found one for {manifest.task}")
+    entry = getattr(manifest.programs, runtime, None)
+    if entry is None:
+        raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
+    runner: ProgramRunner = entry.open_runner(bundle.read, manifest.signatures, threads=threads)
+    return runner
+
+
+def _check_ids(where: str, tokens: NDArray[np.int64], types: int) -> None:
+    if tokens.min() < 0 or tokens.max() >= types:
+        raise BundleError(f"{where}: expected token ids 0 to {types - 1}, found {tokens.min()} to {tokens.max()}")
+
+
+def _expect(where: str, found: Array, dtype: str, shape: tuple[int, ...]) -> Array:
+    if found.dtype.name != dtype or found.shape != shape:
+        raise BundleError(
+            f"{where}: expected {dtype} {shape} as the manifest says, found {found.dtype.name} {found.shape}"
+        )
+    return found

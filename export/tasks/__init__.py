@@ -1,0 +1,1 @@
+"""Export of language models and classifiers: traced graphs, ONNX files, proof, bundle."""

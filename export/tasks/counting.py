@@ -1,0 +1,98 @@
+"""Mult-Adds of the graphs of language models and classifiers: the modules, the traced programs, the ONNX files."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.budget.traced.graphs import TaskWork, fit_polynomials
+from lite_nlp.budget.traced.work import WorkCount
+from lite_nlp.export.counting.onnx_walk import count_onnx
+from lite_nlp.export.counting.torch_programs import count_program
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.signatures import Signature, TensorForm
+from lite_nlp.export.tasks.tracing import TaskGraph
+
+__all__ = ["count_modules", "count_onnx_graphs", "count_programs"]
+
+_DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
+
+
+def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
+    """Count the modules behind the graphs, called as they are traced.
+
+    Raises:
+        CountError: If the work of one cannot be told, or is no polynomial of the sizes.
+    """
+
+    def count(name: str, tensors: list[Tensor]) -> WorkCount:
+        graph = graphs[name]
+        return count_work(graph.module, *graph.arguments(tensors))
+
+    return _fit({name: graph.signature for name, graph in graphs.items()}, bounds, count)
+
+
+def count_programs(
+    programs: Mapping[str, ExportedProgram], graphs: Mapping[str, TaskGraph], bounds: Bounds
+) -> TaskWork:
+    """Count the traced programs with equal computations done once, the least work that an exporter may leave.
+
+    Raises:
+        CountError: As ``count_modules``.
+    """
+
+    def count(name: str, tensors: list[Tensor]) -> WorkCount:
+        return count_program(programs[name], *tensors, merge_equal=True)
+
+    return _fit({name: graph.signature for name, graph in graphs.items()}, bounds, count)
+
+
+def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signature], bounds: Bounds) -> TaskWork:
+    """Count ONNX graphs, given without their weights.
+
+    Raises:
+        CountError: As ``count_modules``.
+    """
+    import onnx
+
+    models = {name: onnx.load_from_string(content) for name, content in files.items()}
+    return TaskWork({name: _polynomials(signatures[name], bounds, _onnx(models[name])) for name in models})
+
+
+def _onnx(model: Any) -> Callable[[Mapping[str, int]], WorkCount]:
+    return lambda sizes: count_onnx(model, sizes)
+
+
+def _fit(
+    signatures: Mapping[str, Signature], bounds: Bounds, count: Callable[[str, list[Tensor]], WorkCount]
+) -> TaskWork:
+    def counter(name: str) -> Callable[[Mapping[str, int]], WorkCount]:
+        forms = signatures[name].inputs.values()
+        return lambda sizes: count(name, [_empty(form, sizes) for form in forms])
+
+    return TaskWork({name: _polynomials(signatures[name], bounds, counter(name)) for name in signatures})
+
+
+def _polynomials(
+    signature: Signature, bounds: Bounds, count: Callable[[Mapping[str, int]], WorkCount]
+) -> Mapping[Any, Any]:
+    """Polynomials of one graph, from counts on tensors of one row, each size at which is counted once."""
+    used = {size for form in signature.inputs.values() for size in form.shape if isinstance(size, str)}
+
+    @cache
+    def counted(source: int, capacity: int) -> Any:
+        return count({"batch": 1, "source": source, "capacity": capacity}).by_kind()
+
+    def at(source: int, capacity: int) -> Any:
+        return counted(source if "source" in used else 1, capacity if "capacity" in used else 1)
+
+    return fit_polynomials(at, max_source=bounds.source, max_capacity=bounds.capacity)
+
+
+def _empty(form: TensorForm, sizes: Mapping[str, int]) -> Tensor:
+    shape = [sizes[size] if isinstance(size, str) else int(size or 0) for size in form.shape]
+    return torch.empty(shape, dtype=_DTYPES[form.dtype], device="meta")

@@ -1,0 +1,193 @@
+"""Export of a language model or classifier to a bundle: trace, convert, count, write, compare, put in place."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numpy as np
+from torch import nn
+
+from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.files import atomic_file
+from lite_nlp.core.outputs import check_output_file
+from lite_nlp.core.parsing import parsing
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.special_tokens import SPECIAL_TOKENS
+from lite_nlp.core.version import __version__
+from lite_nlp.decoding.torch_model import SteppedText, TorchClassifier, TorchTextModel
+from lite_nlp.export.bundle_writer import describe_files, write_archive
+from lite_nlp.export.counting.bundle import check_agreement
+from lite_nlp.export.onnx_conversion import onnx_versions
+from lite_nlp.export.packing import Packing, pack_members
+from lite_nlp.export.pipeline import ModelCard
+from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.layout import Bounds, Layout
+from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
+from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
+from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
+from lite_nlp.export.tasks.counting import count_modules, count_onnx_graphs, count_programs
+from lite_nlp.export.tasks.onnx import export_task_onnx
+from lite_nlp.export.tasks.parity import TaskParity, compare_classifiers, compare_language_models
+from lite_nlp.export.tasks.tracing import describe_text_state, task_graphs, trace_task_graph
+
+__all__ = ["TaskModel", "export_task_bundle"]
+
+#: The runtime that bundles of these tasks have graphs for.
+_RUNTIME: Final = "onnx"
+
+#: Random texts of the proof, of all lengths, and the most tokens of a continuation.
+_PROOF_ROWS: Final = 24
+_PROOF_TOKENS: Final = 32
+
+#: Members that a compact bundle stores as they are: they are short.
+_STORED: Final = (CONFIG_FILE, METRICS_FILE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskModel:
+    """A language model or a classifier.
+
+    Attributes:
+        module: In evaluation mode, on the CPU, in fp32: a :class:`~lite_nlp.decoding.torch_model.SteppedText` that also
+            gives the logits (B, T, V) of a text (B, T); or a module that gives logits (B, C) for tokens and mask, both
+            (B, T), of each sentence.
+        task: What it does.
+        vocab_size: Types of its vocabulary.
+        classes: Of a classifier.
+        proof: Token ids of sentences, without special ids, that are compared beside random ones.
+    """
+
+    module: nn.Module
+    task: Task
+    vocab_size: int
+    classes: Classes | None = None
+    proof: Sequence[Sequence[int]] = ()
+
+
+def export_task_bundle(
+    path: Path,
+    *,
+    model: TaskModel,
+    card: ModelCard,
+    bounds: Bounds,
+    packing: Packing | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+    accept: Callable[[Path], None] = lambda bundle: None,
+) -> Manifest:
+    """Export a model for ONNX Runtime; the bundle appears only after the file just written gave the model's results.
+
+    These are, for a language model, the tokens of greedy continuations and the log-probabilities of whole texts, and
+    for a classifier the labels and log-probabilities: see :mod:`lite_nlp.export.tasks.parity`.
+
+    Args:
+        path: The ``.zip`` file to write.
+        model: The model.
+        card: What else the bundle holds; its configuration among it.
+        bounds: Largest sizes that its graphs accept, not beyond the model's own: ``source`` is the longest sentence of
+            a classifier, end mark included, or the longest text that a language model scores at once; ``capacity`` the
+            most steps of a language model, or the longest second sentence.
+        packing: What to make a compact bundle with; None for a plain one.
+        force: Whether an existing file may be overwritten.
+        progress: Receives each stage as it begins.
+        accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
+
+    Returns:
+        The manifest of the bundle.
+
+    Raises:
+        OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
+        ModelError: If the model cannot be exported.
+        CountError: If the work of the model or of a graph cannot be told.
+        BundleError: If the graphs do other work than the model, or give other results.
+    """
+    progress = progress or SilentProgress()
+    check_output_file(path, force=force)
+    state = describe_text_state(model.module) if model.task == "language-modelling" else ()
+    signatures = program_signatures(model.task, Layout(state, bounds, model.vocab_size), model.classes)
+    graphs = task_graphs(model.module, signatures, state)
+    progress.start(f"tracing {' and '.join(graphs)}", None)
+    programs = {name: trace_task_graph(name, graph, bounds) for name, graph in graphs.items()}
+    progress.start("converting to ONNX", None)
+    found = export_task_onnx(programs, signatures)
+    progress.start("counting the work of the graphs", None)
+    columns = {
+        MODEL: count_modules(graphs, bounds),
+        _RUNTIME: count_onnx_graphs(found.graphs, signatures, bounds),
+    }
+    merged = count_programs(programs, graphs, bounds)
+    check_agreement(columns, merged=merged, source=str(path))
+    files, packed = _collect_files(card, found.files), None
+    if packing is not None:
+        progress.start("looking for the weights in the files of the runtime", None)
+        files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
+    # Whatever a reader would refuse, such as state beyond its limits, is refused here.
+    with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
+        manifest = Manifest(
+            task=model.task,
+            name=card.name,
+            versions={"lite_nlp": __version__, "torch": version("torch"), **onnx_versions()},
+            precision="fp32",
+            languages=card.languages,
+            vocabulary=Vocabulary(src_size=model.vocab_size, tgt_size=model.vocab_size),
+            bounds=bounds,
+            state=state,
+            classes=model.classes,
+            programs=Programs(onnx=found.entry),
+            budget=card.budget,
+            graphs={name: work.to_json() for name, work in {**columns, MERGED: merged}.items()},
+            scores=card.scores,
+            files=describe_files(files),
+            packed=packed,
+        )
+    decode = None if packing is None else packing.decode
+    with atomic_file(path, force=force) as partial:
+        write_archive(partial, manifest=manifest, files=files)
+        parity = _prove(open_bundle(partial, decode=decode), model, bounds, progress)
+        manifest = manifest.model_copy(update={"parity": {_RUNTIME: parity.to_json()}})
+        write_archive(partial, manifest=manifest, files=files)
+        open_bundle(partial, decode=decode)
+        accept(partial)
+    return manifest
+
+
+def _collect_files(card: ModelCard, graphs: Mapping[str, bytes]) -> dict[str, bytes]:
+    files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: card.config_toml or b""}
+    if card.metrics:
+        files[METRICS_FILE] = (json.dumps(card.metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    return {**files, **graphs}
+
+
+def _prove(bundle: Bundle, model: TaskModel, bounds: Bounds, progress: Progress) -> TaskParity:
+    """Run the file just written and compare with the model."""
+    random = np.random.default_rng(0)
+    longest = min(bounds.source, bounds.capacity) if model.task == "language-modelling" else bounds.source
+
+    def rows() -> list[list[int]]:
+        # The end mark takes a place too.
+        lengths = np.linspace(0, longest - 1, _PROOF_ROWS).astype(int)
+        drawn = [random.integers(len(SPECIAL_TOKENS), model.vocab_size, length).tolist() for length in lengths]
+        return [*(list(row[: longest - 1]) for row in model.proof), *drawn]
+
+    options: dict[str, Any] = {"runtime": _RUNTIME, "threads": 1}
+    compared = rows()
+    progress.start(f"comparing {_RUNTIME} with the model on {len(compared)} texts", None)
+    if model.task == "language-modelling":
+        parity = compare_language_models(
+            TorchTextModel(cast(SteppedText, model.module)),
+            create_text_engine(bundle, **options),
+            compared,
+            max_tokens=_PROOF_TOKENS,
+            max_positions=longest,
+        )
+    else:
+        # The second sentences in another order, so that short ones meet long ones.
+        engine = create_classifier_engine(bundle, **options)
+        sides = [compared, rows()[::-1]][: engine.classes.sentences]
+        parity = compare_classifiers(TorchClassifier(model.module), engine, sides)
+    parity.require(runtime=_RUNTIME)
+    return parity

@@ -1,0 +1,91 @@
+"""Export of this project's language models and classifiers by ``lite_nlp.export``, which does not depend on them."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lite_nlp.artifacts.classifiers import SENTENCES, read_labels
+from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.core.progress import Progress
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
+from lite_nlp.export.runtime.limits import MAX_TOKENS
+
+if TYPE_CHECKING:
+    from lite_nlp.export.packing import Packing
+    from lite_nlp.export.pipeline import ModelCard
+    from lite_nlp.export.runtime.manifest import Manifest
+    from lite_nlp.export.tasks.pipeline import TaskModel
+
+__all__ = ["write_task_bundle"]
+
+#: Everyday sentences that verify an export beside random ones, spread over the file.
+_PROOF_SENTENCES = 24
+
+
+def write_task_bundle(
+    path: Path,
+    loaded: LoadedModel,
+    *,
+    card: "ModelCard",
+    packing: "Packing | None",
+    max_src_tokens: int,
+    max_tgt_tokens: int,
+    force: bool,
+    progress: Progress | None,
+    accept: Callable[[Path], None],
+) -> "Manifest":
+    """Export a language model or classifier and verify the bundle; see :func:`~.bundle_export.write_model_bundle`.
+
+    Args:
+        path: The ``.zip`` file to write.
+        loaded: The model.
+        card: What else the bundle holds.
+        packing: What to make a compact bundle with; None for a plain one.
+        max_src_tokens: Longest sentence of a classifier, end mark included. A language model scores at least as long
+            texts as it was trained on.
+        max_tgt_tokens: Most steps of a language model. Both are lowered to the model's positions.
+        force: Whether an existing file may be overwritten.
+        progress: Receives each stage as it begins.
+        accept: Called with the finished bundle before it replaces ``path``.
+    """
+    from lite_nlp.export.tasks.pipeline import export_task_bundle
+
+    model, config = _describe(loaded), loaded.config
+    longest = min(config.model.max_positions, MAX_TOKENS)
+    if model.task == "language-modelling":
+        source, capacity = max(max_src_tokens, config.training.block_tokens), max_tgt_tokens
+    else:
+        source = capacity = max_src_tokens
+    bounds = Bounds(
+        source=min(source, longest),
+        capacity=min(capacity, longest),
+        executorch_batch=DEFAULT_BOUNDS.executorch_batch,
+    )
+    return export_task_bundle(
+        path, model=model, card=card, bounds=bounds, packing=packing, force=force, progress=progress, accept=accept
+    )
+
+
+def _describe(loaded: LoadedModel) -> "TaskModel":
+    from lite_nlp.export.runtime.programs import Classes
+    from lite_nlp.export.tasks.pipeline import TaskModel
+    from lite_nlp.models.build import as_classifier
+
+    pairs = read_everyday_pairs()
+    lines = [english for english, _ in pairs[:: max(1, len(pairs) // _PROOF_SENTENCES)]][:_PROOF_SENTENCES]
+    proof = [loaded.tokenizer.encode(line) for line in lines]
+    vocab_size = loaded.tokenizer.vocab_size
+    architecture = loaded.config.model.architecture
+    if architecture not in SENTENCES:
+        return TaskModel(module=loaded.model, task="language-modelling", vocab_size=vocab_size, proof=proof)
+    labels = read_labels(
+        loaded.metrics, as_classifier(loaded.model, source=loaded.name).config.num_classes, name=loaded.name
+    )
+    return TaskModel(
+        module=loaded.model,
+        task="classification",
+        vocab_size=vocab_size,
+        classes=Classes(labels=tuple(labels), sentences=SENTENCES[architecture]),
+        proof=proof,
+    )

@@ -1,0 +1,66 @@
+"""Lines in, lines out: the input and output of the commands that answer every line with a line."""
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+
+from lite_nlp.core.files import atomic_file
+
+__all__ = ["ForceOption", "InputOption", "OutputOption", "open_input", "write_lines"]
+
+InputOption = Annotated[
+    Path | None, typer.Option("--input", metavar="FILE", help="Text file, .gz or not; else standard input.")
+]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", metavar="FILE", help="Text file to write; else standard output.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite --output.")]
+
+
+@contextmanager
+def open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
+    """Open the input of a command: ``--text``, ``--input`` or standard input.
+
+    Yields:
+        The open stream and its name for messages.
+
+    Raises:
+        typer.BadParameter: If both are given.
+        DataError: If the file cannot be read or is not UTF-8.
+    """
+    from lite_nlp.decoding.lines import open_lines
+
+    if text is not None and path is not None:
+        raise typer.BadParameter("--text and --input: expected one of them, found both")
+    if text is not None:
+        # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument.
+        yield io.BytesIO(os.fsencode(text)), "--text"
+        return
+    with open_lines(path) as opened:
+        yield opened
+
+
+def write_lines(lines: Iterable[str], path: Path | None, *, force: bool) -> None:
+    """Write lines to a file, complete or not at all, or to standard output, each as soon as it is ready.
+
+    Raises:
+        OutputError: If the system refuses the write.
+    """
+    if path is None:
+        _write(lines, sys.stdout.buffer)
+        return
+    with atomic_file(path, force=force) as partial, partial.open("wb") as file:
+        _write(lines, file)
+
+
+def _write(lines: Iterable[str], stream: BinaryIO) -> None:
+    """In UTF-8 whatever the locale."""
+    for line in lines:
+        stream.write(line.encode("utf-8") + b"\n")
+        stream.flush()

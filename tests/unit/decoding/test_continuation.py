@@ -1,0 +1,147 @@
+"""Continuation of token rows by a model that is a table: what it says is known, so is what must come out."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.decoding.continuation import GenerationOptions, TokenRun, continue_rows
+
+TYPES = 9
+
+
+class TableModel:
+    """The next token's logits depend on the last two tokens and the position; counts its steps and rows."""
+
+    def __init__(self, seed: int = 0, end: float = -1.0) -> None:
+        random = np.random.default_rng(seed)
+        self.table = random.normal(size=(64, TYPES, TYPES, TYPES)).astype(np.float32)
+        self.table[..., :2] += 9.0  # pad and bos, which must never come out
+        self.table[..., 2] += end
+        self.steps = 0
+        self.rows = 0
+        self.capacity = 0
+
+    def start(self, rows: int, capacity: int) -> NDArray[np.int64]:
+        self.capacity = capacity
+        return np.zeros((rows, 2), np.int64)
+
+    def step(
+        self, tokens: NDArray[np.int64], state: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        self.steps += 1
+        self.rows += len(tokens)
+        position, before = state.T
+        assert int(position.max()) < self.capacity
+        return self.table[position, before, tokens], np.stack([position + 1, tokens], axis=1)
+
+    def reorder(self, state: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return state[rows]
+
+
+def continued(
+    model: TableModel, prompts: Sequence[Sequence[int]], positions: int = 40, **options: float
+) -> list[TokenRun]:
+    chosen = GenerationOptions(**options)  # type: ignore[arg-type]
+    numbers = range(1, len(prompts) + 1)
+    return continue_rows(model, prompts, chosen, max_positions=positions, numbers=numbers)
+
+
+def log_probs(model: TableModel, tokens: Sequence[int]) -> NDArray[np.float64]:
+    """(T, V) log-probabilities after each of ``tokens``, which begin with the end mark."""
+    rows = [model.table[place, tokens[place - 1] if place else 0, token] for place, token in enumerate(tokens)]
+    logits = np.array(rows, np.float64)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+PROMPTS = ([], [3, 4, 5, 6, 7], [8], [4, 4, 2, 3], [3])
+
+
+def test_greedy_takes_the_likeliest_and_tells_its_probability() -> None:
+    model = TableModel()
+    for prompt, run in zip(PROMPTS, continued(model, PROMPTS, max_tokens=12), strict=True):
+        whole = [2, *prompt, *run.tokens]
+        table = log_probs(model, whole)[len(prompt) :]
+        said = [*run.tokens, 2] if run.ended else run.tokens
+        assert said == (table[: len(said), 2:].argmax(axis=1) + 2).tolist()
+        assert run.log_prob == pytest.approx(sum(table[place, token] for place, token in enumerate(said)))
+        assert len(run.tokens) == 12 or run.ended
+
+
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.5}, {"top_k": 3}])
+def test_a_row_does_not_depend_on_the_others(options: dict[str, float]) -> None:
+    together = continued(TableModel(), PROMPTS, max_tokens=9, **options)
+    chosen = GenerationOptions(max_tokens=9, **options)  # type: ignore[arg-type]
+    alone = [
+        continue_rows(TableModel(), [prompt], chosen, max_positions=40, numbers=[number])[0]
+        for number, prompt in enumerate(PROMPTS, start=1)
+    ]
+    assert [run.tokens for run in together] == [run.tokens for run in alone]
+    assert [run.log_prob for run in together] == pytest.approx([run.log_prob for run in alone])
+    assert any(run.ended for run in together)
+
+
+def test_no_token_is_computed_twice_and_none_after_the_end() -> None:
+    model = TableModel(end=1.0)
+    runs = continued(model, PROMPTS, max_tokens=12)
+    # Each row: the mark before the text, the prompt, and what came out but for the last, which nothing follows.
+    assert model.rows == sum(
+        1 + len(prompt) + len(run.tokens) - (not run.ended) for prompt, run in zip(PROMPTS, runs, strict=True)
+    )
+    assert model.steps == max(
+        1 + len(prompt) + len(run.tokens) - (not run.ended) for prompt, run in zip(PROMPTS, runs, strict=True)
+    )
+
+
+def test_the_positions_bound_the_text() -> None:
+    model = TableModel(end=-50.0)
+    runs = continued(model, PROMPTS, positions=8)
+    assert [len(run.tokens) for run in runs] == [8, 3, 7, 4, 7]
+    assert not any(run.ended for run in runs)
+    assert (model.steps, model.capacity) == (8, 8)
+
+
+def test_tokens_are_drawn_by_their_probabilities() -> None:
+    model = TableModel()
+    expected = np.exp(log_probs(model, [2]))[0, 2:]
+    for temperature, top_k in ((None, 4), (1.0, None), (2.0, 3), (0.5, None)):
+        options = GenerationOptions(max_tokens=1, temperature=temperature, top_k=top_k)
+        runs = continue_rows(model, [[]] * 4000, options, max_positions=9, numbers=range(4000))
+        found = np.bincount([2 if run.ended else run.tokens[0] for run in runs], minlength=TYPES)[2:] / 4000
+        wanted = expected ** (1.0 / (temperature or 1.0))
+        if top_k is not None:
+            wanted[np.argsort(wanted)[:-top_k]] = 0.0
+        wanted /= wanted.sum()
+        assert found == pytest.approx(wanted, abs=0.035)
+        assert (found[wanted == 0.0] == 0.0).all()
+
+
+def test_the_seed_decides_and_one_candidate_is_greedy() -> None:
+    first, again, other = (
+        [run.tokens for run in continued(TableModel(), PROMPTS, temperature=1.0, seed=seed)] for seed in (1, 1, 2)
+    )
+    assert first == again != other
+    one = continued(TableModel(), PROMPTS, top_k=1, temperature=3.0)
+    assert [run.tokens for run in one] == [run.tokens for run in continued(TableModel(), PROMPTS)]
+
+
+def test_nothing_to_continue() -> None:
+    assert continued(TableModel(), []) == []
+
+
+def test_damaged_weights_are_told() -> None:
+    model = TableModel()
+    model.table[3:] = np.nan
+    with pytest.raises(ModelError, match="expected finite logits at every step, found NaN"):
+        continued(model, PROMPTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("max_tokens", 0), ("temperature", 0.0), ("temperature", float("nan")), ("top_k", 0), ("seed", -1)],
+)
+def test_options_out_of_range(name: str, value: float) -> None:
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')}: expected"):
+        GenerationOptions(**{name: value})  # type: ignore[arg-type]

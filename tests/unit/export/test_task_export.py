@@ -1,0 +1,211 @@
+"""Export of small modules that are no models of ours: layout, counted work, proof, and what is refused."""
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.torch_model import TorchClassifier, TorchTextModel
+from lite_nlp.export.pipeline import ModelCard
+from lite_nlp.export.runtime.bundle import open_bundle
+from lite_nlp.export.runtime.engine import create_engine
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.manifest import Manifest, parse_manifest
+from lite_nlp.export.runtime.programs import Classes
+from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
+from lite_nlp.export.tasks.pipeline import TaskModel, export_task_bundle
+from lite_nlp.export.tasks.tracing import describe_text_state
+
+TOKENIZER = Tokenizer.train(["good morning", "thank you"], vocab_size=270)
+TYPES = TOKENIZER.vocab_size
+CARD = ModelCard(name="own", tokenizer_json=TOKENIZER.to_json(), config_toml=b'name = "own"\n')
+BOUNDS = Bounds(source=20, capacity=16, executorch_batch=8)
+CLASSES = Classes(labels=("a", "b", "c"), sentences=1)
+
+
+class Bag(nn.Module):
+    """The mean of a sentence's embeddings, and a Linear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.table, self.output = nn.Embedding(TYPES, 8), nn.Linear(8, 3)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        kept = self.table(tokens).masked_fill(~mask[:, :, None], 0.0)
+        found: Tensor = self.output(torch.tanh(kept.amax(1)))
+        return found
+
+
+class Echo(Bag):
+    """What it says depends on how often it has been called: a graph of it says something else."""
+
+    calls = 0
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        Echo.calls += 1
+        return super().forward(tokens, mask) + torch.arange(3) * (10.0 * (Echo.calls % 7))
+
+
+class Bigram(nn.Module):
+    """The next token by the last two: the state is the embedding of the one before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(2)
+        self.table, self.output = nn.Embedding(TYPES, 8), nn.Linear(16, TYPES)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        now = self.table(tokens)
+        before = F.pad(now, (0, 0, 1, 0)).narrow(1, 0, tokens.shape[1])
+        found: Tensor = self.output(torch.cat([before, now], dim=-1))
+        return found
+
+    def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        return self(tokens).log_softmax(-1).gather(-1, labels[:, :, None])[:, :, 0]
+
+    def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
+        return {"before": torch.zeros(batch_size, 8), "steps": torch.zeros(batch_size, capacity)}
+
+    def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        now = self.table(tokens)
+        logits = self.output(torch.cat([state["before"], now], dim=-1))
+        return logits, {"before": now, "steps": state["steps"] + 1.0}
+
+
+def export(path: Path, module: nn.Module, **changes: Any) -> Manifest:
+    task = "language-modelling" if isinstance(module, Bigram) else "classification"
+    values: dict[str, Any] = {"module": module.eval(), "task": task, "vocab_size": TYPES}
+    if task == "classification":
+        values["classes"] = CLASSES
+    return export_task_bundle(path, model=TaskModel(**{**values, **changes}), card=CARD, bounds=BOUNDS)
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tasks")
+    export(path / "bag.zip", Bag())
+    export(path / "bigram.zip", Bigram())
+    return path
+
+
+def test_the_classifier_and_its_work(bundles: Path) -> None:
+    bundle = open_bundle(bundles / "bag.zip")
+    for column in ("torch", "onnx", "merged"):
+        assert bundle.manifest.graphs[column] == {"classify": {"matmul": [[8 * 3, 0, 0]]}}
+    engine = create_classifier_engine(bundle, runtime="onnx", threads=1)
+    tokens = np.array([[3, 4, 5], [6, 0, 0]])
+    sentence = tokens, tokens > 0
+    expected = TorchClassifier(Bag().eval()).classify([sentence])
+    np.testing.assert_allclose(engine.classify([sentence]), expected, atol=1e-6)
+    long = np.full((1, 21), 3)
+    for sentences, message in (
+        ([sentence, sentence], "classify: expected 1 sentences, found 2"),
+        ([(long, long > 0)], "exported for sentences of 1 to 20 tokens, end mark included, found"),
+        ([(tokens * 100, tokens > 0)], f"classify: expected token ids 0 to {TYPES - 1}, found 0 to 600"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            engine.classify(sentences)
+
+
+def test_the_language_model_and_its_work(bundles: Path) -> None:
+    bundle = open_bundle(bundles / "bigram.zip")
+    work = {"decode_step": {"matmul": [[16 * TYPES, 0, 0]]}, "score": {"matmul": [[16 * TYPES, 1, 0]]}}
+    for column in ("torch", "onnx", "merged"):
+        assert bundle.manifest.graphs[column] == work
+    assert [(tensor.name, tensor.shape) for tensor in bundle.manifest.state] == [
+        ("before", ("batch", 8)),
+        ("steps", ("batch", "capacity")),
+    ]
+    engine, module = create_text_engine(bundle, runtime="onnx", threads=1), TorchTextModel(Bigram().eval())
+    assert (engine.max_steps, engine.max_tokens) == (16, 20)
+    tokens = np.array([[3, 4, 5], [6, 7, 8]])
+    np.testing.assert_allclose(engine.score(tokens, tokens + 1), module.score(tokens, tokens + 1), atol=1e-5)
+    state, other = engine.start(2, 3), module.start(2, 3)
+    for column in tokens.T:
+        logits, state = engine.step(column, state)
+        expected, other = module.step(column, other)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+    with pytest.raises(BundleError, match="step: expected at most 3 steps, the capacity of the state"):
+        engine.step(tokens[:, 0], state)
+    one = engine.reorder(engine.start(2, 3), np.array([1]))
+    for call, message in (
+        (lambda: engine.start(1, 17), "exported for 1 to 16 steps, found 17 of 1 rows"),
+        (lambda: engine.step(tokens[:, 0], one), r"step: expected a token for each of 1 rows, found \(2,\)"),
+        (lambda: engine.step(np.array([TYPES]), one), f"step: expected token ids 0 to {TYPES - 1}, found {TYPES}"),
+        (lambda: engine.score(tokens, tokens[:1]), "score: the bundle was exported for texts of 1 to 20 tokens"),
+        (lambda: engine.score(np.full((1, 21), 3), np.full((1, 21), 3)), "texts of 1 to 20 tokens"),
+        (lambda: engine.score(tokens, tokens - 9), "score: expected token ids 0 to"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            call()
+
+
+def test_a_bundle_is_opened_for_its_own_task(bundles: Path) -> None:
+    bag, bigram = (open_bundle(bundles / f"{name}.zip") for name in ("bag", "bigram"))
+    with pytest.raises(BundleError, match="expected a bundle for classification, found one for language-modelling"):
+        create_classifier_engine(bigram, runtime="onnx", threads=1)
+    with pytest.raises(BundleError, match="expected a bundle for language-modelling, found one for classification"):
+        create_text_engine(bag, runtime="onnx", threads=1)
+    with pytest.raises(RuntimeUnavailableError, match="for --runtime executorch, found none"):
+        create_text_engine(bigram, runtime="executorch", threads=1)
+    with pytest.raises(RuntimeUnavailableError, match="expected ONNX graphs for --runtime onnx, found none"):
+        create_engine(bag, runtime="onnx", threads=1)
+
+
+def test_a_graph_that_says_something_else_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="onnx: expected "):
+        export(tmp_path / "echo.zip", Echo())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_states_that_a_bundle_cannot_describe() -> None:
+    class Ones(Bigram):
+        def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
+            return {"before": torch.ones(batch_size, 8), "steps": torch.zeros(batch_size, capacity)}
+
+    class Odd(Bigram):
+        def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
+            return {"before": torch.zeros(batch_size, 8), "steps": torch.zeros(batch_size, 2 * capacity)}
+
+    with pytest.raises(ModelError, match="state before: expected zeros of float32, int64 or bool that a step changes"):
+        describe_text_state(Ones())
+    with pytest.raises(ModelError, match="state steps: expected a size that is fixed, or batch or capacity, found 14"):
+        describe_text_state(Odd())
+
+
+def change(bundle: Path, **values: Any) -> Manifest:
+    with zipfile.ZipFile(bundle) as archive:
+        document = json.loads(archive.read("manifest.json"))
+    return parse_manifest(json.dumps({**document, **values}).encode(), source="own.zip")
+
+
+def test_manifests_that_are_refused(bundles: Path) -> None:
+    path = bundles / "bag.zip"
+    assert change(path).task == "classification"
+    graphs = {"graphs": {"classify": "classify.onnx"}, "weights": "weights.bin"}
+    for values, message in (
+        ({"task": "poetry"}, "task: Input should be 'translation', 'language-modelling' or 'classification'"),
+        ({"task": "translation", "graphs": {}, "classes": None}, "programs: expected the graphs of no task alone"),
+        ({"task": "language-modelling", "graphs": {}, "classes": None}, "the graphs decode_step, score alone for"),
+        ({"classes": None}, "classes: expected them of a classifier, and of nothing else"),
+        ({"classes": {"labels": ["a", "a"], "sentences": 1}}, "expected different names"),
+        ({"classes": {"labels": ["a"], "sentences": 1}}, "at least 2 items"),
+        ({"classes": {"labels": ["a", "b"], "sentences": 3}}, "classes.sentences"),
+        (
+            {"programs": {"onnx": {**graphs, "weights": "other.bin"}}},
+            "files: expected an entry for other.bin, found none",
+        ),
+        ({"programs": {"onnx": {**graphs, "graphs": {}}}}, "programs: expected the graphs classify alone"),
+        ({"graphs": {"onnx": {"score": {}}}}, "work of graphs: expected the keys classify"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            change(path, **values)
