@@ -98,9 +98,10 @@ def bundled_container(bundle: "Bundle") -> bytes:
     """
     packed = bundle.manifest.packed
     if packed is None:
+        runtimes = "onnx or executorch" if bundle.manifest.programs.onnx is None else "onnx"
         raise ModelError(
             f"{bundle.path}: expected a model directory, a .lnlp file or a compact bundle with weights for torch, "
-            "found an exported bundle with graphs alone; it runs with --runtime onnx or executorch"
+            f"found an exported bundle with graphs alone; it runs with --runtime {runtimes}"
         )
     return bundle.read(packed.container)
 

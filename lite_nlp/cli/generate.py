@@ -59,7 +59,8 @@ def generate(
     if output is not None:
         check_output_file(output, force=force)
     with (
-        open_input(text, input_path) as (stream, name),
+        # An empty text is the beginning of one, not the lack of any.
+        open_input("\n" if text == "" else text, input_path) as (stream, name),
         ProgressBars() as progress,
         open_generator(
             model,

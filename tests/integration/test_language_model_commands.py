@@ -109,6 +109,7 @@ def test_lines_are_continued(run: LiteNlp, tmp_path: Path) -> None:
     assert all(after.startswith(before) for before, after in zip(lines, found, strict=True))
     assert run(*words, "--batch", "1", stdin=text.encode()).out == out
     assert run(*words, "--text", "what is").out == f"{found[0]}\n"
+    assert run(*words, "--text", "").out == f"{found[1]}\n"
 
     content = run.json(*words, "--input", tmp_path / "prompts.txt", "--output", tmp_path / "out.txt")
     assert (tmp_path / "out.txt").read_text(encoding="utf-8") == out

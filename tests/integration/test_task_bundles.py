@@ -142,7 +142,8 @@ def test_a_compact_bundle_runs_in_torch_too(run: LiteNlp) -> None:
     assert run(*words, "--runtime", "torch").out == run(*words).out
     done = run("classify", "pair.zip", "--runtime", "torch", "--text", "a", "--text", "b")
     assert done.code == 1
-    assert "found an exported bundle with graphs alone" in done.message
+    assert "found an exported bundle with graphs alone; it runs with --runtime onnx" in done.message
+    assert "executorch" not in done.message
 
 
 @pytest.mark.parametrize("name", MODELS)
