@@ -1,7 +1,10 @@
 """``lite-nlp bench --estimate``: a table and JSON that say what they are."""
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +38,24 @@ def test_the_object_and_the_file_are_the_same(bundle: Path, tmp_path: Path, lite
     report = lite_nlp("report", bundle, "--bench-json", path, "--html", tmp_path / "page.html")
     assert report.code == 1
     assert "expected the JSON of lite-nlp bench" in report.message
+
+
+def test_the_page_lists_the_keys(bundle: Path, lite_nlp: LiteNlp) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "bench-schema.md").read_text(encoding="utf-8")
+    lines = page.partition("\n## JSON of an estimate\n")[2].splitlines()
+    documented = {key for line in lines if line[:3] == "| `" for key in re.findall(r"`([^`]+)`", line.split("|")[1])}
+
+    def keys(value: Any, prefix: str = "") -> Iterator[str]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                place = re.sub(r"(^|\.)(encode|token)$", r"\1PART", f"{prefix}.{key}" if prefix else key)
+                yield from keys(inner, place)
+        elif isinstance(value, list):
+            yield from keys(value[0], f"{prefix}[]")
+        else:
+            yield prefix
+
+    assert set(keys(lite_nlp.json("bench", bundle, "--estimate", "cortex-a72"))) == documented
 
 
 @pytest.mark.parametrize(
