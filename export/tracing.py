@@ -20,12 +20,22 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
-__all__ = ["DecodeStep", "Encode", "TracedModel", "describe_state", "example_inputs", "trace_graph", "trace_model"]
+__all__ = [
+    "DTYPES",
+    "DecodeStep",
+    "Encode",
+    "TracedModel",
+    "describe_state",
+    "example_inputs",
+    "trace_graph",
+    "trace_model",
+]
 
 #: Two sets of sizes, all different, to tell the symbols apart; the first also traces the graphs.
 _SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
 
-_DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool"}
+#: Types of state tensors, in the words of the manifest.
+DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool"}
 
 
 class Encode(nn.Module):
@@ -185,13 +195,13 @@ def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
         raise ModelError(f"decode_step: expected the state {list(first)} back, found {list(new_state)}")
     tensors = []
     for name, value in first.items():
-        if value.dtype not in _DTYPES:
+        if value.dtype not in DTYPES:
             raise ModelError(f"state {name}: expected float32, int64 or bool, found {value.dtype}")
         tensors.append(
             StateTensor.model_validate(
                 {
                     "name": name,
-                    "dtype": _DTYPES[value.dtype],
+                    "dtype": DTYPES[value.dtype],
                     "shape": _symbolic_shape(name, value, second[name]),
                     "origin": _origin(name, value, poisoned[name], mask),
                     "changes": new_state[name] is not value,

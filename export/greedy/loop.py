@@ -39,14 +39,18 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
         new_prefix: What precedes a changing state tensor's name among the outputs of ``step``.
 
     Returns:
-        A ``ModelProto`` with a further input, ``limits`` (B,) int64, and the outputs ``TOKENS`` (T, B) int64, the
-        tokens of T steps, and ``LOG_PROBS`` (B,).
+        A ``ModelProto`` with the further inputs ``limits`` (B,) and ``min_length`` (), int64, and the outputs
+        ``TOKENS`` (T, B) int64, the tokens of T steps, and ``LOG_PROBS`` (B,).
     """
     model = deepcopy(encode)
     graph, body = model.graph, deepcopy(step.graph)
     changing = [tensor for tensor in traced.state if tensor.changes]
     # Of the state, what the steps do not change is the outer graph's.
-    outer = {"limits": "limits", **{tensor.name: _made_as(tensor) for tensor in traced.state if not tensor.changes}}
+    outer = {
+        "limits": "limits",
+        "min_length": "min_length",
+        **{tensor.name: _made_as(tensor) for tensor in traced.state if not tensor.changes},
+    }
     outer |= _share_initializers(graph, body)
     _rename(body, outer)
     graph.initializer.extend(body.initializer)
@@ -78,6 +82,7 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
     )
     graph.node.append(loop)
     graph.input.append(helper.make_tensor_value_info("limits", TensorProto.INT64, ["batch"]))
+    graph.input.append(helper.make_tensor_value_info("min_length", TensorProto.INT64, []))
     # Whoever counts the loop's work looks up the shapes of what it takes from the encoder.
     graph.value_info.extend(graph.output)
     del graph.output[:]

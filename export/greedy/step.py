@@ -27,6 +27,7 @@ INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "ended": ("batch",),
     "log_probs": ("batch",),
     "limits": ("batch",),
+    "min_length": (),
 }
 
 #: Outputs before the state: whether any row goes on, and what becomes of three of the inputs.
@@ -46,11 +47,19 @@ class GreedyStep(nn.Module):
     Args:
         model: A ``SteppedModel``.
         state: Layout of its state.
+        vocab_size: Types V.
     """
 
-    def __init__(self, model: nn.Module, state: Sequence[StateTensor]) -> None:
+    never: Tensor
+    not_yet: Tensor
+
+    def __init__(self, model: nn.Module, state: Sequence[StateTensor], vocab_size: int) -> None:
         super().__init__()
         self.model = model
+        types = torch.arange(vocab_size)
+        # Added to the logits: one addition costs less than leaving the first of them out.
+        self.register_buffer("never", torch.zeros(vocab_size).masked_fill(types < EOS_ID, float("-inf")))
+        self.register_buffer("not_yet", torch.zeros(vocab_size).masked_fill(types <= EOS_ID, float("-inf")))
         self.names = tuple(tensor.name for tensor in state)
         self.changing = tuple(tensor.name for tensor in state if tensor.changes)
 
@@ -61,6 +70,7 @@ class GreedyStep(nn.Module):
         ended: Tensor,
         log_probs: Tensor,
         limits: Tensor,
+        min_length: Tensor,
         state: tuple[Tensor, ...],
     ) -> tuple[Tensor, ...]:
         """Take one step.
@@ -71,6 +81,7 @@ class GreedyStep(nn.Module):
             ended: (B,) bool.
             log_probs: (B,), of the tokens so far, the end mark among them.
             limits: (B,) int64, steps allowed.
+            min_length: () int64, tokens before an end mark that is not forced.
             state: The model's.
 
         Returns:
@@ -79,7 +90,7 @@ class GreedyStep(nn.Module):
         model = cast(SteppedModel, self.model)
         logits, new_state = model.decode_step(tokens, dict(zip(self.names, state, strict=True)))
         # The first of the largest is the end mark, if it is among them.
-        best = logits[:, EOS_ID:].argmax(dim=-1) + EOS_ID
+        best = (logits + torch.where(step < min_length, self.not_yet, self.never)).argmax(dim=-1)
         # In place of a scalar that would be compared with a vector: exporters turn that into a chain of casts.
         chosen = torch.where(limits <= step + 1, torch.full_like(best, EOS_ID), best)
         gained = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
@@ -126,7 +137,7 @@ def trace_greedy_step(model: nn.Module, bounds: Bounds) -> TracedStep:
         latest = tokens[:, 0].contiguous()
         example = first
         for _ in range(_STEPS):
-            _, example = stepped.decode_step(latest, example)
+            logits, example = stepped.decode_step(latest, example)
         growing = {
             name: axis
             for name, value in first.items()
@@ -149,9 +160,9 @@ def trace_greedy_step(model: nn.Module, bounds: Bounds) -> TracedStep:
             torch.zeros_like(latest, dtype=torch.bool),
             torch.zeros(len(latest)),
             torch.full_like(latest, 2 * _STEPS),
+            torch.tensor(0),
             tuple(value.contiguous() for value in example.values()),
         )
-        program = trace_graph(
-            "decode_step", GreedyStep(model, state), arguments, ({}, rows, rows, rows, rows, tuple(sizes))
-        )
+        graph = GreedyStep(model, state, logits.shape[-1])
+        program = trace_graph("decode_step", graph, arguments, ({}, rows, rows, rows, rows, {}, tuple(sizes)))
     return TracedStep(program=program, state=state, growing=growing)

@@ -147,16 +147,16 @@ class GreedyEngine(Engine):
         self._greedy_runner = runner
 
     def decode_greedily(
-        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Decode sources, both (B, S), in at most ``limits`` (B,) steps; returns tokens (T, B) and log-probabilities.
+        """Decode sources, both (B, S), within ``limits`` (B,) steps; returns tokens (T, B) and log-probabilities.
 
         Raises:
             BundleError: If the sources or a limit exceed the bundle's bounds, or a token its vocabulary, or the graph
                 gives other tensors than it should.
         """
         self._check(src_tokens, src_mask, int(limits.max()))
-        tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits)
+        tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
         rows, size = len(src_tokens), self._manifest.vocabulary.tgt_size
         steps = min(len(tokens), int(limits.max())) if tokens.ndim else 0
         _expect("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
@@ -172,7 +172,7 @@ class GreedyEngine(Engine):
     def try_out(self) -> None:
         """A search of one step, as of ``Engine``."""
         token = np.full((1, 1), self._manifest.vocabulary.src_size - 1)
-        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64))
+        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64), 0)
 
 
 def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:

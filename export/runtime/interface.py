@@ -33,9 +33,9 @@ class GreedyRunner(GraphRunner, Protocol):
     """A runner that has a graph of the whole greedy search too."""
 
     def decode_greedily(
-        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Decode sources, both (B, S), in at most ``limits`` (B,) steps.
+        """Decode sources, both (B, S), within ``limits`` (B,) steps.
 
         Returns:
             Tokens (T, B) of as many steps as were needed for all rows, the end mark last in each row, and the

@@ -195,10 +195,10 @@ class MeteredGreedyModel(MeteredModel):
         self._greedy = model
 
     def decode_greedily(
-        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Decode the sources and count the Mult-Adds of the encoder and of all steps."""
-        tokens, log_probs = self._greedy.decode_greedily(src_tokens, src_mask, limits)
+        tokens, log_probs = self._greedy.decode_greedily(src_tokens, src_mask, limits, min_length)
         rows, length = src_tokens.shape
         if self._work is not None:
             steps = (_total(self._work.decode_step, length, slots) for slots in range(1, len(tokens) + 1))

@@ -30,8 +30,8 @@ class OnnxEntry(RuntimeEntry):
     Attributes:
         encode: File of the encoder: ``src_tokens``, ``src_mask`` to the state tensors of origin ``encode``.
         decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
-        greedy: File of a whole greedy search: ``src_tokens``, ``src_mask`` and ``limits`` to ``TOKENS`` and
-            ``LOG_PROBS``.
+        greedy: File of a whole greedy search: ``src_tokens``, ``src_mask``, ``limits`` and ``min_length`` to
+            ``TOKENS`` and ``LOG_PROBS``.
         weights: File with the weights of all, their external data under this very name.
         new_prefix: What precedes a changing state tensor's name among ``decode_step``'s outputs.
         operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
@@ -84,10 +84,11 @@ class OnnxRunner:
         _ = self._greedy
 
     def decode_greedily(
-        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Decode sources, both (B, S), in at most ``limits`` (B,) steps; returns tokens and log-probabilities."""
-        found = self._greedy.run({"src_tokens": src_tokens, "src_mask": src_mask, "limits": limits})
+        """Decode sources, both (B, S), within ``limits`` (B,) steps; returns tokens and log-probabilities."""
+        given = {"limits": limits, "min_length": np.array(min_length, np.int64)}
+        found = self._greedy.run({"src_tokens": src_tokens, "src_mask": src_mask, **given})
         return found[TOKENS], found[LOG_PROBS]
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:

@@ -84,6 +84,7 @@ def greedy_signature() -> Signature:
             "src_tokens": TensorForm("int64", ("batch", "source")),
             "src_mask": TensorForm("bool", ("batch", "source")),
             "limits": TensorForm("int64", rows),
+            "min_length": TensorForm("int64", ()),
         },
         outputs={TOKENS: TensorForm("int64", ("steps", "batch")), LOG_PROBS: TensorForm("float32", rows)},
     )

@@ -18,7 +18,7 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import Signature
-from lite_nlp.export.tracing import _DTYPES, DecodeStep, trace_graph
+from lite_nlp.export.tracing import DTYPES, DecodeStep, trace_graph
 
 __all__ = ["Score", "TaskGraph", "describe_text_state", "task_graphs", "trace_task_graph"]
 
@@ -94,7 +94,7 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
             raise ModelError(f"{size}: expected a bound of at least {_SIZES[1][size]}, found {limits[size]}")
     dims = {size: Dim(size, min=1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
-    dtypes = {name: dtype for dtype, name in _DTYPES.items()}
+    dtypes = {name: dtype for dtype, name in DTYPES.items()}
     tensors = []
     for form in forms:
         sizes = [_SIZES[0][size] if isinstance(size, str) else int(size or 0) for size in form.shape]
@@ -121,14 +121,14 @@ def describe_text_state(model: nn.Module) -> tuple[StateTensor, ...]:
         raise ModelError(f"decode_step: expected the state {list(first)} back, found {list(new_state)}")
     tensors = []
     for name, value in first.items():
-        if value.dtype not in _DTYPES or bool(value.any()) or new_state[name] is value:
+        if value.dtype not in DTYPES or bool(value.any()) or new_state[name] is value:
             raise ModelError(
                 f"state {name}: expected zeros of float32, int64 or bool that a step changes, found {value.dtype}"
             )
         shape = [_symbol(name, *sizes) for sizes in zip(value.shape, second[name].shape, strict=True)]
         tensors.append(
             StateTensor.model_validate(
-                {"name": name, "dtype": _DTYPES[value.dtype], "shape": tuple(shape), "origin": "zeros", "changes": True}
+                {"name": name, "dtype": DTYPES[value.dtype], "shape": tuple(shape), "origin": "zeros", "changes": True}
             )
         )
     return tuple(tensors)

@@ -61,9 +61,9 @@ class GreedyModel(StepModel, Protocol):
     """A step model that also decodes greedily in one call, to the tokens that the search would choose step by step."""
 
     def decode_greedily(
-        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Decode the sources (both (B, S)) in at most ``limits`` (B,) steps.
+        """Decode the sources (both (B, S)) in at most ``limits`` (B,) steps, to ``min_length`` tokens at least.
 
         Returns:
             Tokens (T, B), in each row as many as count up to the first end mark, and their log-probability (B,).
@@ -119,8 +119,8 @@ class SearchOptions:
 
     @property
     def is_plain_greedy(self) -> bool:
-        """Whether the most probable token is taken at every step, whatever it is."""
-        return self.beam_size == 1 and self.min_length == 0 and self.no_repeat_ngram == 0
+        """Whether the most probable token is taken at every step, whatever came before it."""
+        return self.beam_size == 1 and self.no_repeat_ngram == 0
 
     def steps(self, src_length: int) -> int:
         """Most steps for a sentence of ``src_length`` tokens, without the end mark."""
@@ -202,7 +202,7 @@ def _decode_greedily(
 ) -> Iterator[Hypothesis]:
     """The search's hypotheses from a model that takes all steps by itself."""
     limits = np.array([options.steps(len(row)) for row in src_rows], np.int64)
-    tokens, log_probs = model.decode_greedily(*_pad_sources(src_rows), limits)
+    tokens, log_probs = model.decode_greedily(*_pad_sources(src_rows), limits, options.min_length)
     if np.isnan(log_probs).any():
         raise damaged_model()
     for row, log_prob in zip(tokens.T.tolist(), log_probs.tolist(), strict=True):

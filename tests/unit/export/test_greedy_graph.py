@@ -31,9 +31,11 @@ def _operators(content: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-@pytest.mark.parametrize("max_steps", [1, 3, 20])
-def test_one_call_gives_what_steps_give(small, small_onnx, source_rows, name: str, max_steps: int) -> None:
-    options = SearchOptions(max_steps=max_steps, max_length_extra=2)
+@pytest.mark.parametrize(("max_steps", "min_length"), [(1, 0), (3, 2), (20, 0), (20, 9)])
+def test_one_call_gives_what_steps_give(
+    small, small_onnx, source_rows, name: str, max_steps: int, min_length: int
+) -> None:
+    options = SearchOptions(max_steps=max_steps, min_length=min_length, max_length_extra=2)
     engine = small_onnx(name)[1]
     found = search(engine, source_rows, options)
     expected = search(StepByStep(engine), source_rows, options)
@@ -44,7 +46,7 @@ def test_one_call_gives_what_steps_give(small, small_onnx, source_rows, name: st
 
 def test_steps_are_taken_where_one_call_cannot(small, small_onnx, source_rows) -> None:
     name = "lite-transformer-dynamic"
-    for option in ({"min_length": 4}, {"no_repeat_ngram": 1}, {"beam_size": 2}):
+    for option in ({"no_repeat_ngram": 1}, {"beam_size": 2}):
         options = SearchOptions(max_steps=12, **option)
         found = search(small_onnx(name)[1], source_rows[:4], options)
         expected = search(small(name).reference, source_rows[:4], options)
@@ -156,7 +158,7 @@ class _Fake:
         raise AssertionError
 
     def decode_greedily(
-        self, src_tokens: np.ndarray, src_mask: np.ndarray, limits: np.ndarray
+        self, src_tokens: np.ndarray, src_mask: np.ndarray, limits: np.ndarray, min_length: int
     ) -> tuple[np.ndarray, np.ndarray]:
         return self._found
 
