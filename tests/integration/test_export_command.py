@@ -213,11 +213,10 @@ def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path:
         (["--out", "model.onnx"], 2, "expected a name that ends in .zip, found model.onnx"),
         ([], 2, "Missing option '--out'"),
         (["--out", "model.zip", "--precision", "int4"], 2, "'int4' is not one of 'fp32', 'int8'"),
-        (
-            ["--out", "model.zip", "--precision", "int8"],
-            1,
-            "expected fp32, the only precision available yet",
-        ),
+        (["--out", "model.zip", "--precision", "int8", "--compact"], 2, "expected no --compact with it"),
+        (["--out", "model.zip", "--precision", "int8", "--portable"], 2, "expected no --portable with it"),
+        (["--out", "model.zip", "--max-loss", "1"], 2, "--max-loss: expected --precision int8 with it"),
+        (["--out", "model.zip", "--data", "."], 2, "--data: expected --target-size or --precision int8 with it"),
         (["--out", "model.zip", "--max-src-tokens", "7"], 2, "--max-src-tokens"),
     ],
 )
@@ -235,6 +234,38 @@ def test_wrong_usage(
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def int8_bundle(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A bundle of integer weights, and what the command said of it."""
+    path = tmp_path_factory.mktemp("int8") / "tiny.zip"
+    done = _run("export", str(model_path), "--precision", "int8", "--out", str(path), "--json")
+    assert done.returncode == 0, done.stderr
+    return path, json.loads(done.stdout)
+
+
+def test_integer_weights(int8_bundle: tuple[Path, dict[str, Any]]) -> None:
+    path, said = int8_bundle
+    manifest = open_bundle(path).manifest
+    assert said["precision"] == manifest.precision == "int8"
+    assert list(manifest.runtimes) == ["onnx"]
+    assert "com.microsoft::DynamicQuantizeMatMul" in manifest.runtimes["onnx"].operators
+    assert 0 <= manifest.parity["onnx"]["agreement"] <= 1
+    quality = said["quality"]
+    assert quality["metric"] == "bleu"
+    assert quality["lost"] == pytest.approx(quality["before"]["bleu"] - quality["after"]["bleu"], abs=0.01)
+    assert quality["lost"] <= 0.3
+
+
+def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"{line}\n" for line in SENTENCES[:3]), encoding="utf-8")
+    done = _run("translate", str(int8_bundle[0]), "--runtime", "onnx", "--input", str(source), missing=TORCH)
+    assert (done.returncode, done.stdout.count("\n")) == (0, 3), done.stderr
+    refused = _run("translate", str(int8_bundle[0]), "--runtime", "executorch", "--text", "Hello", missing=[])
+    assert refused.returncode == 1
+    assert "expected an ExecuTorch program for --runtime executorch, found none" in refused.stderr
 
 
 def test_a_plain_bundle_is_not_exported_again(
@@ -268,7 +299,7 @@ def graphs(exported: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> 
         for runtime, entry in manifest.runtimes.items()
     }
     for runtime, exporter in list(EXPORTERS.items()):
-        remade = replace(exporter, export=lambda traced, runtime=runtime: graphs[runtime])
+        remade = replace(exporter, export=lambda traced, form, precision, runtime=runtime: graphs[runtime])
         monkeypatch.setitem(EXPORTERS, runtime, remade)
     monkeypatch.setattr(pipeline, "count_merged_work", lambda traced: work["merged"])
     return graphs
