@@ -52,6 +52,11 @@ internal class Fields(private val content: JSONObject, private val path: String)
         return List(array.length()) { array.get(it) }
     }
 
+    /** A list of at most [limit] words. */
+    fun texts(key: String, limit: Int): List<String> = list(key, limit).map { value ->
+        (value as? String ?: fail(key, "strings", value)).also { checkText(it, key) }
+    }
+
     fun section(key: String): Fields = section(content.opt(key), key)
 
     fun sectionOrNull(key: String): Fields? = if (content.isNull(key)) null else section(key)

@@ -46,6 +46,9 @@ internal object Limits {
     const val MAX_SCORES = 64
     const val MAX_TERMS = 64
 
+    /** Operators of ONNX Runtime's own. */
+    const val MAX_OPERATORS = 64
+
     /** Characters of a name or another word. */
     const val MAX_TEXT = 256
 }

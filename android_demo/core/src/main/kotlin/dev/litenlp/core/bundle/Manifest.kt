@@ -181,10 +181,21 @@ sealed class Dimension {
 /**
  * The ONNX graphs: names of their files.
  *
- * @property weights The weights of both, which the graphs look for beside them.
+ * @property greedy A whole greedy search.
+ * @property weights The weights of all, which the graphs look for beside them.
  * @property newPrefix What precedes a changing state tensor's name among the outputs of [decodeStep].
+ * @property operators Those that are not of the ONNX standard.
+ * @property oldestRuntime The oldest ONNX Runtime that runs the graphs, `major.minor`.
  */
-data class OnnxEntry(val encode: String, val decodeStep: String, val weights: String, val newPrefix: String)
+data class OnnxEntry(
+    val encode: String,
+    val decodeStep: String,
+    val greedy: String,
+    val weights: String,
+    val newPrefix: String,
+    val operators: List<String>,
+    val oldestRuntime: String,
+)
 
 /** The ExecuTorch program with the methods `encode` and `decode_step`: name of its file. */
 data class ExecuTorchEntry(val program: String)

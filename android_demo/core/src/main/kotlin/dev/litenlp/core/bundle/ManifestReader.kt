@@ -58,9 +58,7 @@ private fun readManifest(fields: Fields): Manifest {
         },
         decoding = fields.sectionOrNull("decoding")?.let(::readDecoding),
         state = fields.sections("state", Limits.MAX_STATE_TENSORS).map(::readStateTensor),
-        onnx = fields.sectionOrNull("onnx")?.let {
-            OnnxEntry(it.string("encode"), it.string("decode_step"), it.string("weights"), it.text("new_prefix"))
-        },
+        onnx = fields.sectionOrNull("onnx")?.let(::readOnnx),
         executorch = fields.sectionOrNull("executorch")?.let { ExecuTorchEntry(it.string("program")) },
         budget = fields.freeObject("budget"),
         graphs = readGraphs(fields),
@@ -77,6 +75,20 @@ private fun readManifest(fields: Fields): Manifest {
     checkSizes(manifest)
     return manifest
 }
+
+private fun readOnnx(fields: Fields) = OnnxEntry(
+    fields.string("encode"),
+    fields.string("decode_step"),
+    fields.string("greedy"),
+    fields.string("weights"),
+    fields.text("new_prefix"),
+    fields.texts("operators", Limits.MAX_OPERATORS),
+    fields.string("oldest_runtime").also {
+        if (!RELEASE.matches(it)) fields.fail("oldest_runtime", "a version such as 1.24", it)
+    },
+)
+
+private val RELEASE = Regex("[0-9]{1,4}\\.[0-9]{1,4}")
 
 /** A bundle that does not say what it is for is for translation. */
 private fun checkTask(fields: Fields) {

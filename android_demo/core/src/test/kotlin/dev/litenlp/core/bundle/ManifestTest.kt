@@ -35,7 +35,11 @@ class ManifestTest {
         assertEquals(listOf(3, 5), manifest.state[1].shape.map { it.resolve(batch = 3, source = 5, capacity = 9) })
         assertEquals(listOf("key"), manifest.encoded)
         assertEquals(listOf("position", "cache"), manifest.changing)
-        assertEquals(OnnxEntry("encode.onnx", "decode_step.onnx", "weights.bin", "new."), manifest.onnx)
+        val operators = listOf("com.microsoft::GroupQueryAttention")
+        assertEquals(
+            OnnxEntry("encode.onnx", "decode_step.onnx", "greedy.onnx", "weights.bin", "new.", operators, "1.24"),
+            manifest.onnx,
+        )
         assertEquals(ExecuTorchEntry("model.pte"), manifest.executorch)
         assertEquals(12, manifest.budget.getInt("params"))
         assertTrue(manifest.graphs.has("onnx"))
@@ -56,7 +60,7 @@ class ManifestTest {
         assertEquals(listOf(Part.OfTensor(5, "matrix", true), Part.Sinusoid(29, 3, 5)), member.parts)
         assertEquals(Part.OfTensor(28, "bias", false), packed.members.getValue("weights.bin").parts[1])
         assertEquals(
-            setOf("tokenizer.json", "config.toml", "encode.onnx", "decode_step.onnx", "weights.bin", "model.pte"),
+            setOf("tokenizer.json", "config.toml", "encode.onnx", "decode_step.onnx", "greedy.onnx", "weights.bin", "model.pte"),
             manifest.plainFiles.keys,
         )
         assertEquals(TestBundle.PROGRAM.size.toLong(), manifest.plainFiles.getValue("model.pte").sizeBytes)
@@ -112,6 +116,13 @@ class ManifestTest {
         refused("name: expected a string, found nothing") { it.remove("name") }
         refused("versions.opset: expected a string") { it.getJSONObject("versions").put("opset", 20) }
         refused("precision: expected fp32 or int8, found fp64") { it.put("precision", "fp64") }
+        refused("onnx.greedy: expected a string, found nothing") { it.getJSONObject("onnx").remove("greedy") }
+        refused("onnx.operators: expected a list") { it.getJSONObject("onnx").put("operators", "Loop") }
+        refused("onnx.operators: expected strings, found 3") { it.getJSONObject("onnx").put("operators", JSONArray(listOf(3))) }
+        refused("onnx.operators: expected at most 64 entries, found 65") {
+            it.getJSONObject("onnx").put("operators", JSONArray(List(65) { "a" }))
+        }
+        refused("onnx.oldest_runtime: expected a version such as 1.24, found 1") { it.getJSONObject("onnx").put("oldest_runtime", "1") }
         refused("languages.tgt: expected a string") { it.getJSONObject("languages").remove("tgt") }
         refused("vocabulary.src_size: expected an integer from 1 to 524288, found 0") {
             it.getJSONObject("vocabulary").put("src_size", 0)

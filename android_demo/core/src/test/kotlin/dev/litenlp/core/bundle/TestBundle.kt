@@ -16,6 +16,7 @@ internal class TestBundle {
         "config.toml" to "[model]\n".toByteArray(),
         "encode.onnx" to ByteArray(300) { it.toByte() },
         "decode_step.onnx" to ByteArray(301) { (it * 7).toByte() },
+        "greedy.onnx" to ByteArray(302) { (it * 5).toByte() },
         "weights.bin" to WEIGHTS,
         "model.pte" to PROGRAM,
     )
@@ -75,7 +76,8 @@ internal class TestBundle {
                       {"name": "mask", "dtype": "bool", "shape": ["batch", "source"], "origin": "src_mask", "changes": false},
                       {"name": "key", "dtype": "float32", "shape": ["batch", 4, "source", 2], "origin": "encode", "changes": false},
                       {"name": "cache", "dtype": "float32", "shape": ["batch", "capacity"], "origin": "zeros", "changes": true}],
-            "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "weights": "weights.bin", "new_prefix": "new."},
+            "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "greedy": "greedy.onnx", "weights": "weights.bin",
+                "new_prefix": "new.", "operators": ["com.microsoft::GroupQueryAttention"], "oldest_runtime": "1.24"},
             "executorch": {"program": "model.pte"}, "parity": {}, "budget": {"params": 12},
             "graphs": {"onnx": {"encode": {"matmul": [[3, 1, 0]]}, "decode_step": {"matmul": [[5, 0, 1], [7, 0, 0]]}}},
             "scores": {"test": {"bleu": 39.5}}, "files": {}}""",
