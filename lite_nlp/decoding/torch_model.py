@@ -1,7 +1,7 @@
 """Torch modules behind the interfaces of the search, of continuation and of classification."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -43,17 +43,42 @@ class SteppedText(Protocol):
         ...
 
 
-class TorchStepModel:
-    """A module as a step model of the search, without gradients, on the module's device.
+_Model = TypeVar("_Model", bound=SteppedModel | SteppedText)
+
+
+class _TorchSteps(Generic[_Model]):
+    """The steps of a module, without gradients, on the module's device.
 
     Args:
         model: In evaluation mode.
         device: Device of its weights.
     """
 
-    def __init__(self, model: SteppedModel, device: torch.device | str = "cpu") -> None:
+    def __init__(self, model: _Model, device: torch.device | str = "cpu") -> None:
         self._model = model
         self._device = torch.device(device)
+
+    @torch.inference_mode()
+    def step(
+        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
+    ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
+        """Feed one token per row, (B,); return logits (B, V) and the new state."""
+        logits, state = self._model.decode_step(torch.from_numpy(tokens).to(self._device), state)
+        array: NDArray[np.float32] = logits.float().cpu().numpy()
+        return array, state
+
+    def reorder(self, state: dict[str, Tensor], rows: NDArray[np.int64]) -> dict[str, Tensor]:
+        """Gather rows of every tensor of the state."""
+        return _gather(state, rows, self._device)
+
+
+class TorchStepModel(_TorchSteps[SteppedModel]):
+    """A module as a step model of the search.
+
+    Args:
+        model: In evaluation mode.
+        device: Device of its weights.
+    """
 
     @torch.inference_mode()
     def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> dict[str, Tensor]:
@@ -62,49 +87,19 @@ class TorchStepModel:
         mask = torch.from_numpy(src_mask).to(self._device)
         return self._model.init_state(self._model.encode(tokens, mask), mask, capacity)
 
-    @torch.inference_mode()
-    def step(
-        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
-    ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
-        """Feed one token per row, (B,); return logits (B, V) and the new state."""
-        logits, state = self._model.decode_step(torch.from_numpy(tokens).to(self._device), state)
-        array: NDArray[np.float32] = logits.float().cpu().numpy()
-        return array, state
 
-    def reorder(self, state: dict[str, Tensor], rows: NDArray[np.int64]) -> dict[str, Tensor]:
-        """Gather rows of every tensor of the state."""
-        return _gather(state, rows, self._device)
-
-
-class TorchTextModel:
-    """A language model as a step model of continuation, without gradients, on the module's device.
+class TorchTextModel(_TorchSteps[SteppedText]):
+    """A language model as a step model of continuation.
 
     Args:
         model: In evaluation mode.
         device: Device of its weights.
     """
 
-    def __init__(self, model: SteppedText, device: torch.device | str = "cpu") -> None:
-        self._model = model
-        self._device = torch.device(device)
-
     @torch.inference_mode()
     def start(self, rows: int, capacity: int) -> dict[str, Tensor]:
         """The state of so many rows for ``capacity`` steps."""
         return self._model.init_state(rows, capacity)
-
-    @torch.inference_mode()
-    def step(
-        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
-    ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
-        """Feed one token per row, (B,); return logits (B, V) and the new state."""
-        logits, state = self._model.decode_step(torch.from_numpy(tokens).to(self._device), state)
-        array: NDArray[np.float32] = logits.float().cpu().numpy()
-        return array, state
-
-    def reorder(self, state: dict[str, Tensor], rows: NDArray[np.int64]) -> dict[str, Tensor]:
-        """Gather rows of every tensor of the state."""
-        return _gather(state, rows, self._device)
 
     @torch.inference_mode()
     def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:
