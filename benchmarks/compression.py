@@ -121,6 +121,7 @@ STUDENTS: Final = (
         stem="m30k-1k-144",
         preset="multi30k-lite-transformer",
         types=1000,
+        targets=("570KB",),
     ),
     Student(
         name="Lite Transformer, 2,000 types, 1.6M parameters, distilled",
