@@ -2,12 +2,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
 
 from lite_nlp.artifacts.fused_decoder import FusedDecoder
-from lite_nlp.core.errors import BundleError, CountError, ModelError
+from lite_nlp.core.errors import BundleError, CountError, ModelError, RuntimeUnavailableError
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.counting.onnx_search import count_search_work
 from lite_nlp.export.greedy.step import trace_greedy_step
@@ -57,6 +58,10 @@ def test_attention_is_one_operator(small_onnx) -> None:
     operators = _operators(small_onnx("transformer")[0].greedy)
     assert operators.count("GroupQueryAttention") == operators.count("MultiHeadAttention") == 1
     assert "Transpose" not in operators
+    assert small_onnx("transformer")[0].operators == (
+        "com.microsoft::GroupQueryAttention",
+        "com.microsoft::MultiHeadAttention",
+    )
     wide_heads = {"family": "lite-transformer", "conv_type": "dynamic", "conv_glu": True, "num_heads": 1}
     assert FusedDecoder(build_model_with(**wide_heads, **KERNELS)).plain_blocks == []
 
@@ -121,6 +126,7 @@ def test_blocks_without_another_form_are_named() -> None:
 def test_the_model_s_own_steps_in_the_loop(small, source_rows) -> None:
     made = small("lite-transformer-dynamic")
     files = export_onnx(made.traced, trace_greedy_step(made.model, made.traced.bounds))
+    assert files.operators == ()
     assert not {"GroupQueryAttention", "MultiHeadAttention"} & set(_operators(files.greedy))
     runner = OnnxRunner(ENTRY, members_of(files).__getitem__, made.manifest.layout, threads=1)
     engine, options = GreedyEngine(made.manifest, runner), SearchOptions(max_steps=12)
@@ -137,6 +143,16 @@ def test_weights_of_the_step_are_stored_once_for_all_graphs(small, small_onnx) -
     }
     places = [(place["offset"], place["length"]) for place in both.values()]
     assert len(places) == len(set(places))
+
+
+def test_an_older_runtime_is_named(small, small_onnx, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, read = small("transformer"), members_of(small_onnx("transformer")[0]).__getitem__
+    entry = ENTRY.model_copy(update={"oldest_runtime": "1.24"})
+    monkeypatch.setattr(onnxruntime, "__version__", "1.9.1")
+    with pytest.raises(RuntimeUnavailableError, match=r"expected ONNX Runtime 1.24 or newer.* found 1.9.1.*--portable"):
+        entry.open_runner(read, made.manifest.layout, threads=1)
+    monkeypatch.setattr(onnxruntime, "__version__", "1.24.3")
+    entry.open_runner(read, made.manifest.layout, threads=1)
 
 
 def test_a_graph_without_its_loop_is_not_counted(small_onnx) -> None:
