@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import torch
+from numpy.typing import NDArray
 from onnx import TensorProto, checker, external_data_helper
 from torch.export import ExportedProgram
 
@@ -16,6 +17,7 @@ __all__ = [
     "OPSET",
     "PORTABLE_RUNTIME",
     "WEIGHTS",
+    "array_digest",
     "convert_program",
     "onnx_versions",
     "runtime_operators",
@@ -101,6 +103,11 @@ def _strip_traces(model: Any) -> None:
 def _serialize(model: Any) -> bytes:
     serialized: bytes = model.SerializeToString(deterministic=True)
     return serialized
+
+
+def array_digest(values: NDArray[Any]) -> bytes:
+    """A digest of type, shape and values, by which equal weights are found."""
+    return hashlib.sha256(f"{values.dtype} {values.shape}".encode() + values.tobytes()).digest()
 
 
 def share_weights(models: Mapping[str, Any]) -> tuple[dict[str, bytes], bytes]:

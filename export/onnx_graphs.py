@@ -1,12 +1,10 @@
 """The traced graphs as ONNX files that share one file of weights: the encoder, a decoder step, and a whole search."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from onnx import numpy_helper
 from torch import nn
 
@@ -19,6 +17,7 @@ from lite_nlp.export.greedy.step import INPUTS, OUTPUTS, TracedStep, trace_greed
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,
+    array_digest,
     convert_program,
     onnx_versions,
     runtime_operators,
@@ -95,7 +94,7 @@ def export_onnx(traced: TracedModel, step: TracedStep, *, precision: Precision =
 
 def _lay_out_alike(model: Any, pattern: Any) -> None:
     """Transpose the weights that another graph holds transposed, so that both can share them."""
-    known = {_digest(numpy_helper.to_array(tensor)) for tensor in pattern.graph.initializer}
+    known = {array_digest(numpy_helper.to_array(tensor)) for tensor in pattern.graph.initializer}
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     for node in model.graph.node:
         transposition = next((attribute for attribute in node.attribute if attribute.name == "transB"), None)
@@ -104,13 +103,9 @@ def _lay_out_alike(model: Any, pattern: Any) -> None:
         tensor = weights[node.input[1]]
         transposed = np.ascontiguousarray(numpy_helper.to_array(tensor).T)
         alone = sum(list(other.input).count(tensor.name) for other in model.graph.node) == 1
-        if alone and _digest(transposed) in known:
+        if alone and array_digest(transposed) in known:
             tensor.CopyFrom(numpy_helper.from_array(transposed, tensor.name))
             transposition.i = 1 - transposition.i
-
-
-def _digest(values: NDArray[Any]) -> bytes:
-    return hashlib.sha256(str(values.shape).encode() + values.tobytes()).digest()
 
 
 def _new_names(state: Sequence[StateTensor]) -> list[str]:

@@ -46,10 +46,10 @@ from lite_nlp.export.runtime.manifest import (
 from lite_nlp.export.runtime.recipes import Packed
 from lite_nlp.export.tracing import TracedModel, trace_model
 
-__all__ = ["PROOF_STEPS", "ModelCard", "Proof", "export_bundle"]
+__all__ = ["PROOF_STEPS", "STORED", "ModelCard", "Proof", "export_bundle"]
 
 #: Members that a compact bundle stores as they are: they are short.
-_STORED: Final = (CONFIG_FILE, METRICS_FILE)
+STORED: Final = (CONFIG_FILE, METRICS_FILE)
 
 #: Random sources of the usual proof, and the most decoder steps compared.
 _PROOF_SOURCES: Final = 48
@@ -170,7 +170,7 @@ def export_bundle(
     files, packed = _collect_files(card, graphs), None
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
-        files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
+        files, packed = pack_members(files, [name for name in files if name not in STORED], packing)
     manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged}, precision)
     decode = None if packing is None else packing.decode
     with atomic_file(path, force=force) as partial:

@@ -22,6 +22,7 @@ from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = [
     "DTYPES",
+    "SIZES",
     "DecodeStep",
     "Encode",
     "TracedModel",
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 #: Two sets of sizes, all different, to tell the symbols apart; the first also traces the graphs.
-_SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
+SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
 
 #: Types of state tensors, in the words of the manifest.
 DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool"}
@@ -111,8 +112,8 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
     """
     limits = {"batch": bounds.executorch_batch, "source": bounds.source, "capacity": bounds.capacity}
     for size, limit in limits.items():
-        if limit < _SIZES[1][size]:
-            raise ModelError(f"{size}: expected a bound of at least {_SIZES[1][size]}, found {limit}")
+        if limit < SIZES[1][size]:
+            raise ModelError(f"{size}: expected a bound of at least {SIZES[1][size]}, found {limit}")
     state = describe_state(model)
     stepped = cast(SteppedModel, model)
     dims = {size: Dim(size, min=1, max=limit) for size, limit in limits.items()}
@@ -187,10 +188,10 @@ def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
     """
     stepped = cast(SteppedModel, model)
     with torch.no_grad():
-        runs = [example_inputs(stepped, sizes) for sizes in _SIZES]
+        runs = [example_inputs(stepped, sizes) for sizes in SIZES]
         (tokens, mask, first), (_, _, second) = runs
         _, new_state = stepped.decode_step(tokens[:, 0], first)
-        poisoned = stepped.init_state(stepped.encode(tokens, mask) * float("nan"), mask, _SIZES[0]["capacity"])
+        poisoned = stepped.init_state(stepped.encode(tokens, mask) * float("nan"), mask, SIZES[0]["capacity"])
     if list(new_state) != list(first):
         raise ModelError(f"decode_step: expected the state {list(first)} back, found {list(new_state)}")
     tensors = []
@@ -212,7 +213,7 @@ def describe_state(model: nn.Module) -> tuple[StateTensor, ...]:
 
 
 def example_inputs(
-    model: SteppedModel, sizes: Mapping[str, int] = _SIZES[0]
+    model: SteppedModel, sizes: Mapping[str, int] = SIZES[0]
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Source tokens, mask (with padding) and first state, with the sizes that graphs are traced with."""
     # Ids 0 to 3 are in every vocabulary.
@@ -223,7 +224,7 @@ def example_inputs(
 
 
 def _symbolic_shape(name: str, first: Tensor, second: Tensor) -> tuple[int | str, ...]:
-    symbols = {(_SIZES[0][symbol], _SIZES[1][symbol]): symbol for symbol in _SIZES[0]}
+    symbols = {(SIZES[0][symbol], SIZES[1][symbol]): symbol for symbol in SIZES[0]}
     shape: list[int | str] = []
     for pair in zip(first.shape, second.shape, strict=True):
         if pair[0] != pair[1] and pair not in symbols:

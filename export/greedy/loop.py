@@ -1,6 +1,5 @@
 """The encoder's graph and one step of greedy search as one ONNX graph, the step in a ``Loop``."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
@@ -11,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from lite_nlp.core.special_tokens import BOS_ID
 from lite_nlp.export.greedy.step import OUTPUTS, TracedStep
+from lite_nlp.export.onnx_conversion import array_digest
 from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.signatures import LOG_PROBS, TOKENS
 
@@ -157,16 +157,13 @@ def _made_as(tensor: StateTensor) -> str:
 
 def _share_initializers(graph: Any, body: Any) -> dict[str, str]:
     """Drop the body's initializers that the graph has too; returns the graph's names for them."""
-    known = {_digest(tensor): tensor.name for tensor in graph.initializer}
-    shared = {tensor.name: known[_digest(tensor)] for tensor in body.initializer if _digest(tensor) in known}
+    known = {array_digest(numpy_helper.to_array(tensor)): tensor.name for tensor in graph.initializer}
+    digests = {tensor.name: array_digest(numpy_helper.to_array(tensor)) for tensor in body.initializer}
+    shared = {name: known[digest] for name, digest in digests.items() if digest in known}
     kept = [tensor for tensor in body.initializer if tensor.name not in shared]
     del body.initializer[:]
     body.initializer.extend(kept)
     return shared
-
-
-def _digest(tensor: Any) -> tuple[int, tuple[int, ...], bytes]:
-    return tensor.data_type, tuple(tensor.dims), hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).digest()
 
 
 def _rename(body: Any, outer: Mapping[str, str]) -> None:

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import Array, GraphRunner, GreedyRunner, State
+from lite_nlp.export.runtime.interface import GraphRunner, GreedyRunner, State
 from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.registry import find_runtime
+from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
 
 __all__ = ["Engine", "EngineState", "GreedyEngine", "create_engine"]
 
@@ -65,7 +66,9 @@ class Engine:
         for tensor in self._manifest.state:
             shape = tuple(sizes[size] if isinstance(size, str) else size for size in tensor.shape)
             if tensor.origin == "encode":
-                tensors[tensor.name] = _expect(f"encode: {tensor.name}", encoded.get(tensor.name), tensor.dtype, shape)
+                tensors[tensor.name] = expect_tensor(
+                    f"encode: {tensor.name}", encoded.get(tensor.name), tensor.dtype, shape
+                )
             elif tensor.origin == "src_mask":
                 tensors[tensor.name] = src_mask
             else:
@@ -87,14 +90,13 @@ class Engine:
         rows = next((len(value) for value in state.tensors.values()), len(tokens))
         if tokens.shape != (rows,) or rows == 0:
             raise BundleError(f"step: expected a token for each of {rows} rows, found {tokens.shape}")
-        if tokens.min() < 0 or tokens.max() >= size:
-            raise BundleError(f"step: expected token ids 0 to {size - 1}, found {tokens.min()} to {tokens.max()}")
+        check_ids("step", tokens, size)
         logits, changed = self._runner.decode_step(np.ascontiguousarray(tokens, np.int64), state.tensors)
-        _expect("decode_step: logits", logits, "float32", (rows, size))
+        expect_tensor("decode_step: logits", logits, "float32", (rows, size))
         tensors = dict(state.tensors)
         for name in self._changing:
             before = tensors[name]
-            tensors[name] = _expect(f"decode_step: {name}", changed.get(name), before.dtype.name, before.shape)
+            tensors[name] = expect_tensor(f"decode_step: {name}", changed.get(name), before.dtype.name, before.shape)
         return logits, replace(state, tensors=tensors, steps=state.steps + 1)
 
     def reorder(self, state: EngineState, rows: NDArray[np.int64]) -> EngineState:
@@ -127,11 +129,7 @@ class Engine:
                 f"capacity: the bundle was exported for 1 to {self.max_steps} decoder steps, found {capacity}; "
                 "expected fewer or an export with a larger --max-tgt-tokens"
             )
-        size = self._manifest.vocabulary.src_size
-        if src_tokens.min() < 0 or src_tokens.max() >= size:
-            raise BundleError(
-                f"source: expected token ids 0 to {size - 1}, found {src_tokens.min()} to {src_tokens.max()}"
-            )
+        check_ids("source", src_tokens, self._manifest.vocabulary.src_size)
 
 
 class GreedyEngine(Engine):
@@ -157,14 +155,11 @@ class GreedyEngine(Engine):
         """
         self._check(src_tokens, src_mask, int(limits.max()))
         tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
-        rows, size = len(src_tokens), self._manifest.vocabulary.tgt_size
+        rows = len(src_tokens)
         steps = min(len(tokens), int(limits.max())) if tokens.ndim else 0
-        _expect("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
-        _expect("greedy: log_probs", log_probs, "float32", (rows,))
-        if tokens.min() < EOS_ID or tokens.max() >= size:
-            raise BundleError(
-                f"greedy: expected token ids {EOS_ID} to {size - 1}, found {tokens.min()} to {tokens.max()}"
-            )
+        expect_tensor("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
+        expect_tensor("greedy: log_probs", log_probs, "float32", (rows,))
+        check_ids("greedy", tokens, self._manifest.vocabulary.tgt_size, least=EOS_ID)
         if not (tokens == EOS_ID).any(axis=0).all():
             raise BundleError(f"greedy: expected an end mark in every row, found none in {steps} steps")
         return tokens, log_probs
@@ -198,10 +193,3 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
     except BundleError as error:
         raise BundleError(f"{bundle.path}: the graphs for --runtime {runtime} do not run: {error}") from error
     return engine
-
-
-def _expect(where: str, found: Array | None, dtype: str, shape: tuple[int, ...]) -> Array:
-    if found is None or found.dtype.name != dtype or found.shape != shape:
-        shown = "none" if found is None else f"{found.dtype.name} {found.shape}"
-        raise BundleError(f"{where}: expected {dtype} {shape} as the manifest says, found {shown}")
-    return found

@@ -113,9 +113,8 @@ class OnnxRunner:
 
     @cached_property
     def _decode_step(self) -> OnnxGraph:
-        signature, prefix = decode_step_signature(self._layout), self._entry.new_prefix
-        named = {name if name == "logits" else prefix + name: form for name, form in signature.outputs.items()}
-        return self._load("decode_step", self._entry.decode_step, Signature(signature.inputs, named))
+        signature = decode_step_signature(self._layout, new_prefix=self._entry.new_prefix)
+        return self._load("decode_step", self._entry.decode_step, signature)
 
     def _load(self, name: str, member: str, signature: Signature) -> OnnxGraph:
         weights = self._entry.weights

@@ -15,7 +15,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 from lite_nlp.export.runtime.limits import MAX_GRAPHS, MAX_LABELS, Text, at_most
 from lite_nlp.export.runtime.onnx_session import OnnxGraph
-from lite_nlp.export.runtime.signatures import Signature, TensorForm
+from lite_nlp.export.runtime.signatures import Signature, TensorForm, decode_step_signature
 
 __all__ = [
     "CHANGED_PREFIX",
@@ -153,16 +153,9 @@ def program_signatures(task: str, layout: Layout, classes: Classes | None = None
         raise BundleError(f"expected a bundle of a language model or a classifier, found one for {task}")
     if classes is not None:
         return {"classify": _classify_signature(classes)}
-    state = {tensor.name: TensorForm(tensor.dtype, tensor.shape) for tensor in layout.state}
     text = TensorForm("int64", ("batch", "source"))
     return {
-        "decode_step": Signature(
-            inputs={"tokens": TensorForm("int64", ("batch",)), **state},
-            outputs={
-                "logits": TensorForm("float32", ("batch", layout.tgt_size)),
-                **{CHANGED_PREFIX + name: state[name] for name in layout.changing},
-            },
-        ),
+        "decode_step": decode_step_signature(layout, new_prefix=CHANGED_PREFIX),
         "score": Signature(
             inputs={"tokens": text, "labels": text},
             outputs={"log_probs": TensorForm("float32", ("batch", "source"))},

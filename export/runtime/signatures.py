@@ -64,14 +64,19 @@ def encode_signature(layout: Layout) -> Signature:
     )
 
 
-def decode_step_signature(layout: Layout) -> Signature:
-    """What the manifest says of ``decode_step``; its outputs have the names of the state that they become."""
+def decode_step_signature(layout: Layout, *, new_prefix: str = "") -> Signature:
+    """What the manifest says of ``decode_step``.
+
+    Args:
+        layout: Of the graphs.
+        new_prefix: What precedes the names of the state that its outputs become.
+    """
     state = {tensor.name: TensorForm(tensor.dtype, tensor.shape) for tensor in layout.state}
     return Signature(
         inputs={"tokens": TensorForm("int64", ("batch",)), **state},
         outputs={
             "logits": TensorForm("float32", ("batch", layout.tgt_size)),
-            **{name: state[name] for name in layout.changing},
+            **{new_prefix + name: state[name] for name in layout.changing},
         },
     )
 

@@ -13,6 +13,7 @@ from lite_nlp.export.runtime.interface import Array, State
 from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.programs import CHANGED_PREFIX, SENTENCE_SIZES, Classes, ProgramRunner
 from lite_nlp.export.runtime.registry import find_runtime
+from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
 
 __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
 
@@ -88,13 +89,13 @@ class TextEngine:
             )
         if tokens.shape != (state.rows,):
             raise BundleError(f"step: expected a token for each of {state.rows} rows, found {tokens.shape}")
-        _check_ids("step", tokens, self._types)
+        check_ids("step", tokens, self._types)
         found = self._runner.run("decode_step", {"tokens": tokens, **state.tensors})
-        logits = _expect("decode_step: logits", found["logits"], "float32", (state.rows, self._types))
+        logits = expect_tensor("decode_step: logits", found["logits"], "float32", (state.rows, self._types))
         tensors = dict(state.tensors)
         for name in self._manifest.layout.changing:
             before = tensors[name]
-            tensors[name] = _expect(
+            tensors[name] = expect_tensor(
                 f"decode_step: {name}", found[CHANGED_PREFIX + name], before.dtype.name, before.shape
             )
         return logits, replace(state, tensors=tensors, steps=state.steps + 1)
@@ -117,9 +118,9 @@ class TextEngine:
                 "--max-src-tokens"
             )
         for given in (tokens, labels):
-            _check_ids("score", given, self._types)
+            check_ids("score", given, self._types)
         found = self._runner.run("score", {"tokens": tokens, "labels": labels})
-        scores: NDArray[np.float32] = _expect("score: log_probs", found["log_probs"], "float32", tokens.shape)
+        scores: NDArray[np.float32] = expect_tensor("score: log_probs", found["log_probs"], "float32", tokens.shape)
         return scores
 
 
@@ -159,11 +160,13 @@ class ClassifierEngine:
                     f"included, found tokens and mask of shapes {tokens.shape} and {mask.shape}; expected shorter ones "
                     "or an export with a larger --max-src-tokens"
                 )
-            _check_ids("classify", tokens, self._manifest.vocabulary.src_size)
+            check_ids("classify", tokens, self._manifest.vocabulary.src_size)
             arguments |= {f"{name}_tokens": tokens, f"{name}_mask": mask}
         rows = len(sentences[0][0])
         logits = self._runner.run("classify", arguments)["logits"]
-        found: NDArray[np.float32] = _expect("classify: logits", logits, "float32", (rows, len(self.classes.labels)))
+        found: NDArray[np.float32] = expect_tensor(
+            "classify: logits", logits, "float32", (rows, len(self.classes.labels))
+        )
         return found
 
 
@@ -208,16 +211,3 @@ def _open(bundle: Bundle, task: str, *, runtime: str, threads: int) -> ProgramRu
         raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
     runner: ProgramRunner = entry.open_runner(bundle.read, manifest.signatures, threads=threads)
     return runner
-
-
-def _check_ids(where: str, tokens: NDArray[np.int64], types: int) -> None:
-    if tokens.min() < 0 or tokens.max() >= types:
-        raise BundleError(f"{where}: expected token ids 0 to {types - 1}, found {tokens.min()} to {tokens.max()}")
-
-
-def _expect(where: str, found: Array, dtype: str, shape: tuple[int, ...]) -> Array:
-    if found.dtype.name != dtype or found.shape != shape:
-        raise BundleError(
-            f"{where}: expected {dtype} {shape} as the manifest says, found {found.dtype.name} {found.shape}"
-        )
-    return found

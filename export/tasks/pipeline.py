@@ -23,7 +23,7 @@ from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.onnx_conversion import onnx_versions
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.pipeline import ModelCard
+from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.layout import Bounds, Layout
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
@@ -42,9 +42,6 @@ _RUNTIME: Final = "onnx"
 #: Random texts of the proof, of all lengths, and the most tokens of a continuation.
 _PROOF_ROWS: Final = 24
 _PROOF_TOKENS: Final = 32
-
-#: Members that a compact bundle stores as they are: they are short.
-_STORED: Final = (CONFIG_FILE, METRICS_FILE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +121,7 @@ def export_task_bundle(
     files, packed = _collect_files(card, found.files), None
     if packing is not None:
         progress.start("looking for the weights in the files of the runtime", None)
-        files, packed = pack_members(files, [name for name in files if name not in _STORED], packing)
+        files, packed = pack_members(files, [name for name in files if name not in STORED], packing)
     # Whatever a reader would refuse, such as state beyond its limits, is refused here.
     with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
         manifest = Manifest(

@@ -5,7 +5,7 @@ The layout of a language model's state is found by running the model at two sets
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -18,12 +18,9 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import Signature
-from lite_nlp.export.tracing import DTYPES, DecodeStep, trace_graph
+from lite_nlp.export.tracing import DTYPES, SIZES, DecodeStep, trace_graph
 
 __all__ = ["Score", "TaskGraph", "describe_text_state", "task_graphs", "trace_task_graph"]
-
-#: Two sets of sizes, all different, to tell the symbols apart; the first also traces the graphs.
-_SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source": 6, "capacity": 8})
 
 
 class Score(nn.Module):
@@ -90,14 +87,14 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
     forms = list(graph.signature.inputs.values())
     used = {size for form in forms for size in form.shape if isinstance(size, str)}
     for size in sorted(used):
-        if limits[size] < _SIZES[1][size]:
-            raise ModelError(f"{size}: expected a bound of at least {_SIZES[1][size]}, found {limits[size]}")
+        if limits[size] < SIZES[1][size]:
+            raise ModelError(f"{size}: expected a bound of at least {SIZES[1][size]}, found {limits[size]}")
     dims = {size: Dim(size, min=1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
     dtypes = {name: dtype for dtype, name in DTYPES.items()}
     tensors = []
     for form in forms:
-        sizes = [_SIZES[0][size] if isinstance(size, str) else int(size or 0) for size in form.shape]
+        sizes = [SIZES[0][size] if isinstance(size, str) else int(size or 0) for size in form.shape]
         # A mask has a token in every row; ids 0 to 3 are in every vocabulary.
         tensors.append(torch.ones(sizes, dtype=dtypes[form.dtype]))
     model: nn.Module = getattr(graph.module, "model", graph.module)
@@ -115,8 +112,8 @@ def describe_text_state(model: nn.Module) -> tuple[StateTensor, ...]:
     """
     stepped = cast(SteppedText, model)
     with torch.no_grad():
-        first, second = (stepped.init_state(sizes["batch"], sizes["capacity"]) for sizes in _SIZES)
-        _, new_state = stepped.decode_step(torch.ones(_SIZES[0]["batch"], dtype=torch.int64), first)
+        first, second = (stepped.init_state(sizes["batch"], sizes["capacity"]) for sizes in SIZES)
+        _, new_state = stepped.decode_step(torch.ones(SIZES[0]["batch"], dtype=torch.int64), first)
     if list(new_state) != list(first):
         raise ModelError(f"decode_step: expected the state {list(first)} back, found {list(new_state)}")
     tensors = []
@@ -135,7 +132,7 @@ def describe_text_state(model: nn.Module) -> tuple[StateTensor, ...]:
 
 
 def _symbol(name: str, first: int, second: int) -> int | str:
-    symbols = {(_SIZES[0][symbol], _SIZES[1][symbol]): symbol for symbol in ("batch", "capacity")}
+    symbols = {(SIZES[0][symbol], SIZES[1][symbol]): symbol for symbol in ("batch", "capacity")}
     if first != second and (first, second) not in symbols:
         raise ModelError(f"state {name}: expected a size that is fixed, or batch or capacity, found {first}, {second}")
     return first if first == second else symbols[first, second]

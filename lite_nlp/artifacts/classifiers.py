@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias, overload
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
-from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, open_task_bundle, refuse_loaded, set_torch_threads
+from lite_nlp.artifacts.opened import (
+    BATCH,
+    Opened,
+    default_runtime,
+    load_for_torch,
+    open_task_bundle,
+    refuse_loaded,
+    set_torch_threads,
+)
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.classify import Classification, Classifier
@@ -120,7 +128,7 @@ def open_classifier(
     architecture = read_config(source).model.architecture
     if architecture not in SENTENCES:
         raise ModelError(f"{source.name}: expected a classifier, found a model of architecture {architecture}")
-    chosen = runtime or ("onnx" if source.kind == "bundle" else "torch")
+    chosen = runtime or default_runtime(source)
     if chosen == "torch":
         return _open_torch(load_for_torch(source), threads=count, batch=batch, warn=said)
     from lite_nlp.data.tokenizer import Tokenizer

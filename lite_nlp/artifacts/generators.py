@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, overload
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
-from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, open_task_bundle, refuse_loaded, set_torch_threads
+from lite_nlp.artifacts.opened import (
+    BATCH,
+    Opened,
+    default_runtime,
+    load_for_torch,
+    open_task_bundle,
+    refuse_loaded,
+    set_torch_threads,
+)
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.continuation import GenerationOptions
@@ -123,7 +131,7 @@ def open_generator(
         architecture = read_config(source).model.architecture
         if architecture != _ARCHITECTURE:
             raise ModelError(f"{source.name}: expected a {_ARCHITECTURE}, found a model of architecture {architecture}")
-        name, chosen = source.name, runtime or ("onnx" if source.kind == "bundle" else "torch")
+        name, chosen = source.name, runtime or default_runtime(source)
         if chosen == "torch":
             generator = _torch_generator(load_for_torch(source), options, threads=count, warn=said)
         else:

@@ -11,7 +11,15 @@ from lite_nlp.core.progress import Progress
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
 
-__all__ = ["BATCH", "Opened", "load_for_torch", "open_task_bundle", "refuse_loaded", "set_torch_threads"]
+__all__ = [
+    "BATCH",
+    "Opened",
+    "default_runtime",
+    "load_for_torch",
+    "open_task_bundle",
+    "refuse_loaded",
+    "set_torch_threads",
+]
 
 #: Default number of lines worked on at once.
 BATCH: Final = 16
@@ -54,6 +62,11 @@ class Opened(Generic[_Worker]):
         if self._worker is None:
             raise ModelError(f"{self.name}: expected an open {self.kind}, found a closed one")
         return self._worker
+
+
+def default_runtime(source: Source | None) -> str:
+    """The runtime where none is asked for: ONNX for a bundle, torch for other files and loaded models (None)."""
+    return "onnx" if source is not None and source.kind == "bundle" else "torch"
 
 
 def load_for_torch(source: Source) -> LoadedModel:
