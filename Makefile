@@ -15,7 +15,7 @@ DEMO := demo-output
 ABI := arm64-v8a
 ANDROID := PYTHONPATH=android_demo $(BIN)/python -m tools
 
-.PHONY: setup demo results test test-all lint format clean apk test-android test-android-arm64 fuzz
+.PHONY: setup demo results test test-all lint format clean apk test-android test-a72 fuzz
 
 setup: $(READY)
 
@@ -80,9 +80,10 @@ apk: $(READY)
 test-android: $(READY)
 	$(ANDROID) test
 
-# The same libraries for phones, in an emulated processor: slow, and so apart.
-test-android-arm64: $(READY)
-	$(ANDROID) test-arm64
+# In an emulated Cortex-A72: the Python runtime in fp32 and int8 against this machine, and the libraries for phones. Slow,
+# and so apart.
+test-a72: $(READY)
+	$(ANDROID) test-a72
 
 # Hostile files for every reader, in Python and in Kotlin (built as for test-android), and a comparison of their verdicts:
 # five minutes. Stopped, it goes on where it was, in runs/fuzz. FUZZ="--minutes 60 --seed 2 --python-only".

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from cells import MISSING, score_cell, table_head, table_line
-from corpora import CORPORA, multi30k, shipped_pairs
+from corpora import CORPORA, multi30k
 from families import multi30k_family
 from initialisation import CASES, short_training
-from rows import Place, Row, train_stage
-from stages import Measure, Prepare, Stage
+from rows import Place, Row, compress_stage, train_stage
+from shipped import measure_both, shipped_training
+from stages import Measure, Stage
 
 __all__ = ["shipped", "shipped_table", "sizes", "sizes_table", "tasks", "tasks_table"]
 
@@ -21,42 +22,22 @@ SCHEMES: Final = {"tinyshakespeare": "depth-scaled", "mnli": "normal"}
 PUBLISHED_BYTES: Final = 10_400_000
 
 
-class Compress(Prepare):
-    """A compression, which goes on where it was stopped."""
-
-    def is_done(self) -> bool:
-        """Whether the directory is there; it appears complete or not at all."""
-        return (self.out / "ledger.json").exists()
-
-
 def shipped(place: Place) -> list[Row]:
-    """The shipped model at several targets, greedy, on both of its test sets."""
-    data, prepare = shipped_pairs(place)
+    """The English-German model at several targets, greedy, on both of its test sets."""
+    data, train, original = shipped_training(place, "en", "de")
     cases: list[tuple[str, list[str]]] = [("default", []), ("`--no-finetune`", ["--no-finetune"])]
     for effort in ("normal", "thorough"):
         for ratio in ("10", "18.2", "30"):
             options = ["--data", str(data), "--effort", effort, "--target-ratio", ratio]
             cases.append((f"{ratio}x, {effort}", options))
-    rows = []
+    stem = original.name
+    rows = [Row("as trained", [*train, *measure_both(place, stem, original, "en", "de")], original, stem)]
     for name, options in cases:
         stem = "shipped-" + name.strip("`-").replace(".", "-").replace("x, ", "x-")
-        out = place.runs / stem
-        stages = [*prepare, Compress(out=out, arguments=["compress", *options, *_bound(place, options)])]
-        rows.append(Row(name, [*stages, *_both_tests(place, stem, out / "model.lnlp", data)], out, stem))
+        compress = compress_stage(place, stem, original, *options)
+        measures = measure_both(place, stem, compress.out / "model.lnlp", "en", "de")
+        rows.append(Row(name, [*train, compress, *measures], compress.out, stem))
     return rows
-
-
-def _both_tests(place: Place, stem: str, model: Path, data: Path) -> list[Stage]:
-    multi30k_test = [str(place.corpora / "multi30k" / f"test2016.{language}.gz") for language in ("en", "de")]
-    texts = ["--input", multi30k_test[0], "--reference", multi30k_test[1]]
-    return [
-        Measure(out=place.figures(stem), arguments=["evaluate", str(model), "--data", str(data), "--json"]),
-        Measure(out=place.figures(f"{stem}.further"), arguments=["evaluate", str(model), *texts, "--json"]),
-    ]
-
-
-def _bound(place: Place, options: Sequence[str]) -> list[str]:
-    return ["--finetune-steps", str(place.max_steps)] if place.max_steps and "--no-finetune" not in options else []
 
 
 def tasks(place: Place) -> list[Row]:
@@ -69,9 +50,8 @@ def tasks(place: Place) -> list[Row]:
         stages, model = short_training(place, case, SCHEMES[case.task], case.seeds[0])
         for name, options in (("default", []), ("18.2x", ["--target-ratio", "18.2"])):
             stem = f"compressed-{case.task}-{name.replace('.', '-')}"
-            arguments = ["compress", str(model), "--data", str(data), *options, *_bound(place, options)]
-            out = place.runs / stem
-            rows.append(Row(f"{case.name}, {name}", [*stages, Compress(out=out, arguments=arguments)], out, stem))
+            compress = compress_stage(place, stem, model, "--data", str(data), *options)
+            rows.append(Row(f"{case.name}, {name}", [*stages, compress], compress.out, stem))
     return rows
 
 
@@ -158,16 +138,16 @@ def sizes(place: Place) -> list[Row]:
             rows.append(Row(f"{student.name}, as trained", stages, original, stem, references, group=student.name))
             for target in student.targets:
                 small = f"{stem}-{target}"
-                out = place.runs / small
                 options = ["--data", str(data), "--target-size", target, "--effort", "normal"]
-                arguments = ["compress", str(original), *options, *_bound(place, options)]
+                compress = compress_stage(place, small, original, *options)
                 stages = [
                     *prepare,
                     train,
-                    Compress(out=out, arguments=arguments),
-                    *_beam_search(place, small, out / "model.lnlp", data),
+                    compress,
+                    *_beam_search(place, small, compress.out / "model.lnlp", data),
                 ]
-                rows.append(Row(f"{student.name}, {target}", stages, out, small, references, group=student.name))
+                name = f"{student.name}, {target}"
+                rows.append(Row(name, stages, compress.out, small, references, group=student.name))
     return rows
 
 
@@ -184,10 +164,12 @@ def shipped_table(rows: Sequence[dict[str, Any]]) -> str:
     lines = table_head(["`compress`", "bytes", "ratio", "BLEU, Tatoeba test", "BLEU, test2016"])
     for row in rows:
         cells = [MISSING] * 4
-        if row["ledger"] and row["evaluation"] and row["further"]:
-            last = row["ledger"]["stages"][-1]
+        if row["evaluation"] and row["further"]:
             scores = [score_cell(row[name]["scores"], "bleu") for name in ("evaluation", "further")]
-            cells = [f"{last['size_bytes']:,}", f"{last['ratio']:.2f}", *scores]
+            size, ratio = row["weights_bytes"], 1.0
+            if row["ledger"]:
+                size, ratio = (row["ledger"]["stages"][-1][key] for key in ("size_bytes", "ratio"))
+            cells = [f"{size:,}", f"{ratio:.2f}", *scores]
         lines.append(table_line([row["name"], *cells]))
     return "\n".join(lines)
 

@@ -1,21 +1,12 @@
 """The data directories that several experiments share, and the stages that prepare them."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from rows import Place
 from stages import Prepare, Stage
 
-__all__ = ["CORPORA", "mnli", "multi30k", "shipped_pairs", "tinyshakespeare"]
-
-#: A program that writes the tokenizer of the shipped model.
-WRITE_TOKENIZER: Final = (
-    "import sys; from pathlib import Path; "
-    "from lite_nlp import load_model; from lite_nlp.core.files import write_text; "
-    "write_text(Path(sys.argv[1]), load_model(None).tokenizer.to_json().decode())"
-)
+__all__ = ["CORPORA", "mnli", "multi30k", "tinyshakespeare"]
 
 
 def multi30k(place: Place, *, types: int = 10_000) -> tuple[Path, list[Stage]]:
@@ -28,26 +19,6 @@ def multi30k(place: Place, *, types: int = 10_000) -> tuple[Path, list[Stage]]:
         for word in (f"--{split}", *(str(folder / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")))
     ]
     return data, [Prepare(out=data, arguments=["data", "prepare", *files, "--vocab-size", str(types)])]
-
-
-def shipped_pairs(place: Place) -> tuple[Path, list[Stage]]:
-    """What the shipped model was trained on, Tatoeba and Multi30k as they are written, with its own tokenizer."""
-    data, tokenizer = place.runs / "data-en-de", place.runs / "shipped-tokenizer.json"
-    splits = {
-        "train": ("tatoeba/train", "multi30k/train"),
-        "valid": ("tatoeba/valid", "multi30k/val"),
-        "test": ("tatoeba/test",),
-    }
-    files = [
-        word
-        for split, stems in splits.items()
-        for stem in stems
-        for word in (f"--{split}", *(str(place.corpora / f"{stem}.{language}.gz") for language in ("en", "de")))
-    ]
-    return data, [
-        Stage(out=tokenizer, program=(sys.executable, "-c"), arguments=[WRITE_TOKENIZER, str(tokenizer)]),
-        Prepare(out=data, arguments=["data", "prepare", *files, "--tokenizer", str(tokenizer)]),
-    ]
 
 
 def tinyshakespeare(place: Place) -> tuple[Path, list[Stage]]:

@@ -12,6 +12,7 @@ from families import FAMILIES, multi30k_family
 from initialisation import initialisation
 from rows import Place, Row, train_stage
 from sacrebleu.metrics import BLEU
+from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
 
 __all__ = ["EXPERIMENTS", "figures"]
@@ -144,6 +145,7 @@ EXPERIMENTS = {
     "r2d2": r2d2,
     "t2r": t2r,
     "t2r-scaling": t2r_scaling,
+    "shipped-models": shipped_models,
     "compression": shipped,
     "compression-tasks": tasks,
     "compression-sizes": sizes,
@@ -160,7 +162,9 @@ def figures(place: Place, row: Row) -> dict[str, Any]:
         "evaluation": read_json(place.figures(row.measured)),
         "budget": read_json(place.figures(f"{row.measured}.budget")),
         "further": read_json(place.figures(f"{row.measured}.further")),
+        "first_inputs": read_json(place.figures(f"{row.measured}.first-inputs")),
         "ledger": read_json(row.run / "ledger.json"),
+        "file_bytes": row.run.stat().st_size if row.run.is_file() else None,
         "weights_bytes": weights.stat().st_size if (weights := row.run / "model.safetensors").exists() else None,
     }
     translations = place.figures(row.measured).with_suffix(".txt")

@@ -1,22 +1,33 @@
 r"""Score a compressed model on its test sets and write the card that is shipped beside it.
 
-    python benchmarks/make_card.py MODEL.zip --copies DIR --training-run DIR --compress-command COMMAND \
+    python benchmarks/make_card.py MODEL.zip --src en --tgt de --corpora DIR --training-run DIR --commands FILE \
         --out lite_nlp/assets/NAME
 
-DIR holds copies of the corpora, as ``lite-nlp data prepare --from`` reads them. Writes NAME.json, which
+DIR holds the corpora, a folder for each; FILE the commands that made the model, for readers, as ``results.py --only
+shipped-models --commands`` prints them. Writes NAME.json, which
 ``lite-nlp models`` shows, and NAME.md, for readers.
 """
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from lite_nlp.core.files import write_text
+from first_inputs import answer_inputs
 
-#: Name of a test set, and the stem of its two files below the copies.
+from lite_nlp import open_translator
+from lite_nlp.core.files import write_text
+from lite_nlp.decoding.lines import read_file_lines
+
+LANGUAGES = {"en": "English", "de": "German"}
+
+#: Sentences of the first test set between two samples.
+EVERY = 160
+
+#: Name of a test set, and the stem of its two files below the corpora.
 TEST_SETS = {"tatoeba test": "tatoeba/test", "multi30k test2016": "multi30k/test2016"}
 
 #: What the weights derive from, and its licences; the report of a model shows it too.
@@ -28,7 +39,7 @@ DATA = (
 
 CARD = """# {name}
 
-English to German, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters
+{source} to {target}, everyday sentences: a Lite Transformer (preset `{preset}`) with {paper_params:,} parameters
 without embeddings, {total_params:,} in all, and {macs:,} Mult-Adds for 30 -> 30 tokens. Stored in {size:,} bytes, as
 one bundle for torch, ONNX Runtime and ExecuTorch.
 
@@ -48,20 +59,36 @@ The weights before compression (fp32, {fp32_size:,} bytes):
 
 Signatures: `{bleu_signature}`, `{chrf_signature}`.
 
+## What people try first
+
+Sixty short inputs, without capitals or end marks, greetings, names, numbers, single words, or in capitals
+(`benchmarks/phrases/first-inputs.{src}-{tgt}.tsv`, with the acceptable answers; written before the training and kept
+out of it): **{right} of {of} right** by greedy search, case and punctuation aside. The others:
+
+| input | output |
+|---|---|
+{wrong}
+
+## Samples
+
+Every {every}th sentence of the Tatoeba test set, as it comes:
+
+| source | output | reference |
+|---|---|---|
+{samples}
+
 ## Training
 
-Tatoeba train and Multi30k train together, {train_pairs:,} pairs after two were skipped for their length ratio;
+Tatoeba train and Multi30k train together, with part of the sources once more in lower case, without end mark or in
+capitals, and some everyday phrases written for this project (`benchmarks/shipped_pairs.py`): {train_pairs:,} pairs;
 validated on Tatoeba valid and Multi30k val. {steps:,} steps, {tgt_tokens:,} target tokens, {hours:.1f} hours on
 {processor}:
 
 ```
-lite-nlp data prepare --train tatoeba/train.en.gz tatoeba/train.de.gz \\
-    --train multi30k/train.en.gz multi30k/train.de.gz \\
-    --valid tatoeba/valid.en.gz tatoeba/valid.de.gz --valid multi30k/val.en.gz multi30k/val.de.gz \\
-    --test tatoeba/test.en.gz tatoeba/test.de.gz --vocab-size 6000 --out runs/data-en-de
-lite-nlp train {preset} --data runs/data-en-de --out runs/{name} --set training.max_steps={steps}
-{compress}
+{commands}
 ```
+
+Perplexity of the validation split, after steps: {curve}.
 
 {note}
 
@@ -75,7 +102,7 @@ the package; `everyday.en-de.tsv` beside this card was written for this project.
 ## Limits
 
 Short everyday sentences and image descriptions are what it has seen: longer or technical text comes out poor, and rare
-names are sometimes replaced by frequent ones. It is a small model, trained on a CPU for about two hours.
+names are sometimes replaced by frequent ones. It is a small model, trained on a CPU for less than two hours.
 """
 
 
@@ -85,10 +112,11 @@ def _lite_nlp(*words: str) -> dict[str, Any]:
     return content
 
 
-def _scores(model: str, copies: Path) -> dict[str, Any]:
+def _scores(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
     scores = {}
     for name, stem in TEST_SETS.items():
-        files = ("--input", str(copies / f"{stem}.en.gz"), "--reference", str(copies / f"{stem}.de.gz"))
+        source, target = (str(arguments.corpora / f"{stem}.{code}.gz") for code in (arguments.src, arguments.tgt))
+        files = ("--input", source, "--reference", target)
         scores[name] = _lite_nlp("evaluate", model, *files)["scores"]
     return scores
 
@@ -101,33 +129,66 @@ def _rows(scores: dict[str, Any]) -> str:
     )
 
 
+def _samples(arguments: argparse.Namespace) -> str:
+    stem = next(iter(TEST_SETS.values()))
+    lines = [
+        read_file_lines(arguments.corpora / f"{stem}.{code}.gz")[::EVERY] for code in (arguments.src, arguments.tgt)
+    ]
+    with open_translator(str(arguments.model)) as translator:
+        outputs = translator.translate(lines[0])
+    return "\n".join(f"| {' | '.join(row)} |" for row in zip(lines[0], outputs, lines[1], strict=True))
+
+
+def _curve(run: Path) -> str:
+    """Validation perplexity by step, as the run's log has it."""
+    events = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    return ", ".join(
+        f"{event['step']:,}: {math.exp(event['nll']):.2f}" for event in events if event["event"] == "valid"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Score a compressed model and write its card.")
     parser.add_argument("model", type=Path)
-    parser.add_argument("--copies", type=Path, required=True)
+    parser.add_argument("--src", choices=LANGUAGES, required=True)
+    parser.add_argument("--tgt", choices=LANGUAGES, required=True)
+    parser.add_argument("--corpora", type=Path, required=True)
     parser.add_argument("--training-run", type=Path, required=True)
-    parser.add_argument("--compress-command", required=True)
+    parser.add_argument("--commands", type=Path, required=True)
     parser.add_argument("--note", default="", help="difference between the run and the stated commands")
     parser.add_argument("--processor", default="one to two cores of a server CPU")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    scores = _scores(str(arguments.model), arguments.copies)
-    fp32_scores = _scores(str(arguments.training_run), arguments.copies)
+    scores = _scores(str(arguments.model), arguments)
+    fp32_scores = _scores(str(arguments.training_run), arguments)
+    answered = answer_inputs(str(arguments.model), arguments.src, arguments.tgt)
+    right = sum(one.right for one in answered)
     budget = _lite_nlp("budget", str(arguments.model))
     metrics = json.loads((arguments.training_run / "metrics.json").read_text(encoding="utf-8"))
     first = next(iter(scores.values()))
     card = {
         "task": "translation",
-        "languages": {"src": "en", "tgt": "de"},
+        "languages": {"src": arguments.src, "tgt": arguments.tgt},
         "data": list(DATA),
         "params": budget["params"]["total"],
         "macs": budget["macs"]["paper"],
         "scores": scores,
         "fp32_scores": fp32_scores,
+        "first_inputs": {"right": right, "of": len(answered)},
     }
     write_text(arguments.out.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
     text = CARD.format(
         name=arguments.out.name,
+        source=LANGUAGES[arguments.src],
+        target=LANGUAGES[arguments.tgt],
+        src=arguments.src,
+        tgt=arguments.tgt,
+        right=right,
+        of=len(answered),
+        wrong="\n".join(f"| {one.text} | {one.output} |" for one in answered if not one.right),
+        every=EVERY,
+        samples=_samples(arguments),
+        curve=_curve(arguments.training_run),
         preset="tatoeba-lite-transformer",
         paper_params=budget["params"]["paper"],
         total_params=budget["params"]["total"],
@@ -143,7 +204,7 @@ def main() -> None:
         tgt_tokens=metrics["tgt_tokens"],
         hours=metrics["seconds"] / 3600,
         processor=arguments.processor,
-        compress=arguments.compress_command,
+        commands=arguments.commands.read_text(encoding="utf-8").strip(),
         note=arguments.note,
         data="\n".join(f"- {line}" for line in DATA),
     )

@@ -20,6 +20,7 @@ from compression import shipped_table, sizes_table, tasks_table
 from experiments import EXPERIMENTS, figures
 from initialisation import initialisation_table
 from rows import Place
+from shipped import shipped_models_table
 from stages import Failed, Measure, Train, UnderWay, run_stage
 
 from lite_nlp.core.files import write_text
@@ -130,6 +131,7 @@ TABLES = {
     "r2d2": lambda rows: translation_table(rows, "R2D2"),
     "t2r": perplexity_table,
     "t2r-scaling": scaling_table,
+    "shipped-models": shipped_models_table,
     "compression": shipped_table,
     "compression-tasks": tasks_table,
     "compression-sizes": sizes_table,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stages import Stage, Train
+from stages import Compress, Stage, Train
 
-__all__ = ["Place", "Row", "train_stage"]
+__all__ = ["Place", "Row", "compress_stage", "train_stage"]
 
 
 @dataclass(frozen=True)
@@ -67,3 +67,9 @@ def train_stage(
     sets = [word for key, value in {**settings, **bound}.items() for word in ("--set", f"{key}={value}")]
     verb = ["train"] if teacher is None else ["distill", str(teacher)]
     return Train(out=place.runs / name, arguments=[*verb, config, "--data", str(data), *sets, *more])
+
+
+def compress_stage(place: Place, name: str, model: Path, *options: str) -> Compress:
+    """Compression of a trained model into the directory ``name``."""
+    bound = ["--finetune-steps", str(place.max_steps)] if place.max_steps and "--no-finetune" not in options else []
+    return Compress(out=place.runs / name, arguments=["compress", str(model), *options, *bound])

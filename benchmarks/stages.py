@@ -16,7 +16,18 @@ from typing import Any
 
 from lite_nlp.core.files import write_text
 
-__all__ = ["Convert", "Failed", "Measure", "Prepare", "Stage", "Train", "UnderWay", "read_json", "run_stage"]
+__all__ = [
+    "Compress",
+    "Convert",
+    "Failed",
+    "Measure",
+    "Prepare",
+    "Stage",
+    "Train",
+    "UnderWay",
+    "read_json",
+    "run_stage",
+]
 
 LITE_NLP = str(Path(sys.executable).with_name("lite-nlp"))
 
@@ -70,6 +81,14 @@ class Convert(Prepare):
     def is_done(self) -> bool:
         """Whether the directory is there; it appears complete or not at all."""
         return (self.out / "config.toml").exists()
+
+
+class Compress(Prepare):
+    """A compression, which goes on where it was stopped."""
+
+    def is_done(self) -> bool:
+        """Whether the directory is there; it appears complete or not at all."""
+        return (self.out / "ledger.json").exists()
 
 
 class Train(Stage):

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from lite_nlp.compress.lnlp.container import Container, read_container
     from lite_nlp.compress.metric import Metric
     from lite_nlp.compress.modules import compress_module, load_compressed
-    from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
+    from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
     from lite_nlp.compress.quantize.protocol import Choice, HeldWeights, QuantizedWeights, Quantizer, TrainableWeights
     from lite_nlp.compress.quantize.registry import register_quantizer
     from lite_nlp.compress.significance import Change, Measure, Scored, mean_measure
     from lite_nlp.compress.tuning import TuningOptions
+    from lite_nlp.compress.weight_tuner import Finetuning
 
 __all__ = [
     "Change",
@@ -52,7 +53,7 @@ __getattr__, __dir__ = lazy_names(
         "CompressionOptions": "lite_nlp.compress.pipeline",
         "CompressionSubject": "lite_nlp.compress.ledger",
         "Container": "lite_nlp.compress.lnlp.container",
-        "Finetuning": "lite_nlp.compress.pipeline",
+        "Finetuning": "lite_nlp.compress.weight_tuner",
         "Measure": "lite_nlp.compress.significance",
         "Metric": "lite_nlp.compress.metric",
         "QuantizedWeights": "lite_nlp.compress.quantize.protocol",

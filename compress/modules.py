@@ -17,9 +17,10 @@ from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_le
 from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
-from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
 from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.compress.tuning import TuningOptions
+from lite_nlp.compress.weight_tuner import Finetuning
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory

@@ -1,25 +1,22 @@
 """The stages in order: each writes a file, and every figure of the ledger is measured on that file read back."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from torch import Tensor, nn
+from torch import nn
 
 from lite_nlp.budget.reporting.plan import ComparedQuantizer
 from lite_nlp.compress.explanation import compared_quantizers, explain_plan
 from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow
 from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
-from lite_nlp.compress.quantize.protocol import HeldWeights, QuantizedWeights, TrainableWeights
 from lite_nlp.compress.quantize.registry import COMPARED, get_quantizer
 from lite_nlp.compress.shortfall import check_overhead, out_of_reach
 from lite_nlp.compress.significance import Scored
-from lite_nlp.compress.snapshot import Snapshot
 from lite_nlp.compress.stages import (
     ENTROPY_CODED,
     FINETUNED,
@@ -30,44 +27,20 @@ from lite_nlp.compress.stages import (
     model_tensors,
     pruned_model,
     quantized_model,
-    set_weights,
 )
 from lite_nlp.compress.tolerance import largest_tolerance
-from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
+from lite_nlp.compress.weight_tuner import Finetuning, WeightTuner
 from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
-__all__ = ["COMPRESSION_FILES", "CompressionOptions", "Finetuning", "run_pipeline"]
+__all__ = ["COMPRESSION_FILES", "CompressionOptions", "run_pipeline"]
 
 #: Patterns of the files that a compression writes, which may be lost where its directory is replaced.
 COMPRESSION_FILES: Final = ("*.lnlp",)
 
-#: Share of the steps for each candidate before they are compared, at least so many.
-_BRIEF, _BRIEF_STEPS = 0.05, 20
-#: Of the steps, what goes to the pruned weights before they are clustered.
-_PRUNED_SHARE: Final = 0.5
-#: Of the steps, what a file that training has left over its target is given to shrink, and how often; and of the
-#: learning rates, since at their full height so few steps would undo what the many before have settled.
-_SHRINKING_SHARE, _SHRINKING_TRIES = 0.05, 4
-_SHRINKING_RATE: Final = 0.1
 #: Factors of the tolerance while the final file loses too much quality.
 _BACKOFF: Final = (0.5, 0.2, 0.05)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finetuning:
-    """Data, loss and options of fine-tuning.
-
-    Attributes:
-        batches: Makes an endless iterator of batches, the same at every call.
-        loss: Scalar loss of a model on a batch.
-        options: Length and speed.
-    """
-
-    batches: Callable[[], Iterator[Any]]
-    loss: Callable[[nn.Module, Any], Tensor]
-    options: TuningOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,11 +148,23 @@ class _Run:
         self.ledger = Ledger(out=out, subject=subject, original=model)
         self.attempt = 0
 
+    @property
+    def tuner(self) -> WeightTuner:
+        """For the model and the target as they are now."""
+        return WeightTuner(
+            self.model,
+            subject=self.subject,
+            finetuning=self.finetuning,
+            target_bytes=self.options.target_bytes,
+            work=self.work,
+            progress=self.progress,
+        )
+
     def shrink(self, shrink: Callable[[nn.Module], nn.Module]) -> None:
         """Remove channels, fine-tune what is left if wanted, and write that stage."""
         self.model = shrink(self.model)
         parameters = prunable_parameters(self.model)
-        self._tune_pruned(STRUCTURED, dict.fromkeys(parameters, 0.0))
+        self.tuner.tune_pruned(STRUCTURED, dict.fromkeys(parameters, 0.0), attempt=self.attempt)
         self.ledger.add(STRUCTURED, self.model, dense_model(model_tensors(self.model).tensors))
 
     def compress_within_limits(self) -> list[StageRow]:
@@ -222,7 +207,7 @@ class _Run:
 
         def lost(tolerance: float) -> float:
             def measure() -> float:
-                with self._briefly_tuned(planner, choose(tolerance)):
+                with self.tuner.briefly_tuned(planner, choose(tolerance)):
                     found = self.subject.score(self.model)
                     scores = found.scores if isinstance(found, Scored) else found
                     return self.subject.metric.lost(before, scores)
@@ -273,22 +258,10 @@ class _Run:
 
     def _loss_after_tuning(self, planner: Planner, planned: Planned) -> float:
         def measure() -> float:
-            with self._briefly_tuned(planner, planned):
+            with self.tuner.briefly_tuned(planner, planned):
                 return self.subject.evaluate(self.model)
 
         return self._keep(f"brief-{self.attempt}-{planned.quantizer.name}", measure)
-
-    @contextmanager
-    def _briefly_tuned(self, planner: Planner, planned: Planned) -> Iterator[None]:
-        """The model with its weights as planned, after brief tuning if it is to be tuned; then as before."""
-        with weights_restored(dict(self.model.named_parameters())):
-            if self.finetuning is None:
-                parameters = prunable_parameters(self.model)
-                set_weights(parameters, planned.fit(parameters, planner.importance))
-            else:
-                options = self.finetuning.options.shortened(_BRIEF, least=_BRIEF_STEPS)
-                self._tune_quantized(planner, planned, self.finetuning, options)
-            yield
 
     def _keep(self, name: str, measure: Callable[[], float]) -> float:
         return measure() if self.work is None else self.work.keep(name, measure)
@@ -300,11 +273,11 @@ class _Run:
             with weights_restored(parameters):
                 apply_masks(parameters, magnitude_masks(parameters, sparsities))
                 self.ledger.add(PRUNED, self.model, pruned_model(model_tensors(self.model).tensors))
-            if any(sparsities.values()) and self._tune_pruned(FINETUNED, sparsities):
+            if any(sparsities.values()) and self.tuner.tune_pruned(FINETUNED, sparsities, attempt=self.attempt):
                 self.ledger.add(FINETUNED, self.model, pruned_model(model_tensors(self.model).tensors))
             else:
                 apply_masks(parameters, magnitude_masks(parameters, sparsities))
-        quantized = self._quantize(planner, planned)
+        quantized = self.tuner.quantize(planner, planned, attempt=self.attempt)
         tensors = model_tensors(self.model).tensors
         fixed_width = quantized_model(tensors, quantized, vectors=planner.vectors(self.model))
         self.ledger.add(planned.quantizer.name, self.model, fixed_width)
@@ -320,89 +293,3 @@ class _Run:
                 smallest="the smallest file reached",
             )
         return last
-
-    def _quantize(self, planner: Planner, planned: Planned) -> QuantizedWeights:
-        """The weights as planned, tuned if wanted, or without tuning if that did harm; the model has them."""
-        parameters = prunable_parameters(self.model)
-        untuned = planned.fit(parameters, planner.importance)
-        if self.finetuning is None:
-            set_weights(parameters, untuned)
-            return untuned
-        before = Snapshot(self.model)
-        limit = planner.loss_of(planned)
-        phase = f"{planned.quantizer.name}-{self.attempt}"
-        work = None if self.work is None else self.work.phase(phase)
-        options = self.finetuning.options
-        weights, scale = self._tune_quantized(planner, planned, self.finetuning, options, work)
-        tuned = weights.quantized()
-        target = self.options.target_bytes
-        for _ in range(_SHRINKING_TRIES):
-            if target is None or (size := planner.file_size(self.model, tuned)) <= target:
-                break
-            scale *= planner.scale_to(target, size, tuned)
-            short = options.shortened(_SHRINKING_SHARE, least=_BRIEF_STEPS).slowed(_SHRINKING_RATE)
-            self._tune(weights, self.finetuning, replace(short, tightening=0.0), None, scale)
-            tuned = weights.quantized()
-        set_weights(parameters, tuned)
-        fits = target is None or planner.file_size(self.model, untuned) <= target
-        if not fits or self.subject.evaluate(self.model) <= limit:
-            return tuned
-        before.restore()
-        set_weights(parameters, untuned)
-        return untuned
-
-    def _tune_quantized(
-        self,
-        planner: Planner,
-        planned: Planned,
-        finetuning: Finetuning,
-        options: TuningOptions,
-        work: Work | None = None,
-    ) -> tuple[TrainableWeights, float]:
-        """The tuned weights, and the factor of the planned bits that they were held at."""
-        parameters = prunable_parameters(self.model)
-        fitted = planned.fit(parameters, planner.importance)
-        weights = fitted.trainable(parameters)
-        target = self.options.target_bytes
-        # A plan is made of whole choices; what it leaves of the target is used by those who can.
-        scale = 1.0 if target is None else max(1.0, planner.scale_to(target, planned.size_bytes, fitted))
-        self.progress.start(f"tuning ({planned.quantizer.name})", options.steps)
-        self._tune(weights, finetuning, options, work, scale)
-        return weights, scale
-
-    def _tune_pruned(self, stage: str, sparsities: Mapping[str, float]) -> bool:
-        """Fine-tune while pruning, and go back if that did harm; returns whether it was done."""
-        if self.finetuning is None:
-            return False
-        parameters = prunable_parameters(self.model)
-        before = Snapshot(self.model)
-        with weights_restored(parameters):
-            apply_masks(parameters, magnitude_masks(parameters, sparsities))
-            limit = self.subject.evaluate(self.model)
-        options = self.finetuning.options.shortened(_PRUNED_SHARE, least=_BRIEF_STEPS)
-        self.progress.start("tuning (remaining weights)", options.steps)
-        work = None if self.work is None else self.work.phase(f"{stage}-{self.attempt}")
-        self._tune(PrunedWeights(parameters, sparsities), self.finetuning, options, work)
-        if self.subject.evaluate(self.model) <= limit:
-            return True
-        before.restore()
-        return False
-
-    def _tune(
-        self,
-        weights: HeldWeights,
-        finetuning: Finetuning,
-        options: TuningOptions,
-        work: Work | None,
-        scale: float = 1.0,
-    ) -> None:
-        tune(
-            self.model,
-            finetuning.batches(),
-            finetuning.loss,
-            weights=weights,
-            options=options,
-            scale=scale,
-            work=work,
-            on_step=lambda loss, bits: self.progress.advance(figures=f"loss {loss:.3f}, {bits / 8:,.0f} bytes"),
-        )

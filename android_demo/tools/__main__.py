@@ -8,7 +8,7 @@ from pathlib import Path
 from tools.base.debian import ensure_programs
 from tools.base.errors import BuildError
 from tools.base.fetch import fetch, read_downloads
-from tools.base.layout import ABIS, BUILD, PHONE_ABI, SHIPPED_MODEL
+from tools.base.layout import ABIS, BUILD, PHONE_ABI, SHIPPED_MODEL, SHIPPED_MODELS
 from tools.base.processes import say
 from tools.sdk import (
     MODULES,
@@ -26,7 +26,7 @@ from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_test
 _SUITES: dict[str, Callable[[Path, Sequence[str]], object]] = {
     "test-core": run_core_tests,
     "test-desktop": run_desktop_tests,
-    "test-app": run_app_tests,
+    "test-app": lambda _, selected: run_app_tests(SHIPPED_MODELS, selected),
     "test-native": lambda bundle, selected: run_native_tests(build_package("x86_64"), bundle, selected=selected),
 }
 
@@ -41,14 +41,13 @@ def _parser() -> argparse.ArgumentParser:
     building = commands.add_parser("apk", help="build, sign and check the package")
     abis = "instruction set (default: %(default)s)"
     building.add_argument("--abi", choices=list(ABIS), default=PHONE_ABI, help=abis)
-    building.add_argument(
-        "--bundle", type=Path, default=SHIPPED_MODEL, help="bundle to ship (default: the shipped model)"
-    )
+    shipped = "bundle to ship, the default first; may be repeated (default: the shipped models)"
+    building.add_argument("--bundle", type=Path, action="append", dest="bundles", help=shipped)
     again = "build it in two other folders instead, and compare"
     building.add_argument("--check-reproducible", action="store_true", help=again)
     commands.add_parser("assets", help="write the app's assets to build/assets, where Android Studio takes them from")
     commands.add_parser("test", help="build the packages and run all tests but the emulated ones")
-    commands.add_parser("test-arm64", help="run the tests of the libraries for phones in an emulated processor")
+    commands.add_parser("test-a72", help="run the runtime for boards and the libraries for phones, emulated")
     commands.add_parser("pictures", help="draw the pictures of docs/android.md, with the shipped model translating")
     for name in _SUITES:
         testing = commands.add_parser(name, help=f"run the tests of {name.removeprefix('test-')}")
@@ -74,15 +73,15 @@ def _run(options: argparse.Namespace) -> None:
             if options.check_reproducible:
                 check_reproducible(options.abi)
             else:
-                build_package(options.abi, options.bundle)
+                build_package(options.abi, options.bundles or SHIPPED_MODELS)
         case "assets":
-            write_assets(BUILD / "assets", SHIPPED_MODEL)
+            write_assets(BUILD / "assets", SHIPPED_MODELS)
         case "test":
             run_all_tests()
-        case "test-arm64":
+        case "test-a72":
             run_emulated_tests()
         case "pictures":
-            draw_pictures(SHIPPED_MODEL)
+            draw_pictures(SHIPPED_MODELS)
         case name:
             _SUITES[name](SHIPPED_MODEL, options.classes)
 

@@ -4,9 +4,10 @@ Behind it, `tools.package` has the steps from sources to a signed package and `t
 """
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
-from tools.base.layout import BUILD, MAX_APK_BYTES, PHONE_ABI, SHIPPED_MODEL
+from tools.base.layout import BUILD, MAX_APK_BYTES, PHONE_ABI, SHIPPED_MODELS
 from tools.base.processes import say
 from tools.base.steps import digest_file
 from tools.checks.apk import check_package, check_program
@@ -38,12 +39,12 @@ __all__ = [
 ]
 
 
-def build_package(abi: str = PHONE_ABI, bundle: Path = SHIPPED_MODEL) -> Path:
+def build_package(abi: str = PHONE_ABI, bundles: Sequence[Path] = SHIPPED_MODELS) -> Path:
     """Build, sign and check the package.
 
     Args:
         abi: Android's name of the instruction set.
-        bundle: The bundle to ship.
+        bundles: The bundles to ship, the default first.
 
     Returns:
         The package. Beside it is NAME.sizes.json with its parts.
@@ -57,7 +58,7 @@ def build_package(abi: str = PHONE_ABI, bundle: Path = SHIPPED_MODEL) -> Path:
     target = package_path(abi)
     say(f"packing {target.name}")
     with tempfile.TemporaryDirectory(dir=BUILD) as name:
-        apk = pack_apk(abi, dex, bundle, Path(name))
+        apk = pack_apk(abi, dex, bundles, Path(name))
         parts = list_parts(apk.packed_bytes, apk.plain_bytes, apk.path.stat().st_size)
         check_package(apk.path, abi)
         if abi == PHONE_ABI:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import StageRow
-    from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.compress.prune.structure import Structure
+    from lite_nlp.compress.weight_tuner import Finetuning
     from lite_nlp.models.build import Model
     from lite_nlp.tasks.calibration import Guidance
     from lite_nlp.tasks.changed_outputs import ChangedOutputs
@@ -243,8 +243,8 @@ def _changed_outputs(guidance: "Guidance", rows: "Sequence[StageRow]") -> "Chang
 
 
 def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finetuning":
-    from lite_nlp.compress.pipeline import Finetuning
     from lite_nlp.compress.tuning import TuningOptions
+    from lite_nlp.compress.weight_tuner import Finetuning
     from lite_nlp.tasks.calibration import distillation_loss, projected_distillation_loss
     from lite_nlp.training.arithmetic import has_bf16_units
 

@@ -1,11 +1,11 @@
-"""The shipped model: within its limits, useful, and the same from torch, ONNX Runtime and ExecuTorch."""
+"""The shipped models: within their limits, useful, and the same from torch, ONNX Runtime and ExecuTorch."""
 
 from pathlib import Path
 
 import pytest
 
 from lite_nlp.artifacts.bundles import open_any_bundle
-from lite_nlp.artifacts.models import DEFAULT_MODEL, LoadedModel, list_shipped, load_model
+from lite_nlp.artifacts.models import DEFAULT_MODEL, LoadedModel, ShippedModel, list_shipped, load_model
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.torch_model import TorchStepModel
@@ -19,24 +19,30 @@ from tests.integration.test_export_command import TORCH, _run
 LONGEST = 250
 
 
+@pytest.fixture(scope="module", params=list_shipped(), ids=lambda model: model.name)
+def listed(request: pytest.FixtureRequest) -> ShippedModel:
+    """Each of the models."""
+    model: ShippedModel = request.param
+    return model
+
+
 @pytest.fixture(scope="module")
-def shipped() -> LoadedModel:
+def shipped(listed: ShippedModel) -> LoadedModel:
     """The model with the weights that torch reads from the bundle."""
-    return load_model(None)
+    return load_model(listed.name)
 
 
 @pytest.fixture(scope="module")
-def bundle() -> Bundle:
-    [model] = list_shipped()
-    return open_any_bundle(model.path)
+def bundle(listed: ShippedModel) -> Bundle:
+    return open_any_bundle(listed.path)
 
 
 @pytest.fixture(scope="module")
-def rows(shipped: LoadedModel) -> list[list[int]]:
+def rows(shipped: LoadedModel, listed: ShippedModel) -> list[list[int]]:
     """400 sentences one by one, then joined to lines of every length up to the longest that the bundle takes."""
-    [model] = list_shipped()
-    pairs = model.path.with_name("everyday.en-de.tsv").read_text(encoding="utf-8").splitlines()
-    single = [shipped.tokenizer.encode(pair.split("\t")[0]) for pair in pairs]
+    column = ("en", "de").index(listed.card["languages"]["src"])
+    pairs = listed.path.with_name("everyday.en-de.tsv").read_text(encoding="utf-8").splitlines()
+    single = [shipped.tokenizer.encode(pair.split("\t")[column]) for pair in pairs]
     joined: list[list[int]] = []
     for row in single[:60]:
         longer = [*joined[-1], *row] if joined else row
@@ -44,11 +50,14 @@ def rows(shipped: LoadedModel) -> list[list[int]]:
     return single + joined
 
 
-def test_it_is_small_and_within_the_budget(lite_nlp: LiteNlp) -> None:
-    [model] = list_shipped()
-    assert model.name == DEFAULT_MODEL
-    assert model.path.stat().st_size <= 4_000_000
-    assert lite_nlp("budget", "--check", "--max-size", "4MB").code == 0
+def test_there_is_one_of_each_direction() -> None:
+    directions = {model.name: tuple(model.card["languages"].values()) for model in list_shipped()}
+    assert directions == {DEFAULT_MODEL: ("en", "de"), "tatoeba-de-en": ("de", "en")}
+
+
+def test_it_is_small_and_within_the_budget(listed: ShippedModel, lite_nlp: LiteNlp) -> None:
+    assert listed.path.stat().st_size <= 2_500_000
+    assert lite_nlp("budget", listed.name, "--check", "--max-size", "2.5MB").code == 0
 
 
 @pytest.mark.parametrize("runtime", ["onnx", "executorch"])
@@ -67,7 +76,7 @@ def test_sentences_of_all_lengths_give_the_same_tokens(
 
 
 def test_the_bundle_is_counted_like_the_model(lite_nlp: LiteNlp, shipped: LoadedModel, bundle: Bundle) -> None:
-    of_bundle = lite_nlp.json("budget")
+    of_bundle = lite_nlp.json("budget", bundle.path)
     graphs = of_bundle["macs"]["graphs"]
     assert graphs["torch"] == graphs["onnx"] == graphs["executorch"]
     # Beyond the method, the graphs multiply empty cache slots and the zeros of a band matrix.
@@ -86,11 +95,11 @@ def test_both_runtimes_have_the_table_of_positions_which_is_in_no_container(bund
         assert (table.rows, table.columns) == (512, 256)
 
 
-def test_the_bundle_says_what_the_card_says(shipped: LoadedModel, bundle: Bundle) -> None:
-    [model] = list_shipped()
+def test_the_bundle_says_what_the_card_says(shipped: LoadedModel, listed: ShippedModel, bundle: Bundle) -> None:
     assert bundle.manifest.languages is not None
-    assert bundle.manifest.languages.model_dump() == model.card["languages"] == shipped.metrics["languages"]
-    assert bundle.manifest.scores == model.card["scores"]
+    assert bundle.manifest.languages.model_dump() == listed.card["languages"] == shipped.metrics["languages"]
+    assert bundle.manifest.scores == listed.card["scores"]
+    assert listed.card["first_inputs"]["right"] >= 40
 
 
 def test_it_translates_without_torch(tmp_path: Path, lite_nlp: LiteNlp) -> None:

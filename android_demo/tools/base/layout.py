@@ -15,6 +15,7 @@ __all__ = [
     "ROOT",
     "SHARED_DATA",
     "SHIPPED_MODEL",
+    "SHIPPED_MODELS",
     "TARGET_SDK",
     "TOOLS",
     "VERSION_CODE",
@@ -25,8 +26,10 @@ ANDROID = TOOLS.parent
 ROOT = ANDROID.parent
 BUILD = ANDROID / "build"
 DEPS = BUILD / "deps"
-# The compact bundle that the package ships and the suites run.
-SHIPPED_MODEL = ROOT / "lite_nlp" / "assets" / "tatoeba-en-de.zip"
+# The compact bundles that the package ships, one of each direction; the first is the app's default.
+SHIPPED_MODELS = tuple(ROOT / "lite_nlp" / "assets" / f"tatoeba-{pair}.zip" for pair in ("en-de", "de-en"))
+# The one that the suites run.
+SHIPPED_MODEL = SHIPPED_MODELS[0]
 # The corpora, where a checkout has them beside it.
 SHARED_DATA = ROOT.parent / "shared" / "data"
 

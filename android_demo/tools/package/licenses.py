@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from tools.base.errors import BuildError
 from tools.base.fetch import jars
-from tools.base.layout import ANDROID, ROOT
+from tools.base.layout import ANDROID, ROOT, SHIPPED_MODELS
 
 __all__ = ["Component", "collect_licenses", "find_unlicensed", "read_components", "refer_to_terms"]
 
@@ -72,15 +72,16 @@ def collect_licenses() -> str:
     """The whole text: list of components, their licences, ONNX Runtime's notices, the data's licences."""
     components = read_components()
     apache = (ROOT / "LICENSE").read_text().strip()
-    lines = ["Lite NLP: Apache-2.0", "Model tatoeba-en-de: trained on Tatoeba (CC BY 2.0 FR) and Multi30k"]
+    models = " and ".join(model.stem for model in SHIPPED_MODELS)
+    lines = ["Lite NLP: Apache-2.0", f"Models {models}: trained on Tatoeba (CC BY 2.0 FR) and Multi30k"]
     lines += [f"{component.name}: {component.license}" for component in components]
-    card = (ROOT / "lite_nlp" / "assets" / "tatoeba-en-de.md").read_text()
+    card = SHIPPED_MODELS[0].with_suffix(".md").read_text()
     data = card.split("## Data and licences", 1)[1].split("\n## ", 1)[0].strip()
     with zipfile.ZipFile(jars("desktop")[0]) as jar:
         notices = jar.read("ThirdPartyNotices.txt").decode("utf-8", "replace").replace("\r\n", "\n").strip()
     sections = [("What is in this app", "\n".join(lines))]
     sections += [(one.name, f"{one.copyright}\n\n{one.text}".strip()) for one in components]
-    sections.append(("The model's data", data))
+    sections.append(("The models' data", data))
     sections.append((_APACHE, apache))
     sections.append(("Third-party notices of ONNX Runtime", refer_to_terms(notices, apache)))
     return "".join(f"{_RULE}\n{title}\n{_RULE}\n\n{text}\n\n\n" for title, text in sections)

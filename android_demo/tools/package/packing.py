@@ -2,6 +2,7 @@
 
 import dataclasses
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.base.layout import BUILD, PHONE_ABI
@@ -34,13 +35,13 @@ def package_path(abi: str, folder: Path = BUILD) -> Path:
     return folder / ("lite-nlp-demo.apk" if abi == PHONE_ABI else f"lite-nlp-demo-{abi}.apk")
 
 
-def pack_apk(abi: str, dex: Path, bundle: Path, folder: Path) -> PackedApk:
+def pack_apk(abi: str, dex: Path, bundles: Sequence[Path], folder: Path) -> PackedApk:
     """Zip and sign the package.
 
     Args:
         abi: Android's name of the instruction set.
         dex: The program, classes.dex.
-        bundle: The model to ship.
+        bundles: The models to ship, the default first.
         folder: Folder for the package and the files it is made from.
 
     Raises:
@@ -48,13 +49,13 @@ def pack_apk(abi: str, dex: Path, bundle: Path, folder: Path) -> PackedApk:
     """
     unsigned, signed, resources = (folder / f"{stage}.apk" for stage in ("unsigned", "signed", "resources"))
     shorten_names(link_resources() / "resources.apk", resources)
-    entries = _list_entries(abi, bundle, collect_libraries(abi), resources, dex)
+    entries = _list_entries(abi, bundles, collect_libraries(abi), resources, dex)
     packed = write_zip(unsigned, entries)
     sign_package(unsigned, signed, find_key())
     return PackedApk(signed, packed, {entry.name: len(entry.content) for entry in entries})
 
 
-def _list_entries(abi: str, bundle: Path, libraries: list[Path], resources: Path, dex: Path) -> list[Entry]:
+def _list_entries(abi: str, bundles: Sequence[Path], libraries: list[Path], resources: Path, dex: Path) -> list[Entry]:
     """All entries in the order of the file: the manifest first, where installers expect it."""
     with zipfile.ZipFile(resources) as linked:
         compiled = {name: linked.read(name) for name in linked.namelist()}
@@ -62,6 +63,6 @@ def _list_entries(abi: str, bundle: Path, libraries: list[Path], resources: Path
     entries += [Entry("resources.arsc", compiled.pop("resources.arsc"), stored=True)]
     entries += [Entry("classes.dex", dex.read_bytes())]
     entries += [Entry(name, content) for name, content in sorted(compiled.items())]
-    entries += [Entry(f"assets/{name}", content) for name, content in sorted(list_assets(bundle).items())]
+    entries += [Entry(f"assets/{name}", content) for name, content in sorted(list_assets(bundles).items())]
     entries += [Entry(f"lib/{abi}/{library.name}", library.read_bytes()) for library in libraries]
     return entries

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from tools.base.errors import BuildError
-from tools.base.layout import EMULATOR_ABI, PHONE_ABI, SHIPPED_MODEL
+from tools.base.layout import EMULATOR_ABI, PHONE_ABI, SHIPPED_MODEL, SHIPPED_MODELS
 from tools.base.processes import say
 from tools.sdk import build_package, package_path
 from tools.testing.arm64 import run_arm64_tests
+from tools.testing.board import run_board_tests
 from tools.testing.native_tests import run_host_tests, run_native_tests
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
 
@@ -23,7 +24,7 @@ def run_all_tests() -> None:
     """
     # The longest first.
     run_chains(
-        {"app": lambda: run_app_tests(SHIPPED_MODEL)},
+        {"app": lambda: run_app_tests(SHIPPED_MODELS)},
         {
             "package for emulators": lambda: _build(EMULATOR_ABI),
             "native libraries": lambda: run_native_tests(package_path(EMULATOR_ABI), SHIPPED_MODEL),
@@ -36,12 +37,15 @@ def run_all_tests() -> None:
 
 
 def run_emulated_tests() -> None:
-    """Test the libraries for phones in an emulated processor.
+    """Test the runtime for boards and the libraries for phones in an emulated processor.
 
     Raises:
-        BuildError: A test failed.
+        BuildError: Something failed; all that did is named.
     """
-    run_arm64_tests(build_package(PHONE_ABI), SHIPPED_MODEL)
+    run_chains(
+        {"runtime for boards": run_board_tests},
+        {"libraries for phones": lambda: run_arm64_tests(build_package(PHONE_ABI), SHIPPED_MODEL)},
+    )
 
 
 def run_chains(*chains: dict[str, Callable[[], object]], at_once: int = 2) -> None:

@@ -1,6 +1,7 @@
-"""The pictures of docs/android.md, drawn by the app's tests while the shipped model translates."""
+"""The pictures of docs/android.md, drawn by the app's tests while the shipped models translate."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tools.base.errors import BuildError
@@ -17,17 +18,17 @@ MAX_BYTES, MAX_TOTAL_BYTES = 60_000, 600_000
 _COLOURS = 128
 
 
-def draw_pictures(bundle: Path) -> None:
+def draw_pictures(bundles: Sequence[Path]) -> None:
     """Draw all pictures anew; the folder has no others afterwards.
 
     Args:
-        bundle: The model that translates.
+        bundles: The models in the app; the first translates.
 
     Raises:
         BuildError: A screen failed, or the pictures are too large; the old ones stay.
     """
     shutil.rmtree(BUILD / "screenshots" / "docs", ignore_errors=True)
-    drawn = run_app_tests(bundle, ["dev.litenlp.app.PicturesTest"], all_pictures=True) / "docs"
+    drawn = run_app_tests(bundles, ["dev.litenlp.app.PicturesTest"], all_pictures=True) / "docs"
     fresh = PICTURES.with_name(f".{PICTURES.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)

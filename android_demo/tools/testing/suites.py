@@ -42,11 +42,12 @@ def run_desktop_tests(bundle: Path | None = None, selected: Sequence[str] = ()) 
     run_junit("desktop", classpath, tests, properties=_describe(bundle), selected=selected)
 
 
-def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = (), *, all_pictures: bool = False) -> Path:
+def run_app_tests(bundles: Sequence[Path] = (), selected: Sequence[str] = (), *, all_pictures: bool = False) -> Path:
     """Run the tests of the app on Robolectric with the resources that ship; arguments as above.
 
     Args:
-        bundle: As above.
+        bundles: The shipped models, the default first; without them, the app has no model in its assets, and the tests
+            that need one are skipped.
         selected: As above.
         all_pictures: Draw all pictures of the docs, for which the shipped model translates; else a few, as a test.
 
@@ -54,7 +55,7 @@ def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = (), *, a
         The folder with the pictures of the screens.
     """
     main, tests, resources = compile_module("app"), compile_module("app-test"), link_resources()
-    config = _write_test_config(resources, bundle)
+    config = _write_test_config(resources, bundles)
     # Tests of the app make bundles of core's golden vectors.
     test_resources = [ANDROID / module / "src/test/resources" for module in ("app", "core")]
     modules = [main, compile_module("core"), compile_module("desktop")]
@@ -64,7 +65,7 @@ def run_app_tests(bundle: Path | None = None, selected: Sequence[str] = (), *, a
     screenshots = BUILD / "screenshots"
     if not selected:
         shutil.rmtree(screenshots, ignore_errors=True)
-    properties = _describe(bundle)
+    properties = _describe(bundles[0] if bundles else None)
     properties |= {
         "litenlp.pictures": str(all_pictures).lower(),
         "litenlp.screenshots": str(screenshots),
@@ -101,15 +102,15 @@ def _gather_systems() -> Path:
     return folder
 
 
-def _write_test_config(resources: Path, bundle: Path | None) -> Path:
+def _write_test_config(resources: Path, bundles: Sequence[Path]) -> Path:
     """Write the file by which Robolectric finds the app's manifest, resources and assets; its folder.
 
     Args:
         resources: As `link_resources` gives them.
-        bundle: The shipped model; without it, the app has no model in its assets.
+        bundles: The models in the assets.
     """
     config = BUILD / "test-config"
-    inputs = [*list_files(resources), *([bundle] if bundle else []), *list_files(ANDROID / "licenses"), Path(__file__)]
+    inputs = [*list_files(resources), *bundles, *list_files(ANDROID / "licenses"), Path(__file__)]
 
     def make(folder: Path) -> None:
         file = folder / "com/android/tools/test_config.properties"
@@ -118,7 +119,7 @@ def _write_test_config(resources: Path, bundle: Path | None) -> Path:
         package = folder / "resources.apk"
         shutil.copy(resources / "resources.apk", package)
         with zipfile.ZipFile(package, "a") as archive:
-            for name, content in list_assets(bundle).items():
+            for name, content in list_assets(bundles).items():
                 archive.writestr(f"assets/{name}", content)
         lines = {
             "android_merged_manifest": resources / "AndroidManifest.xml",
@@ -127,5 +128,5 @@ def _write_test_config(resources: Path, bundle: Path | None) -> Path:
         }
         file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
-    run_step(config, inputs, {"bundle": bundle is not None}, make)
+    run_step(config, inputs, {"bundles": [bundle.name for bundle in bundles]}, make)
     return config

@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.metric import Metric
-from lite_nlp.compress.pipeline import CompressionOptions, Finetuning, run_pipeline
+from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
 from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.compress.stages import FINAL_FILE
 from lite_nlp.compress.tuning import TuningOptions
+from lite_nlp.compress.weight_tuner import Finetuning
 from lite_nlp.core.errors import ModelError, OutputError
 
 WIDTH = 48

@@ -18,7 +18,7 @@ from lite_nlp.export.counting.torch_programs import (
     count_program,
     count_program_work,
 )
-from lite_nlp.export.executorch_program import prepare_program
+from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import export_onnx
 from lite_nlp.export.runtime.layout import Bounds

@@ -58,7 +58,7 @@ def test_the_licences_are_one_text_of_sections(tmp_path: Path, monkeypatch: pyte
     assert [title.strip() for title in titles if "\n" in title[:-1]] == []
     sections = {title.strip(): text.strip() for title, text in zip(titles, texts, strict=True)}
     assert sections["Third-party notices of ONNX Runtime"] == "notices\nof others"
-    assert "CC BY 2.0 FR" in sections["The model's data"]
+    assert "CC BY 2.0 FR" in sections["The models' data"]
     assert "Apache License" in sections["Apache License, Version 2.0"]
     assert "Software Mansion" in sections["React Native ExecuTorch, which distributes the library of ExecuTorch"]
 

@@ -24,7 +24,7 @@ class TestApplication : LiteNlpApplication() {
     }
 
     private class Archives(private val known: Map<String, () -> InputStream>) : ModelArchives {
-        override fun names(): List<String> = known.keys.sorted()
+        override fun names(): List<String> = known.keys.toList()
         override fun open(name: String): InputStream = known.getValue(name)()
     }
 }

@@ -15,11 +15,17 @@ interface ModelArchives {
 
 /** Bundles in the APK, under assets/models. */
 class AssetArchives(private val assets: AssetManager) : ModelArchives {
-    override fun names(): List<String> = assets.list(FOLDER).orEmpty().filter { it.endsWith(".zip") }.sorted()
+    override fun names(): List<String> {
+        if (ORDER !in assets.list(FOLDER).orEmpty()) return emptyList()
+        return assets.open("$FOLDER/$ORDER").bufferedReader().use { it.readLines() }
+    }
 
     override fun open(name: String): InputStream = assets.open("$FOLDER/$name", AssetManager.ACCESS_STREAMING)
 
     private companion object {
         const val FOLDER = "models"
+
+        /** The names of the bundles, one in a line; assets are listed by name alone. */
+        const val ORDER = "order.txt"
     }
 }

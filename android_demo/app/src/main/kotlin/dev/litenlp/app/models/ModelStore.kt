@@ -55,7 +55,7 @@ class ModelStore(
     /** Announces whatever changes in the fields below. */
     val changes = Changes()
 
-    /** The installed models: bundled ones first, then by name. */
+    /** The installed models: bundled ones first, in the order of [archives], then by name. */
     var models: List<Model> = emptyList()
         private set
 
@@ -257,13 +257,14 @@ class ModelStore(
 
     /** On the file thread: reads what is installed and shows it. */
     private fun publish() {
+        val names = archives.names()
         val bundled = HashMap<String, String>()
-        for (archive in archives.names()) {
+        for (archive in names) {
             bundled[preferences.bundledInstall(archive).orEmpty().substringAfter(' ', "")] = archive
         }
         val found = BundleInstaller.listInstalled(directory)
             .map { Model(it, bundled[it.directory.name]) }
-            .sortedWith(compareBy({ it.archive == null }, { it.name }, { it.id }))
+            .sortedWith(compareBy({ it.archive == null }, { names.indexOf(it.archive) }, { it.name }, { it.id }))
         main.post {
             models = found
             changes.announce()
