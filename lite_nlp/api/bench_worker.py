@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import Any, TextIO
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core import errors
+from lite_nlp.core.signals import undisturbed
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.export.runtime import create_engine
 from lite_nlp.export.runtime.latency import LatencyPlan, measure_latency
@@ -71,26 +72,47 @@ def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, A
     """
     # -P: the working directory holds none of our modules, but may hold others of the same names.
     command = [sys.executable, "-P", "-m", "lite_nlp.api.bench_worker"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-    ) as process:
-        try:
-            for event, content in _events(process, order):
-                if event == "progress":
-                    advance()
-                elif event == "error":
-                    raise _rebuild_error(*content)
-                else:
-                    row: dict[str, Any] = content
-                    return row
-            code = process.wait()
-        finally:
-            if process.poll() is None:
-                process.kill()
+    with ExitStack() as stack:
+        # A signal in the middle of the start would leave a process behind that nobody ends.
+        with undisturbed(), _interrupts_blocked():
+            process = stack.enter_context(
+                subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
+            )
+            stack.callback(_end, process)
+        for event, content in _events(process, order):
+            if event == "progress":
+                advance()
+            elif event == "error":
+                raise _rebuild_error(*content)
+            else:
+                row: dict[str, Any] = content
+                return row
+        code = process.wait()
     raise errors.BundleError(
         f"{order.bundle}: {order.runtime}, threads {order.threads}: expected the measuring process to finish, found "
         f"that it ended with code {code}"
     )
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Context in which SIGINT waits; a process started here has it blocked until it asks for it.
+
+    A Ctrl-C reaches both processes, and the new one would answer it with a traceback while it imports its modules.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    if process.poll() is None:
+        process.kill()
 
 
 def _events(process: "subprocess.Popen[str]", order: Order) -> Iterator[tuple[str, Any]]:
