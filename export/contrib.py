@@ -4,7 +4,7 @@ Called, the functions compute what the operators compute; traced, they become on
 ``com.microsoft``, which every ONNX Runtime since ``OLDEST_RUNTIME`` has on the CPU. ``GroupQueryAttention`` stands in
 for ``DecoderMaskedMultiHeadAttention``, which version 1.24 runs wrongly on buffers that past and present share.
 
-Shape letters: B rows, H heads, d channels of a head, P past tokens, S source tokens.
+Shape letters: B rows, W hypotheses of a row, H heads, d channels of a head, P past tokens, S source tokens.
 """
 
 from typing import Final
@@ -60,28 +60,32 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
 
 
 def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    """Attention of one token to the source (``MultiHeadAttention``).
+    """Attention of one token of each hypothesis to the source (``MultiHeadAttention``).
+
+    The W hypotheses of a sentence, side by side, read its keys and values once.
 
     Args:
-        query: (B, H d).
+        query: (B W, H d).
         key: (B, H, S, d).
         value: Likewise.
         mask: (B, S) int32, 1 on real tokens and 0 on padding.
 
     Returns:
-        The attended values (B, H d).
+        The attended values (B W, H d).
     """
     rows, heads, _, head_dim = key.shape
+    queries = query.view(rows, -1, heads * head_dim)
     if not torch.compiler.is_exporting():
-        scores = torch.matmul(query.view(rows, heads, 1, head_dim) * head_dim**-0.5, key.transpose(-2, -1))
+        split = queries.view(rows, -1, heads, head_dim).transpose(1, 2)
+        scores = torch.matmul(split * head_dim**-0.5, key.transpose(-2, -1))
         weights = scores.masked_fill(mask[:, None, None, :] == 0, float("-inf")).softmax(dim=-1)
-        return torch.matmul(weights, value).reshape(query.shape)
+        return torch.matmul(weights, value).transpose(1, 2).reshape(query.shape)
     out = symbolic(
         f"{DOMAIN}::MultiHeadAttention",
-        (query[:, None], key, value, None, mask),
+        (queries, key, value, None, mask),
         {"num_heads": heads},
         dtype=torch.float32,
-        shape=(rows, 1, heads * head_dim),
+        shape=queries.shape,
         version=1,
     )
     return out.reshape(query.shape)

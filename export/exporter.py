@@ -1,7 +1,7 @@
 """The exporting half of a runtime: from a traced model to graphs and their Mult-Adds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -21,13 +21,13 @@ class RuntimeGraphs:
         entry: What the manifest says of them.
         files: The members of the bundle that the entry names.
         work: Mult-Adds of the graphs.
-        search_work: Of a graph of a whole search, by its parts; None where there is none.
+        search_work: Of the graphs of searches, by the name of the search.
     """
 
     entry: RuntimeEntry
     files: Mapping[str, bytes]
     work: GraphWork
-    search_work: GraphWork | None = None
+    search_work: Mapping[str, GraphWork] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Exporter:
 
     Attributes:
         task: What it does, as progress is reported.
-        export: Makes the graphs of a traced model and of its form for a whole search; raises ``ModelError`` where the
+        export: Makes the graphs of a traced model and of its form for searches; raises ``ModelError`` where the
             runtime cannot run them, ``CountError`` where their work cannot be told.
         versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
             runtime can read the files.

@@ -1,7 +1,10 @@
-"""The traced graphs as ONNX files that share one file of weights: the encoder, a decoder step, and a whole search."""
+"""The graphs of a model as ONNX files that share one file of weights.
+
+They are the encoder, a decoder step, a whole greedy search, and a step of beam search.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -9,11 +12,9 @@ from onnx import numpy_helper
 from torch import nn
 
 from lite_nlp.export.contrib import OLDEST_RUNTIME
-from lite_nlp.export.counting.onnx_search import count_search_work
+from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.exporter import Exporter, RuntimeGraphs
-from lite_nlp.export.greedy.loop import build_search
-from lite_nlp.export.greedy.step import INPUTS, OUTPUTS, TracedStep, trace_greedy_step
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,
@@ -26,6 +27,8 @@ from lite_nlp.export.onnx_conversion import (
 from lite_nlp.export.onnx_int8 import quantize_weights
 from lite_nlp.export.runtime.layout import Precision, StateTensor
 from lite_nlp.export.runtime.onnx import OnnxEntry
+from lite_nlp.export.searches import beam_step, greedy_step
+from lite_nlp.export.searches.greedy_loop import build_search
 from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["ENTRY", "ONNX_EXPORTER", "OnnxFiles", "export_onnx"]
@@ -35,6 +38,7 @@ ENTRY: Final = OnnxEntry(
     encode="encode.onnx",
     decode_step="decode_step.onnx",
     greedy="greedy.onnx",
+    beam_step="beam_step.onnx",
     weights=WEIGHTS,
     new_prefix="new.",
     operators=(),
@@ -52,6 +56,7 @@ class OnnxFiles:
         encode: The encoder's graph.
         decode_step: The decoder step's graph.
         greedy: The graph of a whole greedy search.
+        beam_step: The graph of a step of beam search.
         weights: External data of all; a tensor that several use is stored once.
         operators: Those that are not of the ONNX standard, sorted.
     """
@@ -59,16 +64,17 @@ class OnnxFiles:
     encode: bytes
     decode_step: bytes
     greedy: bytes
+    beam_step: bytes
     weights: bytes
     operators: tuple[str, ...]
 
 
-def export_onnx(traced: TracedModel, step: TracedStep, *, precision: Precision = "fp32") -> OnnxFiles:
+def export_onnx(traced: TracedModel, search_form: nn.Module, *, precision: Precision = "fp32") -> OnnxFiles:
     """Convert all graphs, optimized and checked.
 
     Args:
         traced: The model.
-        step: One step of greedy search with it.
+        search_form: The same model, a ``SteppedModel`` whose steps the graphs of searches take.
         precision: Of the weights of products and tables.
     """
     sources = {"src_tokens": ("batch", "source"), "src_mask": ("batch", "source")}
@@ -80,13 +86,24 @@ def export_onnx(traced: TracedModel, step: TracedStep, *, precision: Precision =
         {"tokens": _ROWS, **{tensor.name: tensor.shape for tensor in traced.state}},
         ["logits", *_new_names(traced.state)],
     )
-    body = convert_program(step.program, {**INPUTS, **step.shapes}, [*OUTPUTS, *_new_names(step.state)])
-    _lay_out_alike(body, decode_step)
+    step = greedy_step.trace_greedy_step(search_form, traced.bounds)
+    body = convert_program(
+        step.program, {**greedy_step.INPUTS, **step.shapes}, [*greedy_step.OUTPUTS, *_new_names(step.state)]
+    )
+    step_of_beams = beam_step.trace_beam_step(search_form, traced.bounds)
+    beams = convert_program(
+        step_of_beams.program,
+        {**beam_step.INPUTS, **step_of_beams.shapes},
+        [*beam_step.OUTPUTS, *_new_names(step_of_beams.state)],
+    )
+    beam_step.rank_candidates(beams)
+    for model in (body, beams):
+        _lay_out_alike(model, decode_step)
     if precision == "int8":
-        for model in (encode, decode_step, body):
+        for model in (encode, decode_step, body, beams):
             quantize_weights(model)
     greedy = build_search(encode, body, step, new_prefix=ENTRY.new_prefix)
-    models = {"encode": encode, "decode_step": decode_step, "greedy": greedy}
+    models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam_step": beams}
     operators = sorted(set[str]().union(*map(runtime_operators, models.values())))
     graphs, weights = share_weights(models)
     return OnnxFiles(**graphs, weights=weights, operators=tuple(operators))
@@ -113,14 +130,23 @@ def _new_names(state: Sequence[StateTensor]) -> list[str]:
 
 
 def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
-    files = export_onnx(traced, trace_greedy_step(search_form, traced.bounds), precision=precision)
-    graphs = {ENTRY.encode: files.encode, ENTRY.decode_step: files.decode_step, ENTRY.greedy: files.greedy}
+    files = export_onnx(traced, search_form, precision=precision)
+    work = count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=traced.bounds)
+    graphs = {
+        ENTRY.encode: files.encode,
+        ENTRY.decode_step: files.decode_step,
+        ENTRY.greedy: files.greedy,
+        ENTRY.beam_step: files.beam_step,
+    }
     oldest = OLDEST_RUNTIME if files.operators else PORTABLE_RUNTIME
     return RuntimeGraphs(
         entry=ENTRY.model_copy(update={"operators": files.operators, "oldest_runtime": oldest}),
         files={**graphs, ENTRY.weights: files.weights},
-        work=count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=traced.bounds),
-        search_work=count_search_work(files.greedy, traced.bounds),
+        work=work,
+        search_work={
+            "greedy": count_search_work(files.greedy, traced.bounds),
+            "beam": replace(work, decode_step=count_beam_work(files.beam_step, traced.bounds)),
+        },
     )
 
 

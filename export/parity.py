@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lite_nlp.core.errors import BundleError
-from lite_nlp.decoding.search import SearchOptions, StepModel, search
+from lite_nlp.decoding.search import BeamModel, SearchOptions, StepModel, search
 
-__all__ = ["Disagreement", "ParityReport", "StepByStep", "compare_engines", "require_parity"]
+__all__ = ["Disagreement", "ParityReport", "RankedSteps", "StepByStep", "compare_engines", "require_parity"]
 
 #: More than an ExecuTorch call takes, so that its splitting is part of the proof.
 _BATCH: Final = 12
@@ -53,7 +53,7 @@ class ParityReport:
 
 
 class StepByStep:
-    """A step model without the means to decode in one call.
+    """A step model without the means to decode in one call, or to rank the next tokens by itself.
 
     Args:
         model: Takes the steps.
@@ -61,6 +61,18 @@ class StepByStep:
 
     def __init__(self, model: StepModel) -> None:
         self.start, self.step, self.reorder = model.start, model.step, model.reorder
+
+
+class RankedSteps(StepByStep):
+    """A beam model without the means to decode in one call.
+
+    Args:
+        model: Takes the steps.
+    """
+
+    def __init__(self, model: BeamModel) -> None:
+        super().__init__(model)
+        self.step_best = model.step_best
 
 
 def compare_engines(

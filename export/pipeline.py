@@ -4,7 +4,7 @@ import json
 import logging
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,7 +22,7 @@ from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.core.version import __version__
-from lite_nlp.decoding.search import GreedyModel, SearchOptions, StepModel
+from lite_nlp.decoding.search import BeamModel, GreedyModel, SearchOptions, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
@@ -30,7 +30,7 @@ from lite_nlp.export.counting.torch_programs import count_merged_work, count_mod
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.parity import StepByStep, compare_engines, require_parity
+from lite_nlp.export.parity import RankedSteps, StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
@@ -54,6 +54,10 @@ STORED: Final = (CONFIG_FILE, METRICS_FILE)
 #: Random sources of the usual proof, and the most decoder steps compared.
 _PROOF_SOURCES: Final = 48
 PROOF_STEPS: Final = 64
+
+#: Hypotheses of a sentence where steps of beam search are compared, and the last of the sources, with which they are.
+_PROOF_BEAM: Final = 3
+_PROOF_BEAM_SOURCES: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +127,7 @@ def export_bundle(
             on the CPU, in fp32.
         card: What else the bundle holds.
         search_form: The same model with steps written in the operators of :mod:`lite_nlp.export.contrib`, for the graph
-            of a whole search; None where there is no such form, and the search takes the model's own steps.
+            of searches; None where there is no such form, and the searches take the model's own steps.
         precision: Of the weights. In int8 tokens may differ from the model's: the manifest says how many do, and what
             that costs is for ``accept`` to measure.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
@@ -165,7 +169,7 @@ def export_bundle(
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
     merged = count_merged_work(traced)
-    searches = {f"{name} greedy": work for name, found in graphs.items() if (work := found.search_work) is not None}
+    searches = {f"{name} {kind}": work for name, found in graphs.items() for kind, work in found.search_work.items()}
     check_agreement({**columns, **searches}, merged=merged, source=str(path))
     files, packed = _collect_files(card, graphs), None
     if packing is not None:
@@ -297,11 +301,16 @@ def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
     for runtime in bundle.manifest.runtimes:
         progress.start(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences", None)
         engine = create_engine(bundle, runtime=runtime, threads=1)
-        # A search in one call and one by steps run different graphs.
-        candidates = [engine, StepByStep(engine)] if isinstance(engine, GreedyModel) else [engine]
-        reports = [
-            compare_engines(proof.reference, candidate, proof.src_rows, proof.options) for candidate in candidates
+        # Each way to search runs other graphs.
+        ways: list[tuple[StepModel, Sequence[Sequence[int]], SearchOptions]] = [
+            (StepByStep(engine), proof.src_rows, proof.options)
         ]
+        if isinstance(engine, GreedyModel):
+            ways.append((engine, proof.src_rows, replace(proof.options, beam_size=1)))
+        if isinstance(engine, BeamModel):
+            beams = replace(proof.options, beam_size=_PROOF_BEAM)
+            ways.append((RankedSteps(engine), proof.src_rows[-_PROOF_BEAM_SOURCES:], beams))
+        reports = [compare_engines(proof.reference, model, rows, options) for model, rows, options in ways]
         if bundle.manifest.precision == "fp32":
             for report in reports:
                 require_parity(report, runtime=runtime)

@@ -1,17 +1,25 @@
-"""Mult-Adds of a whole search in one ONNX graph: of what comes before its loop, and of one step of the loop."""
+"""Mult-Adds of searches in ONNX graphs.
+
+Of a whole search: of what comes before its loop, and of one step of the loop. Of beam search: of a step with one
+hypothesis of one sentence.
+"""
 
 from copy import deepcopy
 from functools import cache
 from typing import Any
 
+import numpy as np
 import onnx
+from onnx import numpy_helper
 
-from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
+from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import CountError
 from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.signatures import COUNT
 
-__all__ = ["count_search_work"]
+__all__ = ["count_beam_work", "count_search_work"]
 
 
 def count_search_work(search: bytes, bounds: Bounds) -> GraphWork:
@@ -41,6 +49,31 @@ def count_search_work(search: bytes, bounds: Bounds) -> GraphWork:
         encode=fit_polynomials(lambda source, _: count_before(source), **limits),
         decode_step=fit_polynomials(count_step, **limits),
     )
+
+
+def count_beam_work(step: bytes, bounds: Bounds) -> dict[WorkKind, Polynomial]:
+    """Count a step of beam search, whose caches are as long as the capacity, for one hypothesis of one sentence.
+
+    Args:
+        step: The graph, without its weights.
+        bounds: Largest sizes of the bundle.
+
+    Raises:
+        CountError: If the work cannot be told, or is no polynomial of the sizes.
+    """
+    model = onnx.load_from_string(step)
+    # How many candidates there are is an input, which the shapes do not tell.
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.int64), COUNT))
+    inputs = [value for value in model.graph.input if value.name != COUNT]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    one = dict.fromkeys(("batch", "beam", "rows"), 1)
+
+    def count(source: int, capacity: int) -> Any:
+        sizes = {**one, "source": source, "capacity": capacity, "past": capacity - 1}
+        return count_onnx(model, sizes).by_kind()
+
+    return fit_polynomials(count, max_source=bounds.source, max_capacity=bounds.capacity)
 
 
 def _split(model: Any) -> tuple[Any, Any]:

@@ -1,19 +1,24 @@
 """A bundle's graphs behind the search's step interface, whatever runtime runs them. Imports no torch."""
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
-from lite_nlp.core.special_tokens import EOS_ID
+from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
+from lite_nlp.decoding.hypotheses import Extensions
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import GraphRunner, GreedyRunner, State
+from lite_nlp.export.runtime.interface import BeamState, GraphRunner, SearchRunner, State
 from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.registry import find_runtime
 from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
 
-__all__ = ["Engine", "EngineState", "GreedyEngine", "create_engine"]
+__all__ = ["Engine", "EngineState", "SearchEngine", "create_engine"]
+
+#: Types that are no candidates.
+_SPECIALS: Final = len(SPECIAL_TOKENS)
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,25 @@ class EngineState:
 
     tensors: State
     source: int
+    capacity: int
+    steps: int = 0
+
+
+@dataclass(frozen=True)
+class _Beams:
+    """State between steps of a beam search.
+
+    Attributes:
+        state: The runner's.
+        sentences: That are in it.
+        rows: Hypotheses of all of them.
+        capacity: Steps that it has place for.
+        steps: Steps so far.
+    """
+
+    state: BeamState
+    sentences: int
+    rows: int
     capacity: int
     steps: int = 0
 
@@ -83,10 +107,7 @@ class Engine:
                 than the manifest says.
         """
         size = self._manifest.vocabulary.tgt_size
-        if state.steps >= state.capacity:
-            raise BundleError(
-                f"step: expected at most {state.capacity} steps, the capacity of the state, found one more"
-            )
+        _check_capacity(state)
         rows = next((len(value) for value in state.tensors.values()), len(tokens))
         if tokens.shape != (rows,) or rows == 0:
             raise BundleError(f"step: expected a token for each of {rows} rows, found {tokens.shape}")
@@ -132,17 +153,22 @@ class Engine:
         check_ids("source", src_tokens, self._manifest.vocabulary.src_size)
 
 
-class GreedyEngine(Engine):
-    """An engine that decodes greedily in one call: a ``lite_nlp.decoding.search.GreedyModel`` too.
+def _check_capacity(state: EngineState | _Beams) -> None:
+    if state.steps >= state.capacity:
+        raise BundleError(f"step: expected at most {state.capacity} steps, the capacity of the state, found one more")
+
+
+class SearchEngine(Engine):
+    """An engine with graphs for searches: a ``lite_nlp.decoding.search.GreedyModel`` and ``BeamModel`` too.
 
     Args:
         manifest: Of the bundle.
         runner: Calls its graphs.
     """
 
-    def __init__(self, manifest: Manifest, runner: GreedyRunner) -> None:
+    def __init__(self, manifest: Manifest, runner: SearchRunner) -> None:
         super().__init__(manifest, runner)
-        self._greedy_runner = runner
+        self._search_runner = runner
 
     def decode_greedily(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
@@ -154,7 +180,7 @@ class GreedyEngine(Engine):
                 gives other tensors than it should.
         """
         self._check(src_tokens, src_mask, int(limits.max()))
-        tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
+        tokens, log_probs = self._search_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
         rows = len(src_tokens)
         steps = min(len(tokens), int(limits.max())) if tokens.ndim else 0
         expect_tensor("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
@@ -163,6 +189,54 @@ class GreedyEngine(Engine):
         if not (tokens == EOS_ID).any(axis=0).all():
             raise BundleError(f"greedy: expected an end mark in every row, found none in {steps} steps")
         return tokens, log_probs
+
+    def step_best(
+        self,
+        tokens: NDArray[np.int64],
+        parents: NDArray[np.int64],
+        kept: NDArray[np.int64],
+        state: EngineState | _Beams,
+        count: int,
+    ) -> tuple[Extensions, _Beams]:
+        """Feed one token per hypothesis and rank what may follow; see ``lite_nlp.decoding.search.BeamModel``.
+
+        Args:
+            tokens: (S, W).
+            parents: (S, W), rows of the step before.
+            kept: (S,), sentences of the step before, in order.
+            state: Of ``start`` or of the step before.
+            count: Tokens wanted for each hypothesis.
+
+        Raises:
+            BundleError: If the capacity is used up, a token is outside the vocabulary, an index outside the state, or
+                the graph gives other tensors than it should.
+        """
+        if isinstance(state, EngineState):
+            sentences = rows = next((len(value) for value in state.tensors.values()), len(tokens))
+            begun = self._search_runner.begin_beams(state.tensors, capacity=state.capacity)
+            state = _Beams(begun, sentences, rows, state.capacity)
+        _check_capacity(state)
+        if tokens.ndim != 2 or tokens.shape != parents.shape or kept.shape != tokens.shape[:1] or tokens.size == 0:
+            raise BundleError(
+                "step: expected tokens and parents of one shape (sentences, hypotheses), and an index of each sentence, "
+                f"found {tokens.shape}, {parents.shape} and {kept.shape}"
+            )
+        for name, indices, size in (("parents", parents, state.rows), ("kept", kept, state.sentences)):
+            if indices.min() < 0 or indices.max() >= size:
+                raise BundleError(f"step: {name}: expected 0 to {size - 1}, found {indices.min()} to {indices.max()}")
+        size = self._manifest.vocabulary.tgt_size
+        check_ids("step", tokens, size)
+        wanted = min(count, size - _SPECIALS)
+        ids, scores, ends, beams = self._search_runner.step_beams(
+            np.ascontiguousarray(tokens, np.int64), np.ascontiguousarray(parents, np.int64), kept, state.state, wanted
+        )
+        rows = tokens.size
+        expect_tensor("beam_step: candidates", ids, "int64", (rows, wanted))
+        expect_tensor("beam_step: log_probs", scores, "float32", (rows, wanted))
+        expect_tensor("beam_step: end_log_probs", ends, "float32", (rows,))
+        check_ids("beam_step", ids, size)
+        found = Extensions(ends=ends.astype(np.float64), scores=scores.astype(np.float64), tokens=ids)
+        return found, _Beams(beams, len(tokens), rows, state.capacity, state.steps + 1)
 
     def try_out(self) -> None:
         """A search of one step, as of ``Engine``."""
@@ -187,7 +261,7 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
     if entry is None:
         raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
     runner = entry.open_runner(bundle.read, manifest.layout, threads=threads)
-    engine = GreedyEngine(manifest, runner) if isinstance(runner, GreedyRunner) else Engine(manifest, runner)
+    engine = SearchEngine(manifest, runner) if isinstance(runner, SearchRunner) else Engine(manifest, runner)
     try:
         engine.try_out()
     except BundleError as error:

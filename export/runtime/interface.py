@@ -3,17 +3,20 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 
-__all__ = ["Array", "GraphRunner", "GreedyRunner", "Runtime", "RuntimeEntry", "State"]
+__all__ = ["Array", "BeamState", "GraphRunner", "Runtime", "RuntimeEntry", "SearchRunner", "State"]
 
 Array = NDArray[Any]
 State = dict[str, Array]
+
+#: State of a beam search in a runner, of whatever form it has there.
+BeamState: TypeAlias = Any
 
 
 class GraphRunner(Protocol):
@@ -29,8 +32,8 @@ class GraphRunner(Protocol):
 
 
 @runtime_checkable
-class GreedyRunner(GraphRunner, Protocol):
-    """A runner that has a graph of the whole greedy search too."""
+class SearchRunner(GraphRunner, Protocol):
+    """A runner that has graphs for searches too: of a whole greedy search, and of a step of beam search."""
 
     def decode_greedily(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
@@ -40,6 +43,26 @@ class GreedyRunner(GraphRunner, Protocol):
         Returns:
             Tokens (T, B) of as many steps as were needed for all rows, the end mark last in each row, and the
             log-probability (B,) of each row.
+        """
+        ...
+
+    def begin_beams(self, state: State, *, capacity: int) -> BeamState:
+        """The state of a beam search of ``capacity`` steps before its first one, from that of ``decode_step``."""
+        ...
+
+    def step_beams(
+        self,
+        tokens: NDArray[np.int64],
+        parents: NDArray[np.int64],
+        kept: NDArray[np.int64],
+        state: BeamState,
+        count: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32], BeamState]:
+        """Feed the latest tokens of the hypotheses; arguments as of ``lite_nlp.decoding.search.BeamModel``.
+
+        Returns:
+            The ``count`` most probable tokens (S * W, count), their log-probabilities, those of the end mark (S * W,),
+            and the new state.
         """
         ...
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
-from lite_nlp.decoding.search import GreedyModel, SearchOptions, State, StepModel, search
+from lite_nlp.decoding.hypotheses import Extensions
+from lite_nlp.decoding.search import BeamModel, GreedyModel, SearchOptions, State, StepModel, search
 from lite_nlp.export.runtime.device import Memory, read_data_memory, read_memory, reset_peak_memory
 
 __all__ = ["LatencyPlan", "LatencyRow", "MeteredModel", "Opening", "Summary", "measure_latency", "tokens_sha256"]
@@ -168,15 +169,56 @@ class MeteredModel:
     def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed one token per row."""
         result = self._model.step(tokens, state)
-        if self._first:
-            self.first_step_end = self._clock()
-            self._first = False
+        self._note_step()
         self.macs += len(tokens) * self._step_macs
         return result
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
         """Gather rows."""
         return self._model.reorder(state, rows)
+
+    def _note_step(self) -> None:
+        if self._first:
+            self.first_step_end = self._clock()
+            self._first = False
+
+
+class MeteredBeamModel(MeteredModel):
+    """A metered model that ranks the next tokens by itself.
+
+    Its steps attend to the tokens so far, so that the Mult-Adds of each are those at so many slots.
+
+    Args:
+        model: Runs the graphs.
+        work: As of ``MeteredModel``.
+        clock: Seconds.
+    """
+
+    def __init__(self, model: BeamModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
+        super().__init__(model, work, clock)
+        self._ranking = model
+        self._source = self._slots = 0
+
+    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
+        """Encode the sources and count their Mult-Adds."""
+        self._source, self._slots = src_tokens.shape[1], 0
+        return super().start(src_tokens, src_mask, capacity)
+
+    def step_best(
+        self,
+        tokens: NDArray[np.int64],
+        parents: NDArray[np.int64],
+        kept: NDArray[np.int64],
+        state: State,
+        count: int,
+    ) -> tuple[Extensions, State]:
+        """Feed one token per hypothesis."""
+        result = self._ranking.step_best(tokens, parents, kept, state, count)
+        self._note_step()
+        self._slots += 1
+        if self._work is not None:
+            self.macs += tokens.size * _total(self._work.decode_step, self._source, self._slots)
+        return result
 
 
 class MeteredGreedyModel(MeteredModel):
@@ -255,6 +297,8 @@ def measure_latency(
     model = open_model(file)
     if in_one_call := plan.options.is_plain_greedy and isinstance(model, GreedyModel):
         metered: MeteredModel = MeteredGreedyModel(model, work, clock)
+    elif isinstance(model, BeamModel):
+        metered = MeteredBeamModel(model, work, clock)
     else:
         metered = MeteredModel(model, work, clock)
     warm = clock() - started

@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
+from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry, State
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.limits import MAX_OPERATORS, Text, at_most
+from lite_nlp.export.runtime.onnx_beams import BeamTensors, OnnxBeams
 from lite_nlp.export.runtime.onnx_session import OnnxGraph, check_version, load_library
 from lite_nlp.export.runtime.signatures import (
     LOG_PROBS,
     TOKENS,
     Signature,
+    beam_step_signature,
     decode_step_signature,
     encode_signature,
     greedy_signature,
@@ -32,8 +34,10 @@ class OnnxEntry(RuntimeEntry):
         decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
         greedy: File of a whole greedy search: ``src_tokens``, ``src_mask``, ``limits`` and ``min_length`` to
             ``TOKENS`` and ``LOG_PROBS``.
+        beam_step: File of a step of beam search: ``tokens``, ``parents``, ``COUNT`` and the state to ``CANDIDATES``,
+            ``LOG_PROBS``, ``END_LOG_PROBS`` and the changing state.
         weights: File with the weights of all, their external data under this very name.
-        new_prefix: What precedes a changing state tensor's name among ``decode_step``'s outputs.
+        new_prefix: What precedes a changing state tensor's name among the outputs of both steps.
         operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
         oldest_runtime: The oldest version of ONNX Runtime, ``major.minor``, that runs the graphs.
     """
@@ -41,6 +45,7 @@ class OnnxEntry(RuntimeEntry):
     encode: str
     decode_step: str
     greedy: str
+    beam_step: str
     weights: str
     new_prefix: Text
     operators: Annotated[tuple[Text, ...], at_most(MAX_OPERATORS)]
@@ -49,7 +54,7 @@ class OnnxEntry(RuntimeEntry):
     @property
     def members(self) -> tuple[str, ...]:
         """The graphs and the weights."""
-        return self.encode, self.decode_step, self.greedy, self.weights
+        return self.encode, self.decode_step, self.greedy, self.beam_step, self.weights
 
     def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "OnnxRunner":
         """Load the graph that is used most; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
@@ -102,6 +107,27 @@ class OnnxRunner:
         results = self._decode_step.run({"tokens": tokens, **state})
         logits = results.pop("logits")
         return logits, {name.removeprefix(self._entry.new_prefix): value for name, value in results.items()}
+
+    def begin_beams(self, state: State, *, capacity: int) -> BeamTensors:
+        """The state of a beam search before its first step, from that of ``decode_step``."""
+        return self._beams.begin(state, capacity=capacity)
+
+    def step_beams(
+        self,
+        tokens: NDArray[np.int64],
+        parents: NDArray[np.int64],
+        kept: NDArray[np.int64],
+        state: BeamTensors,
+        count: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32], BeamTensors]:
+        """Feed the latest tokens of the hypotheses."""
+        return self._beams.step(tokens, parents, kept, state, count)
+
+    @cached_property
+    def _beams(self) -> OnnxBeams:
+        signature = beam_step_signature(self._layout, new_prefix=self._entry.new_prefix)
+        graph = self._load("beam_step", self._entry.beam_step, signature)
+        return OnnxBeams(graph, self._layout, new_prefix=self._entry.new_prefix)
 
     @cached_property
     def _greedy(self) -> OnnxGraph:

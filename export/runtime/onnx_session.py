@@ -1,7 +1,8 @@
 """Graphs in ONNX Runtime. Imports no torch."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,10 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.signatures import Signature, TensorForm, check_form, check_names
 
-__all__ = ["OnnxGraph", "check_version", "load_library"]
+__all__ = ["OnnxGraph", "Value", "as_value", "check_version", "load_library"]
+
+#: A tensor of ONNX Runtime, which a graph takes and gives without a copy.
+Value: TypeAlias = Any
 
 #: Severity of what ends the process: warnings are about ONNX Runtime's own optimizer, errors arrive as exceptions.
 _FATAL_ONLY: Final = 4
@@ -36,6 +40,9 @@ class OnnxGraph:
     Raises:
         MissingExtraError: If ONNX Runtime is not installed.
         BundleError: If it does not accept the graph, or the graph is not what the manifest says.
+
+    Attributes:
+        input_shapes: Sizes of the graph's inputs by name, strings where they are symbols.
     """
 
     def __init__(
@@ -45,7 +52,7 @@ class OnnxGraph:
         self._session = _create_session(content, *weights, threads)
         _check_graph(name, self._session, signature)
         # A tensor that the graph has no use for is optimized away from its inputs.
-        self._inputs = [value.name for value in self._session.get_inputs()]
+        self.input_shapes = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
         self._outputs = [value.name for value in self._session.get_outputs()]
 
     def run(self, given: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -54,16 +61,33 @@ class OnnxGraph:
         Raises:
             BundleError: If the runtime fails.
         """
-        arguments = {name: np.ascontiguousarray(given[name]) for name in self._inputs}
-        try:
+        arguments = {name: np.ascontiguousarray(given[name]) for name in self.input_shapes}
+        with self._failing({name: value.shape for name, value in arguments.items()}):
             found = self._session.run(self._outputs, arguments)
+        return dict(zip(self._outputs, found, strict=True))
+
+    def run_values(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """As ``run``, with tensors of the runtime, which is what the results of a step are for the next one."""
+        arguments = {name: given[name] for name in self.input_shapes}
+        with self._failing({name: value.shape() for name, value in arguments.items()}):
+            found = self._session.run_with_ort_values(self._outputs, arguments)
+        return dict(zip(self._outputs, found, strict=True))
+
+    @contextmanager
+    def _failing(self, shapes: Mapping[str, Sequence[int]]) -> Iterator[None]:
+        try:
+            yield
         # The runtime's exceptions derive from Exception directly, one class per status code.
         except Exception as error:
-            shapes = ", ".join(f"{key} {value.shape}" for key, value in arguments.items())
+            told = ", ".join(f"{key} {tuple(shape)}" for key, shape in shapes.items())
             raise BundleError(
-                f"ONNX Runtime failed on {self._name} with arguments of shapes {shapes}: {error}"
+                f"ONNX Runtime failed on {self._name} with arguments of shapes {told}: {error}"
             ) from error
-        return dict(zip(self._outputs, found, strict=True))
+
+
+def as_value(tensor: NDArray[Any]) -> Value:
+    """An array as a tensor of the runtime, which keeps it and shares its memory if it lies in order."""
+    return load_library().OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor))
 
 
 def check_version(oldest: str) -> None:

@@ -12,10 +12,14 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.layout import Layout
 
 __all__ = [
+    "CANDIDATES",
+    "COUNT",
+    "END_LOG_PROBS",
     "LOG_PROBS",
     "TOKENS",
     "Signature",
     "TensorForm",
+    "beam_step_signature",
     "check_form",
     "check_names",
     "decode_step_signature",
@@ -27,8 +31,16 @@ __all__ = [
 TOKENS: Final = "tokens"
 LOG_PROBS: Final = "log_probs"
 
+#: Further input of a step of beam search, and its outputs besides ``LOG_PROBS``.
+COUNT: Final = "count"
+CANDIDATES: Final = "candidates"
+END_LOG_PROBS: Final = "end_log_probs"
+
 #: A size: a number, a symbol of the manifest, another expression, or None where a graph does not say.
 Size = int | str | None
+
+#: Shape of a tensor that the manifest says nothing of.
+_ANY_SHAPE: Final = ("...",)
 
 _SYMBOLS: Final = ("batch", "source", "capacity")
 
@@ -41,6 +53,8 @@ class TensorForm:
     shape: tuple[Size, ...]
 
     def __str__(self) -> str:
+        if self.shape == _ANY_SHAPE:
+            return f"{self.dtype} of any shape"
         return f"{self.dtype} ({', '.join(str(size) for size in self.shape)})"
 
 
@@ -95,6 +109,26 @@ def greedy_signature() -> Signature:
     )
 
 
+def beam_step_signature(layout: Layout, *, new_prefix: str) -> Signature:
+    """What the manifest says of a step of beam search; arguments as of ``decode_step_signature``.
+
+    What changes has the form that suits the search, with a row for each hypothesis.
+    """
+    hypotheses = TensorForm("int64", ("batch", "beam"))
+    state = {
+        tensor.name: TensorForm(tensor.dtype, _ANY_SHAPE if tensor.changes else tensor.shape) for tensor in layout.state
+    }
+    return Signature(
+        inputs={"tokens": hypotheses, "parents": hypotheses, **state, COUNT: TensorForm("int64", (1,))},
+        outputs={
+            CANDIDATES: TensorForm("int64", (None, "candidates")),
+            LOG_PROBS: TensorForm("float32", (None, "candidates")),
+            END_LOG_PROBS: TensorForm("float32", (None,)),
+            **{new_prefix + name: state[name] for name in layout.changing},
+        },
+    )
+
+
 def check_names(where: str, expected: Sequence[str], found: Sequence[str], *, all_of_them: bool) -> None:
     """Check names of inputs or outputs.
 
@@ -122,11 +156,15 @@ def check_form(where: str, expected: TensorForm, found: TensorForm) -> None:
     Raises:
         BundleError: If it is not what the manifest says.
     """
-    same = found.dtype == expected.dtype and len(found.shape) == len(expected.shape)
-    if not same or not all(map(_fits, expected.shape, found.shape)):
+    fitting = expected.shape == _ANY_SHAPE or (
+        len(found.shape) == len(expected.shape) and all(map(_fits, expected.shape, found.shape))
+    )
+    if found.dtype != expected.dtype or not fitting:
         raise BundleError(f"{where}: expected {expected} as the manifest says, found a graph with {found}")
 
 
 def _fits(expected: Size, found: Size) -> bool:
+    if expected is None:
+        return True
     # Where the graph leaves a size open, or writes it as an expression, the tensors themselves are checked.
     return found == expected or not (isinstance(found, int) or found in _SYMBOLS)

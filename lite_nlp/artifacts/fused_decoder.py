@@ -25,8 +25,9 @@ __all__ = ["FusedDecoder"]
 class FusedDecoder(nn.Module):
     """An encoder-decoder whose ``decode_step`` is written for ONNX Runtime.
 
-    Its state has the names of the model's. Caches of keys and values are as long as the output so far, (B, H, P, d),
-    instead of having a capacity, and the window of a convolution is kept head by head, (B, H, K - 1, d).
+    Steps may feed several hypotheses of each sentence, side by side: what depends on the source is given once for a
+    sentence. Its state has the names of the model's. Caches of keys and values are as long as the output so far,
+    (B, H, P, d), instead of having a capacity, and the window of a convolution is kept head by head, (B, H, K - 1, d).
 
     Args:
         model: In evaluation mode; not changed.
@@ -34,6 +35,9 @@ class FusedDecoder(nn.Module):
     Attributes:
         plain_blocks: Names of the blocks that have no other form than the model's own.
     """
+
+    #: For :mod:`lite_nlp.export.searches.beam_step`.
+    shares_source: Final = True
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
@@ -172,6 +176,6 @@ class _PlainCross(nn.Module):
         return state
 
     def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor) -> Tensor:
-        """One token (B, D)."""
-        out: Tensor = self.block(x[:, None], state, src_mask)
-        return out[:, 0]
+        """One token of each hypothesis (B, D), of which a sentence has some, side by side."""
+        out: Tensor = self.block(x.view(src_mask.shape[0], -1, x.shape[1]), state, src_mask)
+        return out.reshape(x.shape)

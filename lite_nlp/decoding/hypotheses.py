@@ -10,7 +10,9 @@ from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 
 __all__ = [
     "Candidates",
+    "Extensions",
     "Hypothesis",
+    "best_extensions",
     "damaged_model",
     "expand",
     "length_penalty",
@@ -28,6 +30,23 @@ class Hypothesis:
 
     tokens: list[int] = field(default_factory=list)
     score: float = -np.inf
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """The best tokens to follow each of R hypotheses, with their log-probabilities.
+
+    Probabilities are the model's own: pad and bos take part in the softmax but are never produced.
+
+    Attributes:
+        ends: (R,) of the end mark.
+        scores: (R, C) of the C most probable other tokens, in any order.
+        tokens: (R, C) their ids.
+    """
+
+    ends: NDArray[np.float64]
+    scores: NDArray[np.float64]
+    tokens: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -75,8 +94,26 @@ def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.i
     return found, windows[found, position, -1]
 
 
+def best_extensions(logits: NDArray[np.float32], count: int) -> Extensions:
+    """The ``count`` most probable tokens of each row, and the end mark.
+
+    Args:
+        logits: (R, V).
+        count: Tokens wanted; all that there are, if they are fewer.
+
+    Raises:
+        ModelError: If the logits are not finite where they should be.
+    """
+    normalizer = log_sum_exp(logits)
+    words = logits[:, _FIRST_TOKEN:]
+    ids, values = _largest(words, min(count, words.shape[1]))
+    return Extensions(
+        ends=logits[:, EOS_ID] - normalizer, scores=values - normalizer[:, None], tokens=ids + _FIRST_TOKEN
+    )
+
+
 def expand(
-    logits: NDArray[np.float32],
+    extensions: Extensions,
     live: NDArray[np.float64],
     *,
     beam_size: int,
@@ -86,31 +123,24 @@ def expand(
 ) -> Candidates:
     """Rank all extensions of the live hypotheses.
 
-    Probabilities are the model's own: pad and bos take part in the softmax but are never produced. A hypothesis that
-    is dead (score -inf, when there are fewer extensions than places) only has dead extensions.
+    A hypothesis that is dead (score -inf, when there are fewer extensions than places) only has dead extensions.
 
     Args:
-        logits: (S * W, V), row ``s * W + w`` for hypothesis ``w`` of sentence ``s``.
+        extensions: Row ``s * W + w`` for hypothesis ``w`` of sentence ``s``: the ``beam_size`` best of those that are
+            not blocked have to be among them.
         live: (S, W) log-probabilities of the live hypotheses.
         beam_size: Hypotheses kept per sentence.
-        blocked: Rows of ``logits`` and tokens that must not extend them.
+        blocked: Rows of ``extensions`` and tokens that must not extend them.
         must_end: (S,) sentences that have no step left, so that only the end mark may follow.
         may_end: (S,) sentences long enough to end; a hypothesis that no token can extend may end in any case.
-
-    Raises:
-        ModelError: If the logits are not finite where they should be.
     """
     sentences, width = live.shape
-    normalizer = log_sum_exp(logits)
-    words = logits[:, _FIRST_TOKEN:]
+    own = extensions.scores
     if blocked is not None:
-        words = words.copy()
-        words[blocked[0], blocked[1] - _FIRST_TOKEN] = -np.inf
-    kept = min(beam_size, words.shape[1])
-    ids, values = _largest(words, kept)
-
-    end_scores = live + (logits[:, EOS_ID] - normalizer).reshape(sentences, width)
-    scores = live[:, :, None] + (values - normalizer[:, None]).reshape(sentences, width, kept)
+        own = np.where(_is_blocked(extensions.tokens, *blocked), -np.inf, own)
+    kept = own.shape[1]
+    end_scores = live + extensions.ends.reshape(sentences, width)
+    scores = live[:, :, None] + own.reshape(sentences, width, kept)
     end_scores[~may_end[:, None] & (scores.max(axis=2) > -np.inf)] = -np.inf
     scores = scores.reshape(sentences, width * kept)
     scores[must_end] = -np.inf
@@ -127,8 +157,16 @@ def expand(
         ends=ends,
         scores=np.take_along_axis(scores, best, axis=1),
         parents=best // kept,
-        tokens=np.take_along_axis(ids.reshape(sentences, width * kept), best, axis=1) + _FIRST_TOKEN,
+        tokens=np.take_along_axis(extensions.tokens.reshape(sentences, width * kept), best, axis=1),
     )
+
+
+def _is_blocked(tokens: NDArray[np.int64], rows: NDArray[np.int64], blocked: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of ``tokens`` (R, C) are blocked in their row."""
+    found = np.zeros(tokens.shape, np.bool_)
+    for row, token in zip(rows, blocked, strict=True):
+        found[row] |= tokens[row] == token
+    return found
 
 
 def damaged_model() -> ModelError:

@@ -5,8 +5,9 @@ Greedy search is beam search with one place.
 """
 
 from bisect import insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -18,7 +19,9 @@ from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import (
     Candidates,
+    Extensions,
     Hypothesis,
+    best_extensions,
     damaged_model,
     expand,
     length_penalty,
@@ -26,6 +29,7 @@ from lite_nlp.decoding.hypotheses import (
 )
 
 __all__ = [
+    "BeamModel",
     "GreedyModel",
     "Hypothesis",
     "SearchOptions",
@@ -67,6 +71,37 @@ class GreedyModel(StepModel, Protocol):
 
         Returns:
             Tokens (T, B), in each row as many as count up to the first end mark, and their log-probability (B,).
+        """
+        ...
+
+
+@runtime_checkable
+class BeamModel(StepModel, Protocol):
+    """A step model that also ranks the next tokens by itself, and knows which hypotheses belong to one sentence.
+
+    S: sentences, W: hypotheses of each.
+    """
+
+    def step_best(
+        self,
+        tokens: NDArray[np.int64],
+        parents: NDArray[np.int64],
+        kept: NDArray[np.int64],
+        state: State,
+        count: int,
+    ) -> tuple[Extensions, State]:
+        """Consume one token per hypothesis.
+
+        Args:
+            tokens: (S, W).
+            parents: (S, W) rows of the state, each the hypothesis that a token extends; a sentence has one row at
+                first, and after a step one for each of its hypotheses, sentence by sentence.
+            kept: (S,) which of the state's sentences these are, in order; the others leave it.
+            state: Of ``start`` or of the step before.
+            count: Tokens wanted for each hypothesis.
+
+        Returns:
+            Extensions of S * W rows, at most ``count`` tokens for each, and the new state.
         """
         ...
 
@@ -233,6 +268,9 @@ class _Run:
         self.sentences = np.arange(sentences)  # (S,) their indices among the N
         self.live = np.zeros((sentences, 1))  # (S, W) log-probabilities
         self.latest = np.full(sentences, BOS_ID, np.int64)  # (S * W,) tokens to consume next
+        self.rows = np.arange(sentences)  # (S * W,) rows of the latest step that they follow
+        self.fed = sentences  # rows of the latest step
+        self.kept = np.arange(sentences)  # (S,) sentences of the latest step that are still there
         self.history = np.zeros((sentences, 0), np.int64)  # (S * W, T) tokens produced
 
     @classmethod
@@ -244,38 +282,68 @@ class _Run:
         """Take the steps, one at a time, until every sentence is done."""
         src_tokens, src_mask = _pad_sources(src_rows)
         state = model.start(src_tokens, src_mask, int(self.limits.max()))
+        advance: Callable[[State, int], State] = partial(self._advance_by_logits, model)
+        if isinstance(model, BeamModel):
+            advance = partial(self._advance_ranked, model)
         for step in count(1):
-            logits, state = model.step(self.latest, state)
-            rows = self.advance(logits, step)
-            if not len(rows):
+            state = advance(state, step)
+            if not len(self.sentences):
                 return
             yield
-            if not np.array_equal(rows, np.arange(len(logits))):
-                state = model.reorder(state, rows)
+
+    def _advance_by_logits(self, model: StepModel, state: State, step: int) -> State:
+        if not np.array_equal(self.rows, np.arange(self.fed)):
+            state = model.reorder(state, self.rows)
+        logits, state = model.step(self.latest, state)
+        blocked, wanted = self._wanted()
+        self.advance(best_extensions(logits, wanted), blocked, step)
+        return state
+
+    def _advance_ranked(self, model: BeamModel, state: State, step: int) -> State:
+        places = len(self.sentences), -1
+        blocked, wanted = self._wanted()
+        extensions, state = model.step_best(
+            self.latest.reshape(places), self.rows.reshape(places), self.kept, state, wanted
+        )
+        if np.isnan(extensions.ends).any() or np.isnan(extensions.scores).any():
+            raise damaged_model()
+        self.advance(extensions, blocked, step)
+        return state
+
+    def _wanted(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]] | None, int]:
+        """What may not follow, and how many tokens hold the ``beam_size`` best of the others."""
+        beam, size = self.options.beam_size, self.options.no_repeat_ngram
+        if not size:
+            return None, beam
+        rows, tokens = repeated_ngrams(self.history, size)
+        return (rows, tokens), beam + int(np.bincount(rows, minlength=1).max())
 
     def found(self) -> list[list[Hypothesis]]:
         """The best finished hypotheses of every sentence, at least one: that of an empty output, if there is none."""
         return [best or [Hypothesis()] for best in self.best]
 
-    def advance(self, logits: NDArray[np.float32], step: int) -> NDArray[np.int64]:
-        """Extend all hypotheses by step ``step`` (from 1); return the rows of ``logits`` that continue, in order."""
-        size = self.options.no_repeat_ngram
+    def advance(
+        self, extensions: Extensions, blocked: tuple[NDArray[np.int64], NDArray[np.int64]] | None, step: int
+    ) -> None:
+        """Extend all hypotheses by step ``step`` (from 1), but not by what is blocked."""
         candidates = expand(
-            logits,
+            extensions,
             self.live,
             beam_size=self.options.beam_size,
-            blocked=repeated_ngrams(self.history, size) if size else None,
+            blocked=blocked,
             must_end=self.limits[self.sentences] <= step,
             may_end=(step > self.options.min_length) | (self.limits[self.sentences] <= step),
         )
         self._finish(candidates, step)
         going = ~self._done(candidates, step)
-        rows = (np.arange(len(self.sentences))[:, None] * self.live.shape[1] + candidates.parents)[going].reshape(-1)
+        self.fed = len(self.latest)
+        first = np.arange(len(self.sentences))[:, None] * self.live.shape[1]
+        self.rows = (first + candidates.parents)[going].reshape(-1)
+        self.kept = np.nonzero(going)[0]
         self.sentences = self.sentences[going]
         self.live = candidates.scores[going]
         self.latest = candidates.tokens[going].reshape(-1)
-        self.history = np.concatenate([self.history[rows], self.latest[:, None]], axis=1)
-        return rows
+        self.history = np.concatenate([self.history[self.rows], self.latest[:, None]], axis=1)
 
     def _finish(self, candidates: Candidates, step: int) -> None:
         scores = candidates.end_scores / length_penalty(step, self.options.length_penalty)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import ConfigError, ModelError
-from lite_nlp.decoding.hypotheses import expand, length_penalty, repeated_ngrams
-from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.decoding.hypotheses import Extensions, best_extensions, expand, length_penalty, repeated_ngrams
+from lite_nlp.decoding.search import SearchOptions, search, search_best, stream_search
 
 
 class FixedModel:
@@ -92,8 +92,10 @@ def test_fewer_words_than_places():
 def test_logits_are_left_as_they_are():
     logits = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
     kept = logits.copy()
+    extensions = best_extensions(logits, 3)
+    scores = extensions.scores.copy()
     expand(
-        logits,
+        extensions,
         np.zeros((2, 1)),
         beam_size=2,
         blocked=(np.array([0, 1]), np.array([3, 4])),
@@ -101,6 +103,7 @@ def test_logits_are_left_as_they_are():
         may_end=np.array([False, True]),
     )
     np.testing.assert_array_equal(logits, kept)
+    np.testing.assert_array_equal(extensions.scores, scores)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -143,3 +146,72 @@ def test_repeated_ngrams():
 def test_options_out_of_range(options, message):
     with pytest.raises(ConfigError, match=message):
         SearchOptions(**options)
+
+
+class ChainModel:
+    """Logits that depend on the source, and on all tokens so far: a mixed up state would show."""
+
+    def __init__(self, types=9):
+        self.types = types
+
+    def start(self, src_tokens, src_mask, capacity):
+        return np.where(src_mask, src_tokens, 0).sum(axis=1)
+
+    def step(self, tokens, state):
+        state = state * 31 % 1009 + tokens
+        return np.stack([np.random.default_rng(value).normal(size=self.types) for value in state]).astype(
+            np.float32
+        ), state
+
+    def reorder(self, state, rows):
+        return state[rows]
+
+
+class RankingChainModel(ChainModel):
+    """The same, ranked by itself; of its state, the sources stay one for each sentence."""
+
+    def start(self, src_tokens, src_mask, capacity):
+        first = super().start(src_tokens, src_mask, capacity)
+        return first, first
+
+    def step(self, tokens, state):
+        raise AssertionError("a model that ranks by itself is asked for logits")
+
+    def step_best(self, tokens, parents, kept, state, count):
+        sources, rows = state
+        sources = sources[kept]
+        assert tokens.shape == parents.shape == (len(sources), tokens.size // len(sources))
+        logits, rows = ChainModel.step(self, tokens.reshape(-1), rows[parents.reshape(-1)])
+        return best_extensions(logits, count), (sources, rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SearchOptions(),
+        SearchOptions(beam_size=4),
+        SearchOptions(beam_size=3, no_repeat_ngram=1),
+        SearchOptions(beam_size=2, no_repeat_ngram=2, min_length=5),
+        SearchOptions(beam_size=12, length_penalty=1.0),
+        SearchOptions(no_repeat_ngram=1, min_length=3),
+    ],
+)
+def test_a_model_that_ranks_by_itself_gives_the_same_hypotheses(options):
+    sources = [[3, 4, 5], [6], [8, 3, 3, 7, 4, 4], [5, 5]]
+    count = min(2, options.beam_size)
+    expected = search_best(ChainModel(), sources, options, count=count)
+    found = search_best(RankingChainModel(), sources, options, count=count)
+    assert found == expected
+    assert len({len(best[0].tokens) for best in found}) > 1
+    streams = [list(stream_search(model, sources[2], options)) for model in (ChainModel(), RankingChainModel())]
+    assert streams[0] == streams[1]
+
+
+def test_a_model_that_ranks_by_itself_may_be_damaged_too():
+    class Damaged(RankingChainModel):
+        def step_best(self, tokens, parents, kept, state, count):
+            found, state = super().step_best(tokens, parents, kept, state, count)
+            return Extensions(ends=found.ends * np.nan, scores=found.scores, tokens=found.tokens), state
+
+    with pytest.raises(ModelError, match="found NaN or infinity"):
+        search(Damaged(), [[3]], SearchOptions(beam_size=2))

@@ -15,9 +15,8 @@ from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import executorch_program as executorch_part
 from lite_nlp.export import onnx_graphs as onnx_part
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
-from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import OnnxFiles, export_onnx
-from lite_nlp.export.runtime.engine import Engine, GreedyEngine
+from lite_nlp.export.runtime.engine import Engine, SearchEngine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import (
@@ -112,14 +111,14 @@ def exported(name: str) -> Exported:
 @cache
 def onnx_files(name: str) -> OnnxFiles:
     made = exported(name)
-    return export_onnx(made.traced, trace_greedy_step(FusedDecoder(made.model), BOUNDS))
+    return export_onnx(made.traced, FusedDecoder(made.model))
 
 
 @cache
 def onnx_engine(name: str) -> Engine:
     made = exported(name)
     members = members_of(onnx_files(name))
-    return GreedyEngine(
+    return SearchEngine(
         made.manifest, OnnxRunner(onnx_part.ENTRY, members.__getitem__, made.manifest.layout, threads=1)
     )
 
@@ -130,6 +129,7 @@ def members_of(files: OnnxFiles) -> dict[str, bytes]:
         entry.encode: files.encode,
         entry.decode_step: files.decode_step,
         entry.greedy: files.greedy,
+        entry.beam_step: files.beam_step,
         entry.weights: files.weights,
     }
 

@@ -10,7 +10,7 @@ from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.budget.traced.reconciliation import reconcile
 from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.core.errors import UnknownOperatorError
-from lite_nlp.export.counting.onnx_search import count_search_work
+from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import (
     count_merged_work,
@@ -19,7 +19,6 @@ from lite_nlp.export.counting.torch_programs import (
     count_program_work,
 )
 from lite_nlp.export.executorch_rewriting import prepare_program
-from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import export_onnx
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.quiet import quiet_libraries
@@ -100,15 +99,16 @@ def test_every_option_gives_graphs_that_do_the_model_s_work(name: str) -> None:
         programs = {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)}
     # What ExecuTorch's lowering starts from; the lowering itself takes most of a minute.
     assert count_program_work(programs, traced.state, bounds) == expected
-    files = export_onnx(traced, trace_greedy_step(FusedDecoder(model), bounds))
+    files = export_onnx(traced, FusedDecoder(model))
     assert count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds) == expected
     assert count_search_work(files.greedy, bounds) == expected
+    assert count_beam_work(files.beam_step, bounds) == expected.decode_step
 
 
 def test_shared_layers_project_the_source_once_in_onnx() -> None:
     model, bounds = _build(family="subformer", sharing="all"), Bounds(source=9, capacity=10, executorch_batch=4)
     traced = trace_model(model, bounds)
-    files = export_onnx(traced, trace_greedy_step(model, bounds))
+    files = export_onnx(traced, model)
     columns = {
         "torch": count_model_work(model, traced.state, bounds),
         "onnx": count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds),

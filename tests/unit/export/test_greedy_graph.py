@@ -11,10 +11,9 @@ from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError, CountError, ModelError, RuntimeUnavailableError
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.counting.onnx_search import count_search_work
-from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import ENTRY, export_onnx
 from lite_nlp.export.parity import StepByStep
-from lite_nlp.export.runtime.engine import GreedyEngine
+from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from tests.unit.export.conftest import build_model_with, members_of
@@ -125,11 +124,11 @@ def test_blocks_without_another_form_are_named() -> None:
 
 def test_the_model_s_own_steps_in_the_loop(small, source_rows) -> None:
     made = small("lite-transformer-dynamic")
-    files = export_onnx(made.traced, trace_greedy_step(made.model, made.traced.bounds))
+    files = export_onnx(made.traced, made.model)
     assert files.operators == ()
     assert not {"GroupQueryAttention", "MultiHeadAttention"} & set(_operators(files.greedy))
     runner = OnnxRunner(ENTRY, members_of(files).__getitem__, made.manifest.layout, threads=1)
-    engine, options = GreedyEngine(made.manifest, runner), SearchOptions(max_steps=12)
+    engine, options = SearchEngine(made.manifest, runner), SearchOptions(max_steps=12)
     expected = search(made.reference, source_rows, options)
     assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
 
@@ -192,20 +191,20 @@ class _Fake:
 )
 def test_what_no_search_gives_is_refused(small, tokens: list[list[int]], log_probs: list[float], message: str) -> None:
     runner = _Fake(np.array(tokens), np.array(log_probs, np.float32))
-    engine = GreedyEngine(small("transformer").manifest, runner)
+    engine = SearchEngine(small("transformer").manifest, runner)
     with pytest.raises(BundleError, match=message):
         search(engine, [[5, 6]], SearchOptions(max_steps=3))
 
 
 def test_a_damaged_model_is_named(small) -> None:
-    engine = GreedyEngine(small("transformer").manifest, _Fake(np.array([[2]]), np.array([np.nan], np.float32)))
+    engine = SearchEngine(small("transformer").manifest, _Fake(np.array([[2]]), np.array([np.nan], np.float32)))
     with pytest.raises(ModelError, match="its weights are damaged"):
         search(engine, [[5, 6]], SearchOptions())
 
 
 def test_sources_and_limits_within_the_bounds(small) -> None:
     made = small("transformer")
-    engine = GreedyEngine(made.manifest, _Fake(np.array([[2]]), np.zeros(1, np.float32)))
+    engine = SearchEngine(made.manifest, _Fake(np.array([[2]]), np.zeros(1, np.float32)))
     with pytest.raises(BundleError, match="exported for at most 24 tokens"):
         search(engine, [[5] * 30], SearchOptions(max_steps=3))
     with pytest.raises(BundleError, match="decoder steps, found"):

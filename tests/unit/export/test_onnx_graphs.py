@@ -5,7 +5,6 @@ import pytest
 from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import export_onnx
 from lite_nlp.export.parity import compare_engines
 from lite_nlp.export.tracing import trace_model
@@ -66,7 +65,7 @@ def test_graphs_name_their_sizes_and_tell_nothing_of_the_machine(small_onnx) -> 
 
 def test_the_same_model_gives_the_same_bytes(small, small_onnx) -> None:
     made = small("lightconv")
-    step = trace_greedy_step(FusedDecoder(made.model), made.traced.bounds)
+    step = FusedDecoder(made.model)
     assert export_onnx(trace_model(made.model, made.traced.bounds), step) == small_onnx("lightconv")[0]
 
 

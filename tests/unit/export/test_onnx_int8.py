@@ -7,11 +7,10 @@ from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.counting.onnx_search import count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import count_model_work
-from lite_nlp.export.greedy.step import trace_greedy_step
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_int8 import quantize_rows
 from lite_nlp.export.parity import StepByStep
-from lite_nlp.export.runtime.engine import GreedyEngine
+from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import trace_model
@@ -41,7 +40,7 @@ def model() -> EncoderDecoder:
 @pytest.fixture(scope="module")
 def files(model: EncoderDecoder) -> dict[str, OnnxFiles]:
     traced = trace_model(model, BOUNDS)
-    step = trace_greedy_step(FusedDecoder(model), BOUNDS)
+    step = FusedDecoder(model)
     return {precision: export_onnx(traced, step, precision=precision) for precision in ("fp32", "int8")}
 
 
@@ -78,7 +77,7 @@ def test_logits_are_close_to_those_of_fp32(model: EncoderDecoder, files: dict[st
     vocabulary = manifest.vocabulary.model_copy(update={"src_size": 160, "tgt_size": 160})
     manifest = manifest.model_copy(update={"vocabulary": vocabulary})
     engines = {
-        precision: GreedyEngine(manifest, OnnxRunner(ENTRY, members_of(made).__getitem__, manifest.layout, threads=1))
+        precision: SearchEngine(manifest, OnnxRunner(ENTRY, members_of(made).__getitem__, manifest.layout, threads=1))
         for precision, made in files.items()
     }
     tokens, mask = np.arange(3, 13, dtype=np.int64)[None], np.ones((1, 10), np.bool_)

@@ -37,7 +37,7 @@ class ManifestTest {
         assertEquals(listOf("position", "cache"), manifest.changing)
         val operators = listOf("com.microsoft::GroupQueryAttention")
         assertEquals(
-            OnnxEntry("encode.onnx", "decode_step.onnx", "greedy.onnx", "weights.bin", "new.", operators, "1.24"),
+            OnnxEntry("encode.onnx", "decode_step.onnx", "greedy.onnx", "beam_step.onnx", "weights.bin", "new.", operators, "1.24"),
             manifest.onnx,
         )
         assertEquals(ExecuTorchEntry("model.pte"), manifest.executorch)
@@ -60,7 +60,8 @@ class ManifestTest {
         assertEquals(listOf(Part.OfTensor(5, "matrix", true), Part.Sinusoid(29, 3, 5)), member.parts)
         assertEquals(Part.OfTensor(28, "bias", false), packed.members.getValue("weights.bin").parts[1])
         assertEquals(
-            setOf("tokenizer.json", "config.toml", "encode.onnx", "decode_step.onnx", "greedy.onnx", "weights.bin", "model.pte"),
+            setOf("tokenizer.json", "config.toml", "weights.bin", "model.pte") +
+                listOf("encode", "decode_step", "greedy", "beam_step").map { "$it.onnx" },
             manifest.plainFiles.keys,
         )
         assertEquals(TestBundle.PROGRAM.size.toLong(), manifest.plainFiles.getValue("model.pte").sizeBytes)

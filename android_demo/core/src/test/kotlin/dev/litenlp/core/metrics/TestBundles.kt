@@ -19,15 +19,17 @@ const val SHIPPED_BUDGET =
 
 /** A manifest of a bundle with empty files but the ONNX weights, of 3 bytes. */
 fun manifestJson(budget: String = "{}", graphs: String = "{}", scores: String = "{}"): String {
-    val names = listOf("tokenizer.json", "config.toml", "encode.onnx", "decode_step.onnx", "greedy.onnx", "weights.bin", "model.pte")
+    val graphs = listOf("encode", "decode_step", "greedy", "beam_step").map { "$it.onnx" }
+    val names = listOf("tokenizer.json", "config.toml") + graphs + listOf("weights.bin", "model.pte")
     val files = names.joinToString { name ->
         """"$name": {"sha256": "${"0".repeat(64)}", "size_bytes": ${if (name == "weights.bin") 3 else 0}}"""
     }
     return """{"schema_version": 1, "name": "tiny", "versions": {}, "precision": "fp32", "languages": null,
         "vocabulary": {"src_size": 20, "tgt_size": 12},
         "bounds": {"source": 16, "capacity": 40, "executorch_batch": 8}, "state": [],
-        "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "greedy": "greedy.onnx", "weights": "weights.bin",
-                "new_prefix": "new.", "operators": ["com.microsoft::GroupQueryAttention"], "oldest_runtime": "1.24"},
+        "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "greedy": "greedy.onnx",
+                "beam_step": "beam_step.onnx", "weights": "weights.bin", "new_prefix": "new.",
+                "operators": ["com.microsoft::GroupQueryAttention"], "oldest_runtime": "1.24"},
         "executorch": {"program": "model.pte"}, "parity": {},
         "budget": $budget, "graphs": $graphs, "scores": $scores, "files": {$files}}"""
 }

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from lite_nlp.core.special_tokens import BOS_ID
-from lite_nlp.export.greedy.step import OUTPUTS, TracedStep
 from lite_nlp.export.onnx_conversion import array_digest
 from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.signatures import LOG_PROBS, TOKENS
+from lite_nlp.export.searches.greedy_step import OUTPUTS
+from lite_nlp.export.searches.growing_state import TracedStep
 
 __all__ = ["build_search"]
 

@@ -4,21 +4,21 @@ Shape letters: B rows, V types.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import torch
 from torch import Tensor, nn
-from torch.export import Dim, ExportedProgram
+from torch.export import Dim
 
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.torch_model import SteppedModel
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
-from lite_nlp.export.tracing import describe_state, example_inputs, trace_graph
+from lite_nlp.export.searches.growing_state import STEPS, TracedStep, never_produced, state_example
+from lite_nlp.export.tracing import trace_graph
 
-__all__ = ["INPUTS", "OUTPUTS", "GreedyStep", "TracedStep", "trace_greedy_step"]
+__all__ = ["INPUTS", "OUTPUTS", "GreedyStep", "trace_greedy_step"]
 
 #: Inputs before the state, with their shapes.
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,9 +32,6 @@ INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 #: Outputs before the state: whether any row goes on, and what becomes of three of the inputs.
 OUTPUTS: Final = ("going", "next.tokens", "next.ended", "next.log_probs")
-
-#: Steps of the example, so that what grows with them is told from what is as large as something else.
-_STEPS: Final = 4
 
 
 class GreedyStep(nn.Module):
@@ -56,10 +53,8 @@ class GreedyStep(nn.Module):
     def __init__(self, model: nn.Module, state: Sequence[StateTensor], vocab_size: int) -> None:
         super().__init__()
         self.model = model
-        types = torch.arange(vocab_size)
-        # Added to the logits: one addition costs less than leaving the first of them out.
-        self.register_buffer("never", torch.zeros(vocab_size).masked_fill(types < EOS_ID, float("-inf")))
-        self.register_buffer("not_yet", torch.zeros(vocab_size).masked_fill(types <= EOS_ID, float("-inf")))
+        self.register_buffer("never", never_produced(vocab_size))
+        self.register_buffer("not_yet", never_produced(vocab_size, EOS_ID + 1))
         self.names = tuple(tensor.name for tensor in state)
         self.changing = tuple(tensor.name for tensor in state if tensor.changes)
 
@@ -99,70 +94,29 @@ class GreedyStep(nn.Module):
         return (~ended.all(), chosen, ended, log_probs, *(new_state[name] for name in self.changing))
 
 
-@dataclass(frozen=True, kw_only=True)
-class TracedStep:
-    """A traced ``GreedyStep``.
-
-    Attributes:
-        program: Its arguments are ``INPUTS`` and the state, its results ``OUTPUTS`` and the changed state.
-        state: Layout of the state; a dimension that grows by one at each step has the size that it begins with.
-        growing: For the tensors that grow, which dimension does.
-    """
-
-    program: ExportedProgram
-    state: tuple[StateTensor, ...]
-    growing: Mapping[str, int]
-
-    @property
-    def shapes(self) -> dict[str, tuple[int | str, ...]]:
-        """Shape of each state tensor at any step, with the symbol ``past`` where it grows."""
-        return {
-            tensor.name: tuple(
-                "past" if self.growing.get(tensor.name) == axis else size for axis, size in enumerate(tensor.shape)
-            )
-            for tensor in self.state
-        }
-
-
 def trace_greedy_step(model: nn.Module, bounds: Bounds) -> TracedStep:
     """Trace one step of ``model`` (a ``SteppedModel`` in evaluation mode, on the CPU, fp32), for any sizes.
+
+    Its arguments are ``INPUTS`` and the state, its results ``OUTPUTS`` and the changed state.
 
     Raises:
         ModelError: If the model breaks the protocol or cannot be traced.
     """
-    state = describe_state(model)
-    stepped = cast(SteppedModel, model)
     with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
-        tokens, _, first = example_inputs(stepped)
-        latest = tokens[:, 0].contiguous()
-        example = first
-        for _ in range(_STEPS):
-            logits, example = stepped.decode_step(latest, example)
-        growing = {
-            name: axis
-            for name, value in first.items()
-            for axis, (before, after) in enumerate(zip(value.shape, example[name].shape, strict=True))
-            if before != after
-        }
-        dims = {
-            "batch": Dim("batch", min=1, max=bounds.executorch_batch),
-            "source": Dim("source", min=1, max=bounds.source),
-            "capacity": Dim("capacity", min=1, max=bounds.capacity),
-        }
-        past, rows = Dim("past", min=1, max=bounds.capacity), {0: dims["batch"]}
-        sizes = []
-        for tensor in state:
-            symbols = {axis: dims[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)}
-            sizes.append(symbols | ({growing[tensor.name]: past} if tensor.name in growing else {}))
+        example = state_example(model)
+        latest = example.tokens
+        batch = Dim("batch", min=1, max=bounds.executorch_batch)
+        rows = {0: batch}
         arguments = (
-            torch.tensor(_STEPS),
+            torch.tensor(STEPS),
             latest,
             torch.zeros_like(latest, dtype=torch.bool),
             torch.zeros(len(latest)),
-            torch.full_like(latest, 2 * _STEPS),
+            torch.full_like(latest, 2 * STEPS),
             torch.tensor(0),
-            tuple(value.contiguous() for value in example.values()),
+            tuple(value.contiguous() for value in example.tensors.values()),
         )
-        graph = GreedyStep(model, state, logits.shape[-1])
-        program = trace_graph("decode_step", graph, arguments, ({}, rows, rows, rows, rows, {}, tuple(sizes)))
-    return TracedStep(program=program, state=state, growing=growing)
+        sizes: tuple[Any, ...] = ({}, rows, rows, rows, rows, {}, example.dims(bounds, {True: batch, False: batch}))
+        graph = GreedyStep(model, example.layout, example.vocab_size)
+        program = trace_graph("decode_step", graph, arguments, sizes)
+    return TracedStep(program=program, state=example.layout, growing=example.growing)

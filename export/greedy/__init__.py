@@ -1,1 +1,0 @@
-"""Greedy search as one ONNX graph: the encoder, and the decoder step in a loop."""
