@@ -218,7 +218,7 @@ class SearchEngine(Engine):
         _check_capacity(state)
         if tokens.ndim != 2 or tokens.shape != parents.shape or kept.shape != tokens.shape[:1] or tokens.size == 0:
             raise BundleError(
-                "step: expected tokens and parents of one shape (sentences, hypotheses), and an index of each sentence, "
+                "step: expected tokens and parents of one shape (sentences, hypotheses), and one index a sentence, "
                 f"found {tokens.shape}, {parents.shape} and {kept.shape}"
             )
         for name, indices, size in (("parents", parents, state.rows), ("kept", kept, state.sentences)):

@@ -7,6 +7,7 @@ import pytest
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.core.errors import ModelError
+from lite_nlp.decoding.hypotheses import best_extensions
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.runtime.device import (
     count_data_memory,
@@ -16,7 +17,14 @@ from lite_nlp.export.runtime.device import (
     read_memory,
     reset_peak_memory,
 )
-from lite_nlp.export.runtime.latency import LatencyPlan, MeteredModel, Summary, measure_latency, tokens_sha256
+from lite_nlp.export.runtime.latency import (
+    LatencyPlan,
+    MeteredBeamModel,
+    MeteredModel,
+    Summary,
+    measure_latency,
+    tokens_sha256,
+)
 
 START, STEP, OPEN, LIBRARY, FILE = 5.0, 2.0, 40.0, 300.0, 70.0
 
@@ -142,6 +150,30 @@ def test_the_work_of_every_row_counts():
     unknown = MeteredModel(SlowModel(Clock()), None, Clock())
     search(unknown, [[3]], SearchOptions())
     assert unknown.macs == 0
+
+
+class RankingModel(SlowModel):
+    """The same, ranking the tokens by itself."""
+
+    def step(self, tokens, state):
+        raise AssertionError("asked for logits")
+
+    def step_best(self, tokens, parents, kept, state, count):
+        logits, state = SlowModel.step(self, tokens.reshape(-1), state)
+        return best_extensions(logits, count), state
+
+
+def test_steps_of_a_beam_count_at_the_slots_so_far():
+    inner = RankingModel(Clock(), (4,))
+    work = GraphWork(
+        encode={"matmul": Polynomial(((100, 1, 0),))}, decode_step={"matmul": Polynomial(((10, 0, 1), (1, 1, 0)))}
+    )
+    metered = MeteredBeamModel(inner, work, inner.clock)
+    found = search(metered, [[3, 4]], SearchOptions(beam_size=2, min_length=3, max_steps=4))
+    assert len(found[0].tokens) == 3
+    # Three source tokens; one hypothesis at first, then two, at one slot more each time.
+    assert metered.macs == 300 + (10 + 3) + 2 * (20 + 3) + 2 * (30 + 3) + 2 * (40 + 3)
+    assert metered.first_step_end == START + STEP
 
 
 def test_summary_interpolates():

@@ -9,7 +9,7 @@ from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import count_model_work
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_int8 import quantize_rows
-from lite_nlp.export.parity import StepByStep
+from lite_nlp.export.parity import RankedSteps, StepByStep
 from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
@@ -54,7 +54,7 @@ def test_rows_are_rounded_to_their_own_multiples() -> None:
 
 
 def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[str, OnnxFiles]) -> None:
-    for content in (files["int8"].encode, files["int8"].decode_step, files["int8"].greedy):
+    for content in (files["int8"].encode, files["int8"].decode_step, files["int8"].greedy, files["int8"].beam_step):
         graphs = [onnx.load_from_string(content).graph]
         graphs += [attribute.g for node in graphs[0].node for attribute in node.attribute if attribute.HasField("g")]
         stored = [tensor for graph in graphs for tensor in graph.initializer]
@@ -86,9 +86,10 @@ def test_logits_are_close_to_those_of_fp32(model: EncoderDecoder, files: dict[st
         logits[precision], _ = engine.step(np.array([1]), engine.start(tokens, mask, 4))
     error = np.abs(logits["int8"] - logits["fp32"]).max()
     assert 0 < error < 0.1 * np.abs(logits["fp32"]).max()
-    # Both forms of the search run on the same integers.
+    # All forms of the search run on the same integers.
     options = SearchOptions(max_steps=6)
     rows = [[5, 9, 30], [77]]
     for row in rows:
         found = search(engines["int8"], [row], options)[0].tokens
         assert found == search(StepByStep(engines["int8"]), [row], options)[0].tokens
+        assert found == search(RankedSteps(engines["int8"]), [row], options)[0].tokens

@@ -10,13 +10,15 @@ from torch import nn
 from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError, CountError, ModelError, RuntimeUnavailableError
 from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.counting.onnx_search import count_search_work
 from lite_nlp.export.onnx_graphs import ENTRY, export_onnx
-from lite_nlp.export.parity import StepByStep
+from lite_nlp.export.parity import RankedSteps, StepByStep
 from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
-from tests.unit.export.conftest import build_model_with, members_of
+from lite_nlp.export.tracing import trace_model
+from tests.unit.export.conftest import BOUNDS, build_model_with, describe, members_of
 
 KERNELS = {"kernel_sizes": (5,), "decoder_kernel_sizes": (9,)}
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
@@ -44,13 +46,66 @@ def test_one_call_gives_what_steps_give(
     assert [one.tokens for one in found] == [one.tokens for one in search(small(name).reference, source_rows, options)]
 
 
-def test_steps_are_taken_where_one_call_cannot(small, small_onnx, source_rows) -> None:
-    name = "lite-transformer-dynamic"
-    for option in ({"no_repeat_ngram": 1}, {"beam_size": 2}):
-        options = SearchOptions(max_steps=12, **option)
-        found = search(small_onnx(name)[1], source_rows[:4], options)
-        expected = search(small(name).reference, source_rows[:4], options)
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize(
+    "option",
+    [{"beam_size": 4}, {"no_repeat_ngram": 1}, {"beam_size": 2, "no_repeat_ngram": 2, "min_length": 4}],
+    ids=str,
+)
+def test_steps_with_their_ranking_where_one_call_cannot(
+    small, small_onnx, source_rows, name: str, option: dict[str, int]
+) -> None:
+    options, engine = SearchOptions(max_steps=12, **option), small_onnx(name)[1]
+    expected = search(small(name).reference, source_rows, options)
+    for model in (engine, RankedSteps(engine), StepByStep(engine)):
+        found = search(model, source_rows, options)
         assert [one.tokens for one in found] == [one.tokens for one in expected]
+        np.testing.assert_allclose([one.score for one in found], [one.score for one in expected], atol=1e-4)
+
+
+def test_hypotheses_of_a_sentence_read_the_source_together(small_onnx) -> None:
+    graph = onnx.load_from_string(small_onnx("transformer")[0].beam_step).graph
+    assert [node.op_type for node in graph.node].count("MultiHeadAttention") == 1
+    rows = {value.name: value.type.tensor_type.shape.dim[0].dim_param for value in graph.input}
+    assert rows["layers.0.cross_key"] == rows["src_mask"] == rows["tokens"] == "batch"
+    assert rows["layers.0.self_key"] == rows["position"] == "rows"
+
+
+@pytest.mark.parametrize("cross", ["elu", "softmax"])
+def test_beams_of_a_model_whose_blocks_have_no_other_form(cross: str, source_rows) -> None:
+    model = build_model_with(family="t2r", self_attention="elu", cross_attention=cross)
+    traced = trace_model(model, BOUNDS)
+    files, manifest = export_onnx(traced, FusedDecoder(model)), describe(traced)
+    engine = SearchEngine(manifest, OnnxRunner(ENTRY, members_of(files).__getitem__, manifest.layout, threads=1))
+    options = SearchOptions(max_steps=12, beam_size=3)
+    expected = search(TorchStepModel(model), source_rows, options)
+    assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
+
+
+def test_a_step_for_other_hypotheses_than_there_are_is_refused(small, small_onnx) -> None:
+    engine = small_onnx("transformer")[1]
+    begun = engine.start(np.full((2, 3), 5), np.ones((2, 3), np.bool_), 2)
+    both, first = np.arange(2), np.arange(2)[:, None]
+    ones = np.ones((2, 1), np.int64)
+    for tokens, parents, kept, message in (
+        (ones, first + 1, both, "parents: expected 0 to 1, found 1 to 2"),
+        (ones, first - 1, both, "parents: expected 0 to 1, found -1 to 0"),
+        (ones, first, both + 1, "kept: expected 0 to 1, found 1 to 2"),
+        (ones, first[:1], both, r"found \(2, 1\), \(1, 1\) and \(2,\)"),
+        (ones, first, both[:1], r"found \(2, 1\), \(2, 1\) and \(1,\)"),
+        (ones * 40, first, both, "expected token ids 0 to 39, found 40 to 40"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            engine.step_best(tokens, parents, kept, begun, 2)
+    state = begun
+    for parents in (first, first):
+        found, state = engine.step_best(ones, parents, both, state, 2)
+        assert found.tokens.shape == found.scores.shape == (2, 2)
+    with pytest.raises(BundleError, match="expected at most 2 steps, the capacity of the state, found one more"):
+        engine.step_best(ones, first, both, state, 2)
+    # More candidates than there are words: all of them, and no special type.
+    found, _ = engine.step_best(ones, first, both, begun, 100)
+    assert sorted(found.tokens[0].tolist()) == list(range(3, 40))
 
 
 def test_attention_is_one_operator(small_onnx) -> None:
@@ -128,9 +183,11 @@ def test_the_model_s_own_steps_in_the_loop(small, source_rows) -> None:
     assert files.operators == ()
     assert not {"GroupQueryAttention", "MultiHeadAttention"} & set(_operators(files.greedy))
     runner = OnnxRunner(ENTRY, members_of(files).__getitem__, made.manifest.layout, threads=1)
-    engine, options = SearchEngine(made.manifest, runner), SearchOptions(max_steps=12)
-    expected = search(made.reference, source_rows, options)
-    assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
+    engine = SearchEngine(made.manifest, runner)
+    for beam_size in (1, 3):
+        options = SearchOptions(max_steps=12, beam_size=beam_size)
+        expected = search(made.reference, source_rows, options)
+        assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
 
 
 def test_weights_of_the_step_are_stored_once_for_all_graphs(small, small_onnx) -> None:
