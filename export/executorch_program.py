@@ -1,10 +1,11 @@
 """The traced graphs as one ExecuTorch program, the greater part of it lowered to XNNPACK.
 
-XNNPACK takes Linear layers, attention and the writing of caches; the rest runs on ExecuTorch's own kernels. A table
-that is both embedding and output projection stays with those kernels too: XNNPACK packs its own copy of a Linear's
-weights, which would store the largest tensor of the model twice.
+XNNPACK takes Linear layers, attention and the writing of caches; the rest runs on ExecuTorch's own kernels. In fp32 a
+table that is both embedding and output projection stays with those kernels too: XNNPACK packs its own copy of a
+Linear's weights, which would store the largest tensor of the model twice. As integers two copies take half of that.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
@@ -18,7 +19,7 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.exporter import Exporter, RuntimeGraphs
-from lite_nlp.export.runtime.executorch import ExecuTorchEntry, start_runtime
+from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, start_runtime
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
@@ -40,14 +41,20 @@ class ExecuTorchProgram:
     Attributes:
         content: The ``.pte`` file.
         work: Mult-Adds of its methods.
+        calls: What each method calls.
     """
 
     content: bytes
     work: GraphWork
+    calls: dict[str, MethodCalls]
 
 
-def export_executorch(traced: TracedModel) -> ExecuTorchProgram:
+def export_executorch(traced: TracedModel, *, precision: Precision = "fp32") -> ExecuTorchProgram:
     """Lower both graphs to one program with methods ``encode`` and ``decode_step``.
+
+    Args:
+        traced: The model.
+        precision: Of the weights of products and tables.
 
     Raises:
         ModelError: If the runtime has no kernel for an operator of the program, or the model has recurrent layers.
@@ -56,16 +63,17 @@ def export_executorch(traced: TracedModel) -> ExecuTorchProgram:
     for program in (traced.encode, traced.decode_step):
         _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
-        lowered = _lower(traced)
+        lowered = _lower(traced, precision)
         # Before the file is made: what is in the program is bound to memory then, in place.
         programs = {method: lowered.exported_program(method) for method in _METHODS}
         work = count_program_work(programs, traced.state, traced.bounds)
-        content = _write(lowered)
+        written = _write(lowered)
+        content = bytes(written.buffer)
         _check_kernels(content)
-    return ExecuTorchProgram(content, work)
+    return ExecuTorchProgram(content, work, _count_calls(written.executorch_program))
 
 
-def _lower(traced: TracedModel) -> Any:
+def _lower(traced: TracedModel, precision: Precision) -> Any:
     """Both graphs in ExecuTorch's edge dialect, with the parts that XNNPACK takes handed to it."""
     from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -94,22 +102,37 @@ def _lower(traced: TracedModel) -> Any:
     partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
     # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
     partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
+    programs = {"encode": traced.encode, "decode_step": traced.decode_step}
     return to_edge_transform_and_lower(
-        {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)},
+        {method: prepare_program(program, precision=precision) for method, program in programs.items()},
         partitioner=[partitioner],
         # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     )
 
 
-def _write(lowered: Any) -> bytes:
-    """The ``.pte`` file of a lowered program."""
+def _write(lowered: Any) -> Any:
+    """A lowered program with its memory planned, as it is in the ``.pte`` file."""
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes import MemoryPlanningPass
 
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
-    return bytes(lowered.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning)).buffer)
+    return lowered.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
+
+
+def _count_calls(program: Any) -> dict[str, MethodCalls]:
+    from executorch.exir.schema import DelegateCall, KernelCall
+
+    calls, plans = {}, {plan.name: plan for plan in program.execution_plan}
+    for method in _METHODS:
+        plan = plans[method]
+        instructions = [instruction.instr_args for chain in plan.chains for instruction in chain.instructions]
+        operators = [plan.operators[call.op_index] for call in instructions if isinstance(call, KernelCall)]
+        kernels = Counter(".".join(filter(None, (operator.name, operator.overload))) for operator in operators)
+        delegated = sum(isinstance(call, DelegateCall) for call in instructions)
+        calls[method] = MethodCalls(delegated=delegated, kernels=dict(kernels.most_common()))
+    return calls
 
 
 def _refuse_loops(program: ExportedProgram) -> None:
@@ -134,12 +157,14 @@ def _check_kernels(program: bytes) -> None:
 
 
 def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
-    program = export_executorch(traced)
-    return RuntimeGraphs(entry=ENTRY, files={ENTRY.program: program.content}, work=program.work)
+    program = export_executorch(traced, precision=precision)
+    entry = ENTRY.model_copy(update={"calls": program.calls})
+    return RuntimeGraphs(entry=entry, files={ENTRY.program: program.content}, work=program.work)
 
 
 EXECUTORCH_EXPORTER: Final = Exporter(
     task="lowering to ExecuTorch with XNNPACK",
     export=_export,
+    precisions=("fp32", "int8"),
     versions=lambda: {"executorch": version("executorch")},
 )

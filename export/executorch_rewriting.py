@@ -16,6 +16,9 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
+from lite_nlp.export.executorch_int8 import quantize_program
+from lite_nlp.export.runtime.layout import Precision
+
 __all__ = ["prepare_program"]
 
 _ATEN: Final = torch.ops.aten
@@ -24,7 +27,7 @@ _ATEN: Final = torch.ops.aten
 _MASKED: Final = -1e30
 
 
-def prepare_program(program: ExportedProgram) -> ExportedProgram:
+def prepare_program(program: ExportedProgram, *, precision: Precision = "fp32") -> ExportedProgram:
     """Rewrite a traced graph.
 
     * Attention in plain operators becomes the fused one, and that products of three-dimensional tensors, a sum for the
@@ -36,6 +39,7 @@ def prepare_program(program: ExportedProgram) -> ExportedProgram:
 
     Args:
         program: Stays as it is.
+        precision: Of the weights of products and tables.
     """
     # The nodes alone are copied, not the weights.
     graph, copied = deepcopy(program.graph), copy(program)
@@ -50,7 +54,9 @@ def prepare_program(program: ExportedProgram) -> ExportedProgram:
     copied._graph_module = GraphModule(program.graph_module, graph)
     rewritten: ExportedProgram = copied.run_decompositions(dict(_REPLACEMENTS))
     # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
-    rewritten._constants = dict(rewritten._constants)
+    rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
+    if precision == "int8":
+        quantize_program(rewritten)
     _keep_tied_table(rewritten)
     merged = CSEPass()(rewritten.graph_module)
     if merged is not None:

@@ -15,10 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from lite_nlp.export.contrib import DOMAIN
 
-__all__ = ["quantize_rows", "quantize_weights"]
+__all__ = ["MIN_OUTPUTS", "quantize_rows", "quantize_weights"]
 
 #: Fewer output channels save nothing: the kernels of a convolution, which also are sensitive.
-_MIN_OUTPUTS: Final = 64
+MIN_OUTPUTS: Final = 64
 
 #: The largest integer, so that the range is symmetric.
 _LARGEST: Final = 127
@@ -123,7 +123,7 @@ class _Quantizer:
         if not plain or len(tensor.dims) != 2 or tensor.data_type != TensorProto.FLOAT:
             return None
         outputs = tensor.dims[0 if transposed else 1]
-        return _Weight(node.input[1], transposed) if outputs >= _MIN_OUTPUTS else None
+        return _Weight(node.input[1], transposed) if outputs >= MIN_OUTPUTS else None
 
     def _quantize(self, weight: _Weight) -> tuple[str, str]:
         """Names of the integers (inputs, outputs) and their scales (outputs,)."""
@@ -142,7 +142,7 @@ class _Quantizer:
         axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
         if tensor is None or axis != 0 or len(tensor.dims) != 2:
             return False
-        return bool(tensor.data_type == TensorProto.FLOAT and tensor.dims[0] >= _MIN_OUTPUTS)
+        return bool(tensor.data_type == TensorProto.FLOAT and tensor.dims[0] >= MIN_OUTPUTS)
 
     def _look_up(self, node: Any, rank: int) -> list[Any]:
         """Rows of a table, of which every graph has the integers as the output's product would have them."""

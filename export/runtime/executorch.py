@@ -1,15 +1,17 @@
 """A bundle's program in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
-from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.layout import Layout, ManifestSection
+from lite_nlp.export.runtime.limits import MAX_COUNT, Text
 from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
 from lite_nlp.export.runtime.signatures import (
@@ -20,7 +22,7 @@ from lite_nlp.export.runtime.signatures import (
     encode_signature,
 )
 
-__all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "start_runtime"]
+__all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "MethodCalls", "start_runtime"]
 
 #: ExecuTorch's numbers of the types in the manifest's words.
 _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
@@ -29,15 +31,33 @@ _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
 _PROGRAM_FILE: Final = "program.pte"
 
 
+class MethodCalls(ManifestSection):
+    """Calls that a method of a program makes in every run.
+
+    Attributes:
+        delegated: Of the backend, XNNPACK.
+        kernels: Of ExecuTorch's own kernels, by name, the most frequent first.
+    """
+
+    delegated: int = Field(ge=0, le=MAX_COUNT)
+    kernels: dict[Text, Annotated[int, Field(ge=0, le=MAX_COUNT)]]
+
+
 class ExecuTorchEntry(RuntimeEntry):
     """The ExecuTorch program, with methods ``encode`` and ``decode_step``.
 
     Arguments and results are bound by position: those of ``encode`` are ``src_tokens``, ``src_mask`` and the state
     tensors of origin ``encode``; those of ``decode_step`` are ``tokens`` and all state tensors, ``logits`` and the
     changing state tensors; state tensors in the manifest's order.
+
+    Attributes:
+        program: The file.
+        calls: What each method calls, which tells what was left to ExecuTorch's own kernels. Empty in bundles made
+            before it was recorded.
     """
 
     program: str
+    calls: dict[Text, MethodCalls] = Field(default_factory=dict)
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.compressed import CompressedModel
+    from lite_nlp.export.runtime.executorch import MethodCalls
     from lite_nlp.export.runtime.manifest import Manifest
 
 __all__ = ["ExportedModel", "export_model"]
@@ -55,6 +56,14 @@ class ExportedModel:
         """Sizes of the files that are made from a compact bundle, by name; empty for a plain one."""
         packed = self.manifest.packed
         return {} if packed is None else {name: member.size_bytes for name, member in packed.members.items()}
+
+    @property
+    def calls(self) -> "dict[str, MethodCalls]":
+        """What each method of the ExecuTorch program calls in every run; empty for a bundle without one."""
+        from lite_nlp.export.runtime.executorch import ExecuTorchEntry
+
+        entry = self.manifest.runtimes.get("executorch")
+        return entry.calls if isinstance(entry, ExecuTorchEntry) else {}
 
     def as_dict(self) -> dict[str, Any]:
         """The bundle's files and proof, as JSON takes them."""
@@ -101,7 +110,7 @@ def export_model(
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: The ``.zip`` file to write.
-        precision: Of the weights. ``int8`` is for ONNX Runtime alone, and refused if it loses more than ``max_loss``.
+        precision: Of the weights. ``int8`` is for translators, and refused if it loses more than ``max_loss``.
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.

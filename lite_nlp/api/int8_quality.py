@@ -28,7 +28,8 @@ class QualityLoss:
         data: Name of the text.
         metric: Name of the metric.
         before: Scores of the model.
-        after: Scores of the bundle.
+        after: Scores of the bundle, in the runtime where it lost most.
+        runtime: That runtime.
         lost: How much worse the bundle is by the metric; negative if it is better.
     """
 
@@ -36,12 +37,14 @@ class QualityLoss:
     metric: str
     before: Mapping[str, float]
     after: Mapping[str, float]
+    runtime: str
     lost: float
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, as JSON takes them."""
         scores = {"before": dict(self.before), "after": dict(self.after)}
-        return {"data": self.data, "metric": self.metric, **scores, "lost": round(self.lost, 4)}
+        lost = {"runtime": self.runtime, "lost": round(self.lost, 4)}
+        return {"data": self.data, "metric": self.metric, **scores, **lost}
 
 
 class QualityGate:
@@ -80,7 +83,7 @@ class QualityGate:
         self._score = self._guidance.score_bundle
 
     def measure(self, bundle: Path) -> QualityLoss:
-        """Score a bundle.
+        """Score a bundle in each of its runtimes.
 
         Raises:
             ModelError: If it lost more than it may.
@@ -90,12 +93,14 @@ class QualityGate:
             # Before it takes its place it has another name, and files are opened by theirs.
             named = Path(folder) / "bundle.zip"
             named.symlink_to(bundle.resolve())
-            after = self._score(named, self._progress)
-        lost = metric.lost(self._before.scores, after.scores)
+            found = self._score(named, self._progress)
+        losses = {name: metric.lost(self._before.scores, after.scores) for name, after in found.items()}
+        runtime = max(losses, key=losses.__getitem__)
+        after, lost = found[runtime], losses[runtime]
         if lost > self._max_loss:
             raise ModelError(
                 f"--precision int8: expected a loss of at most {self._max_loss:g} {metric.unit} on "
-                f"{self._guidance.name}, found {lost:.2f} ({self._before.scores[metric.name]:.2f} before, "
+                f"{self._guidance.name}, found {lost:.2f} in {runtime} ({self._before.scores[metric.name]:.2f} before, "
                 f"{after.scores[metric.name]:.2f} after); --max-loss allows more"
             )
         return QualityLoss(
@@ -103,5 +108,6 @@ class QualityGate:
             metric=metric.name,
             before=self._before.scores,
             after=after.scores,
+            runtime=runtime,
             lost=lost,
         )

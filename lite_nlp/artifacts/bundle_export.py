@@ -56,7 +56,7 @@ def write_model_bundle(
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
-        precision: Of the weights; in int8 the graphs are ONNX Runtime's alone.
+        precision: Of the weights.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``; if it raises, nothing is written.

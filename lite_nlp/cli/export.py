@@ -20,7 +20,7 @@ from lite_nlp.cli.budget_options import (
     TgtLenOption,
     read_gate,
 )
-from lite_nlp.cli.console import ProgressBars, out, print_json, warn
+from lite_nlp.cli.console import ProgressBars, err, out, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
 from lite_nlp.cli.quantities import parse_size
@@ -90,6 +90,9 @@ def export(
     ] = None,
     threads: MeasuredThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also list, on stderr, what ExecuTorch runs in kernels of its own.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
     max_macs: MaxMacsOption = MAX_MACS,
     max_params: MaxParamsOption = MAX_PARAMS,
@@ -134,6 +137,8 @@ def export(
         if exported.compressed is not None:
             print_ledger(exported.compressed, path=False)
         _print_files(exported)
+    if verbose:
+        _print_calls(exported)
     for warning in exported.warnings:
         warn(warning)
 
@@ -150,3 +155,20 @@ def _print_files(exported: ExportedModel) -> None:
         for name, size_bytes in exported.made_bytes.items():
             table.add_row(f"{name}, made from it", f"{size_bytes:,}")
     out.print(table)
+
+
+def _print_calls(exported: ExportedModel) -> None:
+    calls = exported.calls
+    if not calls:
+        err.print("--verbose: the bundle has no ExecuTorch program")
+        return
+    table = Table("ExecuTorch's own kernels, calls a run")
+    for method in calls:
+        table.add_column(method, justify="right")
+    kernels = dict.fromkeys(kernel for called in calls.values() for kernel in called.kernels)
+    for kernel in kernels:
+        table.add_row(kernel, *(str(called.kernels.get(kernel, 0)) for called in calls.values()))
+    table.add_section()
+    table.add_row("all of them", *(str(sum(called.kernels.values())) for called in calls.values()))
+    table.add_row("calls of XNNPACK", *(str(called.delegated) for called in calls.values()))
+    err.print(table)

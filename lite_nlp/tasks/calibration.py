@@ -64,7 +64,7 @@ class Guidance:
             examples, for intervals and paired tests, and the outputs.
         score_other: Scores another model, with a tokenizer and a config of its own, on the same examples; raises a
             ``LiteNlpError`` if it cannot be. None if the task compares no models.
-        score_bundle: Scores an exported bundle of the model; None if the task has none.
+        score_bundle: Scores an exported bundle of the model in each of its runtimes; None if the task has none.
         inspect: Warnings about the outputs of a compressed model; None if they are nothing that could be judged.
         texts: Sources and references of the scored examples; None where outputs are no text.
         languages: Codes of the source and target language of the data; None if it has no two languages.
@@ -79,7 +79,7 @@ class Guidance:
     label_weight: float
     score: Callable[[nn.Module, Progress], Mapping[str, float] | Scored]
     score_other: "Callable[[LoadedModel, Progress], Scored] | None" = None
-    score_bundle: Callable[[Path, Progress], Scored] | None = None
+    score_bundle: Callable[[Path, Progress], Mapping[str, Scored]] | None = None
     inspect: Callable[[Scored], Sequence[str]] | None = None
     project: Project | None = None
     texts: ScoredTexts | None = None

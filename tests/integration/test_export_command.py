@@ -237,35 +237,47 @@ def test_wrong_usage(
 
 
 @pytest.fixture(scope="module")
-def int8_bundle(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A bundle of integer weights, and what the command said of it."""
+def int8_bundle(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
+    """A bundle of integer weights, what the command said of it, and its stderr."""
     path = tmp_path_factory.mktemp("int8") / "tiny.zip"
-    done = _run("export", str(model_path), "--precision", "int8", "--out", str(path), "--json")
+    done = _run("export", str(model_path), "--precision", "int8", "--out", str(path), "--json", "--verbose")
     assert done.returncode == 0, done.stderr
-    return path, json.loads(done.stdout)
+    return path, json.loads(done.stdout), done.stderr
 
 
-def test_integer_weights(int8_bundle: tuple[Path, dict[str, Any]]) -> None:
-    path, said = int8_bundle
+def test_integer_weights(int8_bundle: tuple[Path, dict[str, Any], str]) -> None:
+    path, said, _ = int8_bundle
     manifest = open_bundle(path).manifest
     assert said["precision"] == manifest.precision == "int8"
-    assert list(manifest.runtimes) == ["onnx"]
+    assert list(manifest.runtimes) == ["onnx", "executorch"]
     assert "com.microsoft::DynamicQuantizeMatMul" in manifest.runtimes["onnx"].operators
-    assert 0 <= manifest.parity["onnx"]["agreement"] <= 1
+    assert all(0 <= manifest.parity[runtime]["agreement"] <= 1 for runtime in manifest.runtimes)
+    assert said["quality"]["runtime"] in manifest.runtimes
     quality = said["quality"]
     assert quality["metric"] == "bleu"
     assert quality["lost"] == pytest.approx(quality["before"]["bleu"] - quality["after"]["bleu"], abs=0.01)
     assert quality["lost"] <= 0.3
 
 
-def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+def test_verbose_lists_what_xnnpack_does_not_take(int8_bundle: tuple[Path, dict[str, Any], str]) -> None:
+    path, _, listed = int8_bundle
+    calls = open_bundle(path).manifest.runtimes["executorch"].calls
+    rows = {cells[0].strip(): cells[1:] for line in listed.splitlines() if len(cells := line.split("│")[1:-1]) == 3}
+    for kernel in {kernel for called in calls.values() for kernel in called.kernels}:
+        counts = [calls[method].kernels.get(kernel, 0) for method in ("encode", "decode_step")]
+        assert [int(cell) for cell in rows[kernel]] == counts
+    assert [int(cell) for cell in rows["all of them"]] == [sum(called.kernels.values()) for called in calls.values()]
+    assert [int(cell) for cell in rows["calls of XNNPACK"]] == [called.delegated for called in calls.values()]
+    assert all(called.delegated > 0 for called in calls.values())
+
+
+def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, Any], str], tmp_path: Path) -> None:
     source = tmp_path / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in SENTENCES[:3]), encoding="utf-8")
     done = _run("translate", str(int8_bundle[0]), "--runtime", "onnx", "--input", str(source), missing=TORCH)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3), done.stderr
-    refused = _run("translate", str(int8_bundle[0]), "--runtime", "executorch", "--text", "Hello", missing=[])
-    assert refused.returncode == 1
-    assert "expected an ExecuTorch program for --runtime executorch, found none" in refused.stderr
+    other = _run("translate", str(int8_bundle[0]), "--runtime", "executorch", "--input", str(source))
+    assert (other.returncode, other.stdout.count("\n")) == (0, 3), other.stderr
 
 
 def test_a_plain_bundle_is_not_exported_again(

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.artifacts.translators import open_translator
 from lite_nlp.compress.significance import Scored
@@ -157,10 +158,12 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         else data_calibration(path, loaded.tokenizer, loaded.config)
     )
 
-    def judge(candidate: LoadedModel | Path, progress: Progress) -> Scored:
+    def judge(candidate: LoadedModel | Path, progress: Progress, runtime: str | None = None) -> Scored:
         # Torch has one number of threads for all that it does: compression's, which is not to be changed here.
         threads = torch.get_num_threads()
-        with open_translator(candidate, batch=_SCORE_BATCH, threads=threads, warn=lambda _: None) as opened:
+        with open_translator(
+            candidate, runtime=runtime, batch=_SCORE_BATCH, threads=threads, warn=lambda _: None
+        ) as opened:
             translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
         measures = scorer.measures(translations, pairs.references)
         scores = {name: round(measure.value, 2) for name, measure in measures.items()}
@@ -173,6 +176,9 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
 
     def score_other(other: LoadedModel, progress: Progress) -> Scored:
         return judge(replace(other, model=other.encoder_decoder), progress)
+
+    def score_bundle(path: Path, progress: Progress) -> dict[str, Scored]:
+        return {runtime: judge(path, progress, runtime) for runtime in open_any_bundle(path).manifest.runtimes}
 
     def inspect(scored: Scored) -> list[str]:
         return output_warnings(pairs.sources[:INSPECTED], (scored.outputs or ())[:INSPECTED])
@@ -188,7 +194,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         label_weight=pairs.label_weight,
         score=score,
         score_other=score_other,
-        score_bundle=judge,
+        score_bundle=score_bundle,
         inspect=inspect,
         texts=ScoredTexts(
             metric="chrF",

@@ -85,6 +85,22 @@ def build_model_with(**options: Any) -> EncoderDecoder:
     return model.eval()
 
 
+def build_wide() -> EncoderDecoder:
+    """Wide enough that its products are worth quantizing."""
+    return build_model_with(
+        family="lite-transformer",
+        embed_dim=128,
+        ffn_dim=128,
+        src_vocab_size=160,
+        tgt_vocab_size=160,
+        conv_type="dynamic",
+        conv_glu=True,
+        pre_norm=True,
+        kernel_sizes=(3,),
+        decoder_kernel_sizes=(3,),
+    )
+
+
 def describe(traced: TracedModel) -> Manifest:
     nothing = FileEntry(sha256="0" * 64, size_bytes=0)
     entries = {"onnx": onnx_part.ENTRY, "executorch": executorch_part.ENTRY}

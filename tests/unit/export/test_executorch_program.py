@@ -43,3 +43,17 @@ def test_a_tied_table_is_stored_once(small, small_executorch) -> None:
 def test_a_program_that_is_none(small) -> None:
     with pytest.raises(BundleError, match="ExecuTorch does not accept the bundle's program"):
         ExecuTorchRunner(small("lightconv").manifest.layout, b"no program" * 100, threads=1)
+
+
+def test_what_is_left_to_general_kernels(small_executorch) -> None:
+    calls = small_executorch("lite-transformer-dynamic")[0].calls
+    assert set(calls) == {"encode", "decode_step"}
+    step = calls["decode_step"].kernels
+    # The tied table, and the layer norms of the one layer's attention and convolution, cross-attention, feed-forward.
+    assert step["aten::mm.out"] == step["aten::embedding.out"] == 1
+    assert step["aten::native_layer_norm.out"] == 3
+    taken = ("aten::linear.out", "aten::addmm.out", "aten::bmm.out", "aten::_softmax.out", "aten::cat.out")
+    for called in calls.values():
+        assert called.delegated > 0
+        assert not [kernel for kernel in taken if kernel in called.kernels]
+        assert list(called.kernels.values()) == sorted(called.kernels.values(), reverse=True)

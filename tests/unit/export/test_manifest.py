@@ -75,7 +75,10 @@ DOCUMENT: dict[str, Any] = {
         "operators": [],
         "oldest_runtime": "1.18",
     },
-    "executorch": {"program": "model.pte"},
+    "executorch": {
+        "program": "model.pte",
+        "calls": {"decode_step": {"delegated": 3, "kernels": {"aten::add.out": 2}}},
+    },
     "parity": {"onnx": {"sentences": 50, "agreement": 1.0}},
     "budget": {"params": {"total": 12}, "macs": {"executed": 34, "paper": 30}},
     "graphs": {"torch": WORK, "onnx": WORK},
@@ -199,6 +202,10 @@ def test_documents_that_break_parsers(content: bytes) -> None:
             "bounds.capacity: Input should be less than or equal to 65536",
         ),
         (lambda it: it["bounds"].update(executorch_batch=10**6), "bounds.executorch_batch"),
+        (
+            lambda it: it["executorch"]["calls"]["decode_step"].update(delegated=-1),
+            "executorch.calls.decode_step.delegated: Input should be greater than or equal to 0",
+        ),
         (
             lambda it: (it["bounds"].update(capacity=65536), it["state"][3].update(shape=["batch", "capacity", 1025])),
             f"state: expected at most {MAX_STATE_BYTES} bytes for a row at the largest sizes",

@@ -15,26 +15,14 @@ from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import trace_model
 from lite_nlp.models.transformer import EncoderDecoder
-from tests.unit.export.conftest import build_model_with, describe, members_of
+from tests.unit.export.conftest import build_wide, describe, members_of
 
 BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)
 
 
 @pytest.fixture(scope="module")
 def model() -> EncoderDecoder:
-    """Wide enough that its products are worth quantizing."""
-    return build_model_with(
-        family="lite-transformer",
-        embed_dim=128,
-        ffn_dim=128,
-        src_vocab_size=160,
-        tgt_vocab_size=160,
-        conv_type="dynamic",
-        conv_glu=True,
-        pre_norm=True,
-        kernel_sizes=(3,),
-        decoder_kernel_sizes=(3,),
-    )
+    return build_wide()
 
 
 @pytest.fixture(scope="module")

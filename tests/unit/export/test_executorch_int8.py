@@ -1,0 +1,182 @@
+"""Integer weights of ExecuTorch's programs: what a graph becomes, and what the lowered program computes."""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.export import ExportedProgram, export
+
+from lite_nlp.decoding.torch_model import TorchStepModel
+from lite_nlp.export.counting.torch_programs import count_model_work
+from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
+from lite_nlp.export.executorch_rewriting import prepare_program
+from lite_nlp.export.runtime.engine import Engine
+from lite_nlp.export.runtime.executorch import ExecuTorchRunner
+from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.tracing import TracedModel, trace_model
+from lite_nlp.models.transformer import EncoderDecoder
+from tests.unit.export.conftest import BOUNDS, build_wide, describe
+
+ATEN, QUANTIZED = torch.ops.aten, torch.ops.quantized_decomposed
+TYPES, WIDTH = 70, 24
+
+
+class Tied(nn.Module):
+    """A table that is also the output, two products of one input, and a product of too few outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(TYPES, WIDTH)
+        self.left, self.right = nn.Linear(WIDTH, 64), nn.Linear(WIDTH, 64, bias=False)
+        self.narrow, self.back = nn.Linear(64, 63), nn.Linear(64, WIDTH, bias=False)
+        self.wide = nn.Linear(63, 64)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        x = self.table(tokens)
+        hidden = self.wide(self.narrow(self.left(x) + self.right(x)))
+        return nn.functional.linear(self.back(hidden), self.table.weight)
+
+
+@pytest.fixture(scope="module")
+def tied() -> tuple[Tied, ExportedProgram, ExportedProgram]:
+    """The module, its traced graph, and that of integers."""
+    torch.manual_seed(0)
+    module = Tied().eval()
+    with quiet_libraries(), torch.no_grad():
+        traced = export(module, (torch.tensor([3, 5]),), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=8)},))
+        return module, traced, prepare_program(traced, precision="int8")
+
+
+def operators(program: ExportedProgram) -> Counter[Any]:
+    return Counter(node.target for node in program.graph.nodes if node.op == "call_function")
+
+
+def test_products_and_tables_become_integers(tied: tuple[Tied, ExportedProgram, ExportedProgram]) -> None:
+    module, traced, quantized = tied
+    found = operators(quantized)
+    # left, right, wide and the output; narrow and back have few outputs. One rounding serves left and right.
+    assert found[QUANTIZED.dequantize_per_channel.default] == 4
+    assert found[QUANTIZED.quantize_per_token.default] == 3
+    assert found[ATEN.linear.default] == 6
+    sizes = Counter(
+        (tensor.dtype, tuple(tensor.shape)) for tensor in quantized.state_dict.values() if tensor.dim() == 2
+    )
+    int8, fp32 = torch.int8, torch.float32
+    assert sizes == {
+        (int8, (TYPES, WIDTH)): 1,
+        (int8, (64, WIDTH)): 2,
+        (int8, (64, 63)): 1,
+        (fp32, (63, 64)): 1,
+        (fp32, (WIDTH, 64)): 1,
+    }
+    assert not [target for target in operators(traced) if "quantize" in str(target)]
+    assert set(traced.state_dict) == set(module.state_dict())
+
+
+def _rounded_weight(linear: nn.Module) -> NDArray[np.float64]:
+    """Each row to multiples of a 127th of its largest magnitude."""
+    weight = linear.weight.detach().double().numpy()
+    steps = np.abs(weight).max(axis=1, keepdims=True) / 127
+    return np.round(weight / steps) * steps
+
+
+def _rounded_input(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each row to 256 levels from its least to its largest value, zero among them."""
+    rows = []
+    for row in x:
+        low, high = min(row.min(), 0.0), max(row.max(), 0.0)
+        step = (high - low) / 255
+        zero = round(-128 - low / step)
+        rows.append((np.clip(np.round(row / step) + zero, -128, 127) - zero) * step)
+    return np.array(rows)
+
+
+def test_rounding_is_that_of_a_slow_computation(tied: tuple[Tied, ExportedProgram, ExportedProgram]) -> None:
+    module, _, quantized = tied
+    tokens = torch.tensor([0, 69, 7, 7, 12])
+
+    def bias(linear: nn.Linear) -> NDArray[np.float64]:
+        return linear.bias.detach().double().numpy()
+
+    def plain(linear: nn.Linear) -> NDArray[np.float64]:
+        return linear.weight.detach().double().numpy()
+
+    table = _rounded_weight(module.table)
+    x = table[tokens.numpy()]
+    rounded = _rounded_input(x)
+    hidden = rounded @ _rounded_weight(module.left).T + bias(module.left) + rounded @ _rounded_weight(module.right).T
+    hidden = hidden @ plain(module.narrow).T + bias(module.narrow)
+    hidden = _rounded_input(hidden) @ _rounded_weight(module.wide).T + bias(module.wide)
+    expected = _rounded_input(hidden @ plain(module.back).T) @ table.T
+    with torch.no_grad():
+        found, unrounded = quantized.module()(tokens).numpy(), module(tokens).numpy()
+    # A value in the middle between two levels may fall to either side in fp32.
+    scale = np.abs(expected).max()
+    assert np.abs(found - expected).max() < 0.004 * scale
+    assert np.median(np.abs(found - expected)) < 1e-5 * scale < np.median(np.abs(found - unrounded))
+
+
+@pytest.fixture(scope="module")
+def model() -> EncoderDecoder:
+    return build_wide()
+
+
+@pytest.fixture(scope="module")
+def traced(model: EncoderDecoder) -> TracedModel:
+    return trace_model(model, BOUNDS)
+
+
+@pytest.fixture(scope="module")
+def program(traced: TracedModel) -> ExecuTorchProgram:
+    return export_executorch(traced, precision="int8")
+
+
+@pytest.fixture(scope="module")
+def engine(traced: TracedModel, program: ExecuTorchProgram) -> Engine:
+    manifest = describe(traced)
+    vocabulary = manifest.vocabulary.model_copy(update={"src_size": 160, "tgt_size": 160})
+    manifest = manifest.model_copy(update={"vocabulary": vocabulary})
+    return Engine(manifest, ExecuTorchRunner(manifest.layout, program.content, threads=1))
+
+
+def test_the_work_stays(model: EncoderDecoder, traced: TracedModel, program: ExecuTorchProgram) -> None:
+    assert program.work == count_model_work(model, traced.state, BOUNDS)
+
+
+def test_the_output_is_delegated_too(program: ExecuTorchProgram) -> None:
+    step = program.calls["decode_step"]
+    products = ("aten::mm.out", "aten::linear.out", "aten::addmm.out", "aten::bmm.out")
+    assert step.delegated > 0
+    assert not [kernel for kernel in step.kernels if kernel in products or kernel.startswith("quantized_decomposed")]
+    # Rows of the table, and their scales.
+    assert step.kernels["aten::embedding.out"] == 2
+
+
+def test_bytes_are_those_of_integers(model: EncoderDecoder, program: ExecuTorchProgram) -> None:
+    fp32 = sum(4 * parameter.numel() for parameter in model.parameters())
+    assert len(program.content) < 0.5 * fp32
+
+
+@pytest.mark.parametrize(("rows", "source", "capacity"), [(1, 1, 1), (4, 24, 20), (9, 6, 3)])
+def test_logits_are_close_to_those_of_torch_at_all_sizes(
+    model: EncoderDecoder, engine: Engine, rows: int, source: int, capacity: int
+) -> None:
+    reference, random = TorchStepModel(model), np.random.default_rng(1)
+    tokens = random.integers(3, 160, (rows, source))
+    mask = np.ones((rows, source), np.bool_)
+    mask[-1, source // 2 + 1 :] = False
+    state, expected_state = engine.start(tokens, mask, capacity), reference.start(tokens, mask, capacity)
+    # The first row alone, which what is beside it in the batch must not change.
+    alone = engine.start(tokens[:1], mask[:1], capacity)
+    for _ in range(capacity):
+        fed = random.integers(3, 160, rows)
+        logits, state = engine.step(fed, state)
+        expected, expected_state = reference.step(fed, expected_state)
+        error = np.sqrt(np.mean((logits - expected) ** 2))
+        assert 0 < error < 0.1 * np.sqrt(np.mean(expected**2))
+        single, alone = engine.step(fed[:1], alone)
+        np.testing.assert_allclose(single, logits[:1], atol=1e-3 * np.abs(expected).max())
