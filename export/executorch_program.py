@@ -17,9 +17,8 @@ from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
 from lite_nlp.export.executorch_rewriting import prepare_program
-from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry, start_runtime
-from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel
 
@@ -133,7 +132,7 @@ def _check_kernels(program: bytes) -> None:
             ) from error
 
 
-def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
+def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
     program = export_executorch(traced)
     return RuntimeGraphs(entry=ENTRY, files={ENTRY.program: program.content}, work=program.work)
 
