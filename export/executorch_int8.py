@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from lite_nlp.export.onnx_int8 import MIN_OUTPUTS, quantize_rows
+from lite_nlp.export.rounding import MIN_OUTPUTS, quantize_rows
 
 __all__ = ["quantize_program"]
 

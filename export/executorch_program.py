@@ -18,7 +18,7 @@ from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
 from lite_nlp.export.executorch_rewriting import prepare_program
-from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, start_runtime
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
@@ -156,8 +156,8 @@ def _check_kernels(program: bytes) -> None:
             ) from error
 
 
-def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
-    program = export_executorch(traced, precision=precision)
+def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
+    program = export_executorch(traced, precision=rounding.precision)
     entry = ENTRY.model_copy(update={"calls": program.calls})
     return RuntimeGraphs(entry=entry, files={ENTRY.program: program.content}, work=program.work)
 

@@ -6,11 +6,28 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.export.mixed.plan import PlannedMatrix
 from lite_nlp.export.runtime.interface import RuntimeEntry
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["Exporter", "RuntimeGraphs"]
+__all__ = ["Exporter", "Rounding", "RuntimeGraphs"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rounding:
+    """What becomes of the weights.
+
+    Attributes:
+        precision: Of the weights.
+        src_rows: Token ids of sources on which a mixed precision measures its losses; at least one there.
+        progress: Receives its stages.
+    """
+
+    precision: Precision = "fp32"
+    src_rows: Sequence[Sequence[int]] = ()
+    progress: Progress = field(default_factory=SilentProgress)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +39,14 @@ class RuntimeGraphs:
         files: The members of the bundle that the entry names.
         work: Mult-Adds of the graphs.
         search_work: Of the graphs of searches, by the name of the search.
+        plan: The form of each matrix, where the precision is mixed.
     """
 
     entry: RuntimeEntry
     files: Mapping[str, bytes]
     work: GraphWork
     search_work: Mapping[str, GraphWork] = field(default_factory=dict)
+    plan: Sequence[PlannedMatrix] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +63,6 @@ class Exporter:
     """
 
     task: str
-    export: Callable[[TracedModel, nn.Module, Precision], RuntimeGraphs]
+    export: Callable[[TracedModel, nn.Module, Rounding], RuntimeGraphs]
     versions: Callable[[], dict[str, str]]
     precisions: Sequence[Precision] = ("fp32",)

@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 from onnx import TensorProto, checker, external_data_helper
 from torch.export import ExportedProgram
 
+from lite_nlp.core.errors import ModelError
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = [
     "OPSET",
     "PORTABLE_RUNTIME",
     "WEIGHTS",
+    "all_graphs",
     "array_digest",
     "convert_program",
     "onnx_versions",
+    "refuse_unsafe_operators",
     "runtime_operators",
     "share_weights",
 ]
@@ -32,6 +35,12 @@ PORTABLE_RUNTIME: Final = "1.18"
 
 #: Name of the file of weights.
 WEIGHTS: Final = "weights.bin"
+
+#: Names of the domain of ONNX's own operators.
+_STANDARD_DOMAINS: Final = ("", "ai.onnx")
+
+#: Attention that version 1.24.3 of ONNX Runtime runs wrongly.
+_UNSAFE: Final = "DecoderMaskedMultiHeadAttention"
 
 #: Smaller constants, such as shapes, stay in the graphs, where ONNX Runtime folds them.
 _MIN_SHARED_BYTES: Final = 1024
@@ -145,14 +154,40 @@ def _tensors(model: Any) -> Iterator[Any]:
                 yield attribute.t
 
 
+def all_graphs(graph: Any) -> Iterator[Any]:
+    """A graph and those within its nodes, such as the body of a loop."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
+                yield from all_graphs(inner)
+
+
 def runtime_operators(model: Any) -> set[str]:
     """The operators of a ``ModelProto`` that are not of the ONNX standard, ``domain::name``."""
-    found, graphs = set(), [model.graph]
-    while graphs:
-        graph = graphs.pop()
-        found |= {f"{node.domain}::{node.op_type}" for node in graph.node if node.domain not in ("", "ai.onnx")}
-        graphs += [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
-    return found
+    nodes = (node for graph in all_graphs(model.graph) for node in graph.node)
+    return {f"{node.domain}::{node.op_type}" for node in nodes if node.domain not in _STANDARD_DOMAINS}
+
+
+def refuse_unsafe_operators(models: Mapping[str, Any]) -> None:
+    """Refuse graphs with an operator that ONNX Runtime 1.24, the app's, runs wrongly.
+
+    Args:
+        models: Any number of ``ModelProto``, by name.
+
+    Raises:
+        ModelError: If one has such a node, of whatever domain, also within another node.
+    """
+    for name, model in models.items():
+        for graph in all_graphs(model.graph):
+            found = next((node for node in graph.node if node.op_type == _UNSAFE), None)
+            if found is not None:
+                raise ModelError(
+                    f"{name}: node {found.name or 'without a name'}: expected operators that ONNX Runtime 1.24, the "
+                    f"app's, runs rightly, found {_UNSAFE}, which damages its memory on buffers that past and present "
+                    "share; write the attention as GroupQueryAttention, or in operators of the ONNX standard "
+                    "(--portable)"
+                )
 
 
 def onnx_versions() -> dict[str, str]:

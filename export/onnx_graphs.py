@@ -14,18 +14,20 @@ from torch import nn
 from lite_nlp.export.contrib import OLDEST_RUNTIME
 from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
-from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,
     array_digest,
     convert_program,
     onnx_versions,
+    refuse_unsafe_operators,
     runtime_operators,
     share_weights,
 )
-from lite_nlp.export.onnx_int8 import quantize_weights
-from lite_nlp.export.runtime.layout import Precision, StateTensor
+from lite_nlp.export.onnx_integers import Form, find_matrices, quantize_weights
+from lite_nlp.export.runtime.layout import Layout, StateTensor
 from lite_nlp.export.runtime.onnx import OnnxEntry
 from lite_nlp.export.searches import beam_step, greedy_step
 from lite_nlp.export.searches.greedy_loop import build_search
@@ -59,6 +61,7 @@ class OnnxFiles:
         beam_step: The graph of a step of beam search.
         weights: External data of all; a tensor that several use is stored once.
         operators: Those that are not of the ONNX standard, sorted.
+        plan: The form of each matrix, where the precision is mixed.
     """
 
     encode: bytes
@@ -67,15 +70,20 @@ class OnnxFiles:
     beam_step: bytes
     weights: bytes
     operators: tuple[str, ...]
+    plan: tuple[PlannedMatrix, ...] = ()
 
 
-def export_onnx(traced: TracedModel, search_form: nn.Module, *, precision: Precision = "fp32") -> OnnxFiles:
+def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Rounding | None = None) -> OnnxFiles:
     """Convert all graphs, optimized and checked.
 
     Args:
         traced: The model.
         search_form: The same model, a ``SteppedModel`` whose steps the graphs of searches take.
-        precision: Of the weights of products and tables.
+        rounding: Of the weights of products and tables; None for none. Matrices that only the searches have stay in
+            fp32 where the precision is mixed: their loss is not measured.
+
+    Raises:
+        ModelError: If a graph has an operator that the app's ONNX Runtime runs wrongly.
     """
     sources = {"src_tokens": ("batch", "source"), "src_mask": ("batch", "source")}
     encode = convert_program(
@@ -99,14 +107,35 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, precision: Preci
     beam_step.rank_candidates(beams)
     for model in (body, beams):
         _lay_out_alike(model, decode_step)
-    if precision == "int8":
+    plan: tuple[PlannedMatrix, ...] = ()
+    if rounding is not None and rounding.precision != "fp32":
+        if rounding.precision == "mixed":
+            plan = _plan(encode, decode_step, traced, rounding)
+        forms: dict[bytes, Form] = {planned.matrix.key: planned.form for planned in plan}
         for model in (encode, decode_step, body, beams):
-            quantize_weights(model)
+            if rounding.precision == "int8":
+                forms = {matrix.key: "int8" for matrix in find_matrices(model)}
+            quantize_weights(model, forms)
     greedy = build_search(encode, body, step, new_prefix=ENTRY.new_prefix)
     models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam_step": beams}
+    refuse_unsafe_operators(models)
     operators = sorted(set[str]().union(*map(runtime_operators, models.values())))
     graphs, weights = share_weights(models)
-    return OnnxFiles(**graphs, weights=weights, operators=tuple(operators))
+    return OnnxFiles(**graphs, weights=weights, operators=tuple(operators), plan=plan)
+
+
+def _plan(encode: Any, decode_step: Any, traced: TracedModel, rounding: Rounding) -> tuple[PlannedMatrix, ...]:
+    """The forms of a mixed precision, with the names that the model has for its matrices."""
+    parameters = {**traced.encode.state_dict, **traced.decode_step.state_dict}
+    return plan_forms(
+        encode,
+        decode_step,
+        entry=ENTRY,
+        layout=Layout(traced.state, traced.bounds, traced.tgt_vocab_size),
+        src_rows=rounding.src_rows,
+        names={array_digest(value.detach().numpy()): name.removeprefix("model.") for name, value in parameters.items()},
+        progress=rounding.progress,
+    )
 
 
 def _lay_out_alike(model: Any, pattern: Any) -> None:
@@ -129,8 +158,8 @@ def _new_names(state: Sequence[StateTensor]) -> list[str]:
     return [ENTRY.new_prefix + tensor.name for tensor in state if tensor.changes]
 
 
-def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -> RuntimeGraphs:
-    files = export_onnx(traced, search_form, precision=precision)
+def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
+    files = export_onnx(traced, search_form, rounding=rounding)
     work = count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=traced.bounds)
     graphs = {
         ENTRY.encode: files.encode,
@@ -147,9 +176,10 @@ def _export(traced: TracedModel, search_form: nn.Module, precision: Precision) -
             "greedy": count_search_work(files.greedy, traced.bounds),
             "beam": replace(work, decode_step=count_beam_work(files.beam_step, traced.bounds)),
         },
+        plan=files.plan,
     )
 
 
 ONNX_EXPORTER: Final = Exporter(
-    task="converting to ONNX", export=_export, precisions=("fp32", "int8"), versions=onnx_versions
+    task="converting to ONNX", export=_export, precisions=("fp32", "int8", "mixed"), versions=onnx_versions
 )

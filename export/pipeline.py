@@ -27,7 +27,7 @@ from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
-from lite_nlp.export.exporter import RuntimeGraphs
+from lite_nlp.export.exporter import Rounding, RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.parity import RankedSteps, StepByStep, compare_engines, require_parity
@@ -46,10 +46,13 @@ from lite_nlp.export.runtime.manifest import (
 from lite_nlp.export.runtime.recipes import Packed
 from lite_nlp.export.tracing import TracedModel, trace_model
 
-__all__ = ["PROOF_STEPS", "STORED", "ModelCard", "Proof", "export_bundle"]
+__all__ = ["PLAN_KEY", "PROOF_STEPS", "STORED", "ModelCard", "Proof", "export_bundle"]
 
 #: Members that a compact bundle stores as they are: they are short.
 STORED: Final = (CONFIG_FILE, METRICS_FILE)
+
+#: What ``metrics.json`` calls the forms of a mixed precision's matrices.
+PLAN_KEY: Final = "mixed_precision"
 
 #: Random sources of the usual proof, and the most decoder steps compared.
 _PROOF_SOURCES: Final = 48
@@ -111,6 +114,7 @@ def export_bundle(
     card: ModelCard,
     search_form: nn.Module | None = None,
     precision: Precision = "fp32",
+    calibration: Sequence[Sequence[int]] = (),
     bounds: Bounds = DEFAULT_BOUNDS,
     runtimes: Sequence[str] | None = None,
     proof: Proof | None = None,
@@ -128,8 +132,10 @@ def export_bundle(
         card: What else the bundle holds.
         search_form: The same model with steps written in the operators of :mod:`lite_nlp.export.contrib`, for the graph
             of searches; None where there is no such form, and the searches take the model's own steps.
-        precision: Of the weights. In int8 tokens may differ from the model's: the manifest says how many do, and what
-            that costs is for ``accept`` to measure.
+        precision: Of the weights. In int8 and mixed, tokens may differ from the model's: the manifest says how many do,
+            and what that costs is for ``accept`` to measure. In mixed, ``metrics.json`` has the form of each matrix.
+        calibration: Token ids of the sources, without special ids, on which a mixed precision measures the loss of each
+            matrix; none for those of the proof.
         bounds: Largest sizes that its graphs accept; not beyond the model's own.
         runtimes: Names of the runtimes to export for; None for all that have the precision.
         proof: Sentences to prove the export with; None draws random ones of all lengths.
@@ -161,10 +167,12 @@ def export_bundle(
         raise ModelError(
             f"{card.name}: expected logits over {vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
         )
+    proof = proof or _random_proof(model, vocabulary, bounds)
+    rounding = Rounding(precision=precision, src_rows=calibration or proof.src_rows, progress=progress)
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
-        graphs[runtime] = EXPORTERS[runtime].export(traced, search_form or model, precision)
+        graphs[runtime] = EXPORTERS[runtime].export(traced, search_form or model, rounding)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
@@ -180,7 +188,7 @@ def export_bundle(
     with atomic_file(path, force=force) as partial:
         write_archive(partial, manifest=manifest, files=files)
         bundle = open_bundle(partial, decode=decode)
-        parity = _prove(bundle, proof or _random_proof(model, vocabulary, bounds), progress)
+        parity = _prove(bundle, proof, progress)
         manifest = manifest.model_copy(update={"parity": parity})
         write_archive(partial, manifest=manifest, files=files)
         open_bundle(partial, decode=decode)
@@ -242,8 +250,9 @@ def _read_vocabulary(card: ModelCard) -> Vocabulary:
 def _collect_files(card: ModelCard, graphs: Mapping[str, RuntimeGraphs]) -> dict[str, bytes]:
     config = f"name = {json.dumps(card.name)}\n".encode() if card.config_toml is None else card.config_toml
     files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: config}
-    if card.metrics:
-        files[METRICS_FILE] = (json.dumps(card.metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    plan = [planned.to_json() for found in graphs.values() for planned in found.plan]
+    if metrics := {**card.metrics, **({PLAN_KEY: plan} if plan else {})}:
+        files[METRICS_FILE] = (json.dumps(metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
     for found in graphs.values():
         files.update(found.files)
     return files

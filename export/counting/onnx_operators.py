@@ -135,6 +135,11 @@ def _quantized_product(call: NodeCall) -> int:
     return prod(call.shape(0)) * call.shape(1)[1]
 
 
+def _blockwise_product(call: NodeCall) -> int:
+    """(..., K) x (N, K), the weights in blocks: (N, blocks, bytes of a block)."""
+    return prod(call.shape(0)) * call.shape(1)[0]
+
+
 def _grown_caches(inputs: Sequence[Shape]) -> list[Shape]:
     rows, heads, past, head_dim = inputs[3]
     grown = (rows, heads, past + 1, head_dim)
@@ -148,6 +153,7 @@ _OutputShapes = Callable[[Sequence[Shape]], Sequence[Shape]]
 RUNTIME_OPERATORS: Final[Mapping[str, tuple[Callable[[NodeCall], int], _OutputShapes]]] = {
     "DynamicQuantizeMatMul": (_quantized_product, lambda inputs: [(*inputs[0][:-1], inputs[1][1])]),
     "GroupQueryAttention": (_attention_with_cache, _grown_caches),
+    "MatMulNBits": (_blockwise_product, lambda inputs: [(*inputs[0][:-1], inputs[1][0])]),
     "MultiHeadAttention": (_source_attention, lambda inputs: [inputs[0]]),
 }
 

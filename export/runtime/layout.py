@@ -13,8 +13,8 @@ __all__ = ["DEFAULT_BOUNDS", "Bounds", "Layout", "ManifestSection", "Precision",
 
 _ITEM_BYTES: Final = {"float32": 4, "int64": 8, "bool": 1}
 
-#: Of the weights of Linear layers and tables.
-Precision = Literal["fp32", "int8"]
+#: Of the weights of Linear layers and tables; mixed is for each matrix fp32, 8 or 4 bits.
+Precision = Literal["fp32", "int8", "mixed"]
 
 #: Symbols that stand for a size in a state tensor's shape.
 Symbol = Literal["batch", "source", "capacity"]

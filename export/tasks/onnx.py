@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch.export import ExportedProgram
 
-from lite_nlp.export.onnx_conversion import WEIGHTS, convert_program, share_weights
+from lite_nlp.export.onnx_conversion import WEIGHTS, convert_program, refuse_unsafe_operators, share_weights
 from lite_nlp.export.runtime.programs import OnnxPrograms
 from lite_nlp.export.runtime.signatures import Signature
 
@@ -28,7 +28,11 @@ class OnnxTaskFiles:
 
 
 def export_task_onnx(programs: Mapping[str, ExportedProgram], signatures: Mapping[str, Signature]) -> OnnxTaskFiles:
-    """Convert graphs, optimized and checked."""
+    """Convert graphs, optimized and checked.
+
+    Raises:
+        ModelError: If a graph has an operator that the app's ONNX Runtime runs wrongly.
+    """
     models = {
         name: convert_program(
             program,
@@ -37,6 +41,7 @@ def export_task_onnx(programs: Mapping[str, ExportedProgram], signatures: Mappin
         )
         for name, program in programs.items()
     }
+    refuse_unsafe_operators(models)
     graphs, weights = share_weights(models)
     names = {name: f"{name}.onnx" for name in graphs}
     files = {names[name]: content for name, content in graphs.items()} | {WEIGHTS: weights}

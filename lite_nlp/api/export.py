@@ -1,11 +1,12 @@
 """Export of a MODEL to a bundle, behind ``lite-nlp export``."""
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lite_nlp.api.int8_quality import DEFAULT_MAX_LOSS, QualityGate, QualityLoss
 from lite_nlp.artifacts.bundle_export import write_model_bundle
@@ -15,7 +16,7 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress
-from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Precision
 
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
@@ -34,6 +35,7 @@ class ExportedModel:
         path: The ``.zip`` file.
         size_bytes: Its size.
         manifest: Its table of contents.
+        plan: The form of each matrix where the precision is mixed, as ``metrics.json`` has it; empty else.
         compressed: The compression by which it reached its target; None if there was none. Its files are gone.
         quality: What integer weights cost; None in fp32, which costs nothing.
         doubts: About the text that it was measured on.
@@ -42,6 +44,7 @@ class ExportedModel:
     path: Path
     size_bytes: int
     manifest: "Manifest"
+    plan: tuple[Mapping[str, Any], ...] = ()
     compressed: "CompressedModel | None" = None
     quality: QualityLoss | None = None
     doubts: tuple[str, ...] = ()
@@ -76,6 +79,7 @@ class ExportedModel:
             "made": [{"name": name, "size_bytes": size} for name, size in self.made_bytes.items()],
             "bounds": manifest.bounds.model_dump(),
             "parity": manifest.parity,
+            "plan": list(self.plan),
             "quality": None if self.quality is None else self.quality.as_dict(),
             "compression": None if self.compressed is None else self.compressed.as_dict(),
             "warnings": list(self.warnings),
@@ -87,7 +91,7 @@ def export_model(
     model: str | Path | LoadedModel | None = None,
     *,
     out: str | Path,
-    precision: Literal["fp32", "int8"] = "fp32",
+    precision: Precision = "fp32",
     compact: bool = False,
     portable: bool = False,
     max_src_tokens: int = DEFAULT_BOUNDS.source,
@@ -110,7 +114,9 @@ def export_model(
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: The ``.zip`` file to write.
-        precision: Of the weights. ``int8`` is for translators, and refused if it loses more than ``max_loss``.
+        precision: Of the weights. ``int8`` and ``mixed`` are for translators, and refused if they lose more than
+            ``max_loss``. ``mixed``, for ONNX Runtime alone, gives each matrix fp32, 8 or 4 bits, by measured loss and
+            time.
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.
@@ -122,7 +128,7 @@ def export_model(
             ``finetune`` and ``finetune_steps`` are for that alone.
         data: Data directory to score and finetune on, or to score integer weights on; None is the package's own
             sentences.
-        max_loss: Largest loss of ``int8``, in the unit of the task's metric; None is 0.3.
+        max_loss: Largest loss of ``int8`` and ``mixed``, in the unit of the task's metric; None is 0.3.
         finetune: Whether to finetune.
         finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
         threads: Threads of torch; None is one, and a short measurement chooses them while compressing.
@@ -146,7 +152,7 @@ def export_model(
     _check_precision(precision, compact=compact, portable=portable, max_loss=max_loss)
     _check_target(target_bytes, compact=compact, finetune=finetune, finetune_steps=finetune_steps)
     if data is not None and target_bytes is None and precision == "fp32":
-        raise UsageError("--data: expected --target-size or --precision int8 with it, which need a text")
+        raise UsageError("--data: expected --target-size, or --precision int8 or mixed, with it, which need a text")
     check_output_file(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
     loaded = load_model(model if isinstance(model, LoadedModel) else source)
@@ -159,6 +165,7 @@ def export_model(
         quality = QualityGate(
             loaded,
             None if data is None else Path(data),
+            precision=precision,
             max_loss=DEFAULT_MAX_LOSS if max_loss is None else max_loss,
             progress=progress,
         )
@@ -182,6 +189,7 @@ def export_model(
                 compact=compact,
                 portable=portable,
                 precision=precision,
+                calibration=quality.calibration if quality is not None and precision == "mixed" else (),
                 force=force or not final,
                 progress=progress,
                 accept=accept if final else lambda bundle: None,
@@ -193,6 +201,7 @@ def export_model(
             path=path,
             size_bytes=path.stat().st_size,
             manifest=manifest,
+            plan=_read_plan(path) if precision == "mixed" else (),
             quality=measured[0] if measured else None,
             doubts=() if quality is None else quality.warnings,
         )
@@ -220,11 +229,20 @@ def _few_threads(threads: int | None) -> Iterator[None]:
         yield
 
 
+def _read_plan(path: Path) -> tuple[Mapping[str, Any], ...]:
+    """The form of each matrix of a mixed bundle."""
+    from lite_nlp.export.pipeline import PLAN_KEY
+    from lite_nlp.export.runtime.bundle import open_bundle
+    from lite_nlp.export.runtime.manifest import METRICS_FILE
+
+    return tuple(json.loads(open_bundle(path).read(METRICS_FILE))[PLAN_KEY])
+
+
 def _check_precision(precision: str, *, compact: bool, portable: bool, max_loss: float | None) -> None:
     """Refuse options that do not go with a precision."""
     if precision == "fp32":
         if max_loss is not None:
-            raise UsageError("--max-loss: expected --precision int8 with it: fp32 loses nothing")
+            raise UsageError("--max-loss: expected --precision int8 or mixed with it: fp32 loses nothing")
         return
     excluded = next((name for name, given in {"--compact": compact, "--portable": portable}.items() if given), None)
     if excluded is not None:

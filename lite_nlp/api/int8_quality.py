@@ -10,6 +10,7 @@ from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.export.runtime.layout import Precision
 
 if TYPE_CHECKING:
     from lite_nlp.tasks.calibration import Guidance
@@ -55,6 +56,7 @@ class QualityGate:
     Args:
         loaded: The model.
         data: Data directory whose validation split is scored; None is the package's own sentences.
+        precision: Of the weights, for messages.
         max_loss: Largest loss, in the unit of the metric.
         progress: Receives the stages.
 
@@ -66,11 +68,20 @@ class QualityGate:
         DataError: If the data is damaged or does not fit the model.
     """
 
-    def __init__(self, loaded: LoadedModel, data: Path | None, *, max_loss: float, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        data: Path | None,
+        *,
+        precision: Precision,
+        max_loss: float,
+        progress: Progress | None,
+    ) -> None:
         from lite_nlp.tasks.calibration import inspect_calibration
 
         if not 0 <= max_loss < float("inf"):
             raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
+        self._precision = precision
         self._max_loss = max_loss
         self._progress = progress or SilentProgress()
         self._guidance: Guidance = guide_compression(loaded, data)
@@ -78,9 +89,21 @@ class QualityGate:
         unrounded = replace(loaded, quantized=frozenset())
         self.warnings = tuple(inspect_calibration(self._guidance, unrounded, given=data is not None, finetuned=False))
         if self._guidance.score_other is None or self._guidance.score_bundle is None:
-            raise UsageError("--precision int8: the task of this model scores no bundles")
+            raise UsageError(
+                f"--precision {precision}: expected a translator, whose bundles are scored, found a model of a task "
+                "that scores none"
+            )
         self._before = self._guidance.score_other(loaded, self._progress)
         self._score = self._guidance.score_bundle
+
+    @property
+    def calibration(self) -> list[list[int]]:
+        """Token ids of sources of the text that are not scored, without special ids."""
+        return [
+            row[mask][:-1].tolist()
+            for batch in self._guidance.scan
+            for row, mask in zip(batch.src_tokens, batch.src_mask, strict=True)
+        ]
 
     def measure(self, bundle: Path) -> QualityLoss:
         """Score a bundle in each of its runtimes.
@@ -99,7 +122,7 @@ class QualityGate:
         after, lost = found[runtime], losses[runtime]
         if lost > self._max_loss:
             raise ModelError(
-                f"--precision int8: expected a loss of at most {self._max_loss:g} {metric.unit} on "
+                f"--precision {self._precision}: expected a loss of at most {self._max_loss:g} {metric.unit} on "
                 f"{self._guidance.name}, found {lost:.2f} in {runtime} ({self._before.scores[metric.name]:.2f} before, "
                 f"{after.scores[metric.name]:.2f} after); --max-loss allows more"
             )

@@ -1,7 +1,7 @@
 """Export of this project's models by ``lite_nlp.export``, which does not depend on them."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,6 +38,7 @@ def write_model_bundle(
     compact: bool = False,
     portable: bool = False,
     precision: Precision = "fp32",
+    calibration: Sequence[Sequence[int]] = (),
     force: bool = False,
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
@@ -56,7 +57,9 @@ def write_model_bundle(
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
-        precision: Of the weights.
+        precision: Of the weights; in mixed, the graphs are ONNX Runtime's alone.
+        calibration: Token ids of sources on which a mixed precision measures the loss of each matrix; none for the
+            package's own.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``; if it raises, nothing is written.
@@ -109,6 +112,7 @@ def write_model_bundle(
         search_form=None if portable else _fused(loaded.name, model),
         card=card,
         precision=precision,
+        calibration=calibration,
         bounds=bounds,
         proof=proof,
         packing=packing,

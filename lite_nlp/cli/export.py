@@ -35,13 +35,18 @@ class Precision(StrEnum):
 
     FP32 = "fp32"
     INT8 = "int8"
+    MIXED = "mixed"
 
 
 def export(
     output: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="The bundle to write.")],
     model: ModelArgument = None,
     precision: Annotated[
-        Precision, typer.Option("--precision", help="Precision of the Linear layers' weights.")
+        Precision,
+        typer.Option(
+            "--precision",
+            help="Precision of the Linear layers' weights; mixed chooses fp32, 8 or 4 bits for each matrix.",
+        ),
     ] = Precision.FP32,
     max_src_tokens: Annotated[
         int,
@@ -69,7 +74,7 @@ def export(
         typer.Option(
             "--data",
             metavar="DIR",
-            help="With --target-size or int8: data to score and finetune on.",
+            help="With --target-size, int8 or mixed: data to score and finetune on.",
         ),
     ] = None,
     max_loss: Annotated[
@@ -78,7 +83,7 @@ def export(
             "--max-loss",
             metavar="LOSS",
             min=0.0,
-            help="With --precision int8: largest loss, in the unit of the task's metric; else 0.3.",
+            help="With --precision int8 or mixed: largest loss, in the unit of the task's metric; else 0.3.",
         ),
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="With --target-size: skip finetuning.")] = False,
@@ -136,6 +141,8 @@ def export(
     else:
         if exported.compressed is not None:
             print_ledger(exported.compressed, path=False)
+        if exported.plan:
+            _print_plan(exported)
         _print_files(exported)
     if verbose:
         _print_calls(exported)
@@ -172,3 +179,22 @@ def _print_calls(exported: ExportedModel) -> None:
     table.add_row("all of them", *(str(sum(called.kernels.values())) for called in calls.values()))
     table.add_row("calls of XNNPACK", *(str(called.delegated) for called in calls.values()))
     err.print(table)
+
+
+def _print_plan(exported: ExportedModel) -> None:
+    """The form of each matrix, and what its forms lose; of a form that is not worth it nothing was measured."""
+    table = Table("weight", title="Form of each matrix")
+    table.add_column("shape", justify="right", no_wrap=True)
+    table.add_column("form", no_wrap=True)
+    for heading in ("bytes", "loss in int8", "loss in int4"):
+        table.add_column(heading, justify="right")
+    for planned in exported.plan:
+        losses = (planned["losses"].get(form) for form in ("int8", "int4"))
+        table.add_row(
+            planned["weight"],
+            " x ".join(str(size) for size in planned["shape"]),
+            planned["form"],
+            f"{planned['size_bytes']:,}",
+            *("" if loss is None else f"{loss:.5f}" for loss in losses),
+        )
+    out.print(table)

@@ -212,11 +212,17 @@ def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path:
     [
         (["--out", "model.onnx"], 2, "expected a name that ends in .zip, found model.onnx"),
         ([], 2, "Missing option '--out'"),
-        (["--out", "model.zip", "--precision", "int4"], 2, "'int4' is not one of 'fp32', 'int8'"),
+        (["--out", "model.zip", "--precision", "int4"], 2, "'int4' is not one of 'fp32', 'int8', 'mixed'"),
         (["--out", "model.zip", "--precision", "int8", "--compact"], 2, "expected no --compact with it"),
         (["--out", "model.zip", "--precision", "int8", "--portable"], 2, "expected no --portable with it"),
-        (["--out", "model.zip", "--max-loss", "1"], 2, "--max-loss: expected --precision int8 with it"),
-        (["--out", "model.zip", "--data", "."], 2, "--data: expected --target-size or --precision int8 with it"),
+        (["--out", "model.zip", "--precision", "mixed", "--compact"], 2, "mixed: expected no --compact with it"),
+        (["--out", "model.zip", "--precision", "mixed", "--portable"], 2, "mixed: expected no --portable with it"),
+        (["--out", "model.zip", "--max-loss", "1"], 2, "--max-loss: expected --precision int8 or mixed with it"),
+        (
+            ["--out", "model.zip", "--data", "."],
+            2,
+            "--data: expected --target-size, or --precision int8 or mixed, with",
+        ),
         (["--out", "model.zip", "--max-src-tokens", "7"], 2, "--max-src-tokens"),
     ],
 )
@@ -280,6 +286,24 @@ def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, An
     assert (other.returncode, other.stdout.count("\n")) == (0, 3), other.stderr
 
 
+def test_mixed_weights_run_without_torch_and_say_what_they_are(
+    model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
+    path = tmp_path / "tiny.zip"
+    # Of random weights the scores are none.
+    done = lite_nlp("export", model_path, "--precision", "mixed", "--max-loss", "100", "--out", path, "--json")
+    assert done.code == 0, done.err
+    said, bundle = json.loads(done.out), open_bundle(path)
+    assert said["precision"] == bundle.manifest.precision == "mixed"
+    assert list(bundle.manifest.runtimes) == ["onnx"]
+    plan = json.loads(bundle.read("metrics.json"))["mixed_precision"]
+    assert said["plan"] == plan
+    assert "src_embedding.weight" in {planned["weight"] for planned in plan}
+    assert all(planned["losses"]["fp32"] == 0 for planned in plan)
+    translated = _run("translate", str(path), "--runtime", "onnx", "--text", SENTENCES[0], missing=TORCH)
+    assert translated.returncode == 0, translated.stderr
+
+
 def test_a_plain_bundle_is_not_exported_again(
     exported: tuple[Path, str, str], tmp_path: Path, lite_nlp: LiteNlp
 ) -> None:
@@ -311,7 +335,7 @@ def graphs(exported: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> 
         for runtime, entry in manifest.runtimes.items()
     }
     for runtime, exporter in list(EXPORTERS.items()):
-        remade = replace(exporter, export=lambda traced, form, precision, runtime=runtime: graphs[runtime])
+        remade = replace(exporter, export=lambda traced, form, rounding, runtime=runtime: graphs[runtime])
         monkeypatch.setitem(EXPORTERS, runtime, remade)
     monkeypatch.setattr(pipeline, "count_merged_work", lambda traced: work["merged"])
     return graphs

@@ -2,6 +2,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lite_nlp.api import int8_quality
@@ -9,6 +10,7 @@ from lite_nlp.api.int8_quality import QualityGate
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.metric import Metric
 from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.data.pairs.batches import collate
 from lite_nlp.tasks import calibration
 from tests.integration.conftest import write_model
 
@@ -48,7 +50,7 @@ def guided(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_a_loss_within_the_limit_is_told(guided: SimpleNamespace, loaded: LoadedModel, tmp_path: Path) -> None:
-    gate = QualityGate(loaded, None, max_loss=2.0, progress=None)
+    gate = QualityGate(loaded, None, precision="int8", max_loss=2.0, progress=None)
     assert gate.warnings == ("short",)
     bundle = tmp_path / ".bundle.zip.partial"
     bundle.write_bytes(b"bundle")
@@ -69,19 +71,27 @@ def test_a_larger_loss_is_refused(guided: SimpleNamespace, loaded: LoadedModel, 
     bundle = tmp_path / "bundle.partial"
     bundle.write_bytes(b"bundle")
     message = (
-        r"expected a loss of at most 1.9 BLEU on 3 sentences, found 2.00 in executorch \(42.00 before, 40.00 after\)"
+        r"--precision mixed: expected a loss of at most 1.9 BLEU on 3 sentences, found 2.00 in executorch \(42.00 "
     )
     with pytest.raises(ModelError, match=message):
-        QualityGate(loaded, None, max_loss=1.9, progress=None).measure(bundle)
+        QualityGate(loaded, None, precision="mixed", max_loss=1.9, progress=None).measure(bundle)
+
+
+def test_losses_of_matrices_are_measured_on_the_sources_that_are_not_scored(
+    guided: SimpleNamespace, loaded: LoadedModel
+) -> None:
+    guided.scan = [collate([np.array([7, 8, 9]), np.array([5])], [np.array([4]), np.array([4, 4])])]
+    gate = QualityGate(loaded, None, precision="mixed", max_loss=1.0, progress=None)
+    assert gate.calibration == [[7, 8, 9], [5]]
 
 
 @pytest.mark.parametrize("limit", [-1.0, float("nan"), float("inf")])
 def test_a_limit_that_is_none(guided: SimpleNamespace, loaded: LoadedModel, limit: float) -> None:
     with pytest.raises(UsageError, match="--max-loss: expected a number of at least 0"):
-        QualityGate(loaded, None, max_loss=limit, progress=None)
+        QualityGate(loaded, None, precision="int8", max_loss=limit, progress=None)
 
 
 def test_a_task_that_scores_no_bundles(guided: SimpleNamespace, loaded: LoadedModel) -> None:
     guided.score_bundle = None
-    with pytest.raises(UsageError, match="the task of this model scores no bundles"):
-        QualityGate(loaded, None, max_loss=1.0, progress=None)
+    with pytest.raises(UsageError, match=r"--precision mixed: expected a translator, .* scores none"):
+        QualityGate(loaded, None, precision="mixed", max_loss=1.0, progress=None)

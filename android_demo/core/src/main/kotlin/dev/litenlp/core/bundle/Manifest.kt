@@ -10,7 +10,7 @@ import org.json.JSONObject
  * @property schemaVersion Of the layout.
  * @property name Of the model.
  * @property versions Name of a package, or of `opset`, to the version that made the bundle.
- * @property precision Of the weights: `fp32` or `int8`.
+ * @property precision Of the weights: `fp32`, `int8` or `mixed`.
  * @property languages Null if unknown.
  * @property decoding Null if the model's configuration does not say how to search.
  * @property state The decoder's state tensors, in the order of `decode_step`'s arguments.

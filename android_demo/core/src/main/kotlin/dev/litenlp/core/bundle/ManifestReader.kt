@@ -34,12 +34,14 @@ internal fun parseManifest(content: ByteArray): Manifest {
     return readManifest(Fields(document, ""))
 }
 
+private val PRECISIONS = setOf("fp32", "int8", "mixed")
+
 private fun readManifest(fields: Fields): Manifest {
     val version = fields.int("schema_version")
     if (version != Manifest.SCHEMA_VERSION) fields.fail("schema_version", "${Manifest.SCHEMA_VERSION}", version)
     checkTask(fields)
     val precision = fields.string("precision")
-    if (precision != "fp32" && precision != "int8") fields.fail("precision", "fp32 or int8", precision)
+    if (precision !in PRECISIONS) fields.fail("precision", "fp32, int8 or mixed", precision)
     val manifest = Manifest(
         schemaVersion = version,
         name = fields.text("name"),

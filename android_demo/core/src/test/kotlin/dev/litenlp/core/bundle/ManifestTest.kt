@@ -17,6 +17,11 @@ class ManifestTest {
         assertProblem(problem, "manifest.json", *parts) { manifest(change) }
 
     @Test
+    fun `every precision is read`() {
+        for (precision in listOf("fp32", "int8", "mixed")) assertEquals(precision, manifest { it.put("precision", precision) }.precision)
+    }
+
+    @Test
     fun `every field is read`() {
         val manifest = manifest()
         assertEquals(1, manifest.schemaVersion)
@@ -116,7 +121,7 @@ class ManifestTest {
         refused("name: expected a string, found 5") { it.put("name", 5) }
         refused("name: expected a string, found nothing") { it.remove("name") }
         refused("versions.opset: expected a string") { it.getJSONObject("versions").put("opset", 20) }
-        refused("precision: expected fp32 or int8, found fp64") { it.put("precision", "fp64") }
+        refused("precision: expected fp32, int8 or mixed, found fp64") { it.put("precision", "fp64") }
         refused("onnx.greedy: expected a string, found nothing") { it.getJSONObject("onnx").remove("greedy") }
         refused("onnx.operators: expected a list") { it.getJSONObject("onnx").put("operators", "Loop") }
         refused("onnx.operators: expected strings, found 3") { it.getJSONObject("onnx").put("operators", JSONArray(listOf(3))) }

@@ -1,0 +1,280 @@
+"""Weights of ONNX graphs as integers of 8 or 4 bits.
+
+In 8 bits every output channel has a scale, and the inputs are quantized anew at every call (``DynamicQuantizeMatMul``),
+which a processor without dot-product instructions runs as integers too. In 4 bits every block of a channel has one
+(``MatMulNBits``), and half the bytes are read; ONNX Runtime's kernels for that are fast where a processor has
+instructions for it, and for few rows.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+
+from lite_nlp.export.contrib import DOMAIN
+from lite_nlp.export.onnx_conversion import all_graphs, array_digest
+from lite_nlp.export.rounding import BLOCK, MIN_OUTPUTS, quantize_blocks, quantize_rows
+
+__all__ = ["Form", "Matrix", "find_matrices", "quantize_weights"]
+
+#: How the weights of a matrix are stored and multiplied.
+Form = Literal["fp32", "int8", "int4"]
+
+#: Inputs are quantized to 8 bits for the product with 4 bits: the kernel with fp32 inputs takes three times as long.
+_INTEGER_INPUTS: Final = 4
+
+#: The two levels in each byte of 4-bit weights, the first in the lower half, as numbers.
+_LEVELS: Final = np.array([[byte % 16 - 8, byte // 16 - 8] for byte in range(256)], np.float32)
+
+
+class Matrix(NamedTuple):
+    """A constant matrix that products or look-ups use, in whichever graphs.
+
+    Attributes:
+        key: Digest of its values as (outputs, inputs), by which graphs that use it agree on its form.
+        name: In the graph where it was found first.
+        outputs: Output channels, or rows of a table.
+        inputs: Input channels, or columns of a table.
+    """
+
+    key: bytes
+    name: str
+    outputs: int
+    inputs: int
+
+    def size_bytes(self, form: Form) -> int:
+        """Bytes of the weights and their scales."""
+        weights = self.outputs * self.inputs
+        if form == "fp32":
+            return 4 * weights
+        return weights + 4 * self.outputs if form == "int8" else weights // 2 + 4 * weights // BLOCK
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """The forms that it can have: blocks of 4-bit weights fill its rows."""
+        return ("fp32", "int8", "int4") if self.inputs % BLOCK == 0 else ("fp32", "int8")
+
+
+class _Weight(NamedTuple):
+    """A weight in a product.
+
+    Attributes:
+        name: Of the initializer.
+        transposed: Whether it is stored as (outputs, inputs).
+    """
+
+    name: str
+    transposed: bool
+
+
+def find_matrices(model: Any) -> list[Matrix]:
+    """The matrices of a ``ModelProto`` that are worth quantizing, each once, in the order of their use."""
+    return list(_Quantizer(model, {}).matrices().values())
+
+
+def quantize_weights(model: Any, forms: Mapping[bytes, Form]) -> None:
+    """Replace the products with constant weights, and the tables that tokens are looked up in, of a ``ModelProto``.
+
+    Graphs within its nodes are included; their weights are those of the graph around them.
+
+    Args:
+        model: Changed.
+        forms: The form of each matrix by its key; a matrix without one stays in fp32.
+    """
+    _Quantizer(model, forms).run()
+
+
+class _Quantizer:
+    """One pass over a model."""
+
+    def __init__(self, model: Any, forms: Mapping[bytes, Form]) -> None:
+        self._model = model
+        self._forms = forms
+        self._graphs = list(all_graphs(model.graph))
+        self._weights = {tensor.name: tensor for graph in self._graphs for tensor in graph.initializer}
+        values = (value for graph in self._graphs for value in (*graph.input, *graph.value_info))
+        self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
+        self._keys: dict[_Weight, bytes] = {}
+        self._made: set[str] = set()
+
+    def matrices(self) -> dict[bytes, Matrix]:
+        """What can be replaced, by its key."""
+        found: dict[bytes, Matrix] = {}
+        for graph in self._graphs:
+            for node in graph.node:
+                weight = self._weight(node) or self._table(node)
+                if weight is not None:
+                    outputs, inputs = self._rows(weight).shape
+                    key = self._key(weight)
+                    found.setdefault(key, Matrix(key, weight.name, outputs, inputs))
+        return found
+
+    def run(self) -> None:
+        """Replace the nodes, drop what they no longer need."""
+        for graph in self._graphs:
+            uses = Counter(name for node in graph.node for name in node.input)
+            uses.update(value.name for value in graph.output)
+            by_input = {name: node for node in graph.node for name in node.input}
+            absorbed: set[str] = set()
+            nodes = []
+            for node in graph.node:
+                if node.name not in absorbed:
+                    nodes += self._replaced(node, by_input, uses, absorbed)
+            del graph.node[:]
+            graph.node.extend(nodes)
+        needed = {name for graph in self._graphs for node in graph.node for name in node.input}
+        for graph in self._graphs:
+            kept = [tensor for tensor in graph.initializer if tensor.name in needed]
+            del graph.initializer[:]
+            graph.initializer.extend(kept)
+        if all(opset.domain != DOMAIN for opset in self._model.opset_import):
+            self._model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+
+    def _replaced(self, node: Any, by_input: dict[str, Any], uses: Counter[str], absorbed: set[str]) -> list[Any]:
+        """The nodes in place of one; of a sum that is done with it, the name is added to ``absorbed``."""
+        if (weight := self._weight(node)) is not None and (form := self._form(weight)) != "fp32":
+            bias, output = (node.input[2] if len(node.input) > 2 else ""), node.output[0]
+            follower = by_input.get(output)
+            if not bias and follower is not None and follower.op_type == "Add" and uses[output] == 1:
+                other = next((name for name in follower.input if name != output), "")
+                if other in self._weights and len(self._weights[other].dims) == 1:
+                    bias, output = other, follower.output[0]
+                    absorbed.add(follower.name)
+            make = self._int8_product if form == "int8" else self._int4_product
+            return make(node, weight, bias, output)
+        if (table := self._table(node)) is not None and (form := self._form(table)) != "fp32":
+            return self._int8_rows(node, table) if form == "int8" else self._int4_rows(node, table)
+        return [node]
+
+    def _int8_product(self, node: Any, weight: _Weight, bias: str, output: str) -> list[Any]:
+        quantized, scale = self._int8(weight)
+        inputs = [node.input[0], quantized, scale, *(("", bias) if bias else ())]
+        return [helper.make_node("DynamicQuantizeMatMul", inputs, [output], name=node.name, domain=DOMAIN)]
+
+    def _int4_product(self, node: Any, weight: _Weight, bias: str, output: str) -> list[Any]:
+        outputs, inputs = self._rows(weight).shape
+        quantized, scale = self._int4(weight, looked_up=False)
+        product = f"{node.name}/product" if bias else output
+        made = helper.make_node(
+            "MatMulNBits",
+            [node.input[0], quantized, scale],
+            [product],
+            name=node.name,
+            domain=DOMAIN,
+            K=inputs,
+            N=outputs,
+            bits=4,
+            block_size=BLOCK,
+            accuracy_level=_INTEGER_INPUTS,
+        )
+        # An addition of its own: not every version of the operator takes a bias.
+        return [made, helper.make_node("Add", [product, bias], [output], name=f"{node.name}/bias")] if bias else [made]
+
+    def _weight(self, node: Any) -> _Weight | None:
+        """The weight of a product that is worth quantizing; None if the node is none."""
+        if node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2 or node.input[1] not in self._weights:
+            return None
+        attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+        plain = attributes.get("alpha", 1.0) == attributes.get("beta", 1.0) == 1.0 and not attributes.get("transA")
+        transposed = bool(attributes.get("transB", 0))
+        tensor = self._weights[node.input[1]]
+        if not plain or len(tensor.dims) != 2 or tensor.data_type != TensorProto.FLOAT:
+            return None
+        outputs = tensor.dims[0 if transposed else 1]
+        return _Weight(node.input[1], transposed) if outputs >= MIN_OUTPUTS else None
+
+    def _table(self, node: Any) -> _Weight | None:
+        """The table that a node looks up rows of; None if it is none that is worth quantizing."""
+        if node.op_type != "Gather" or (tensor := self._weights.get(node.input[0])) is None:
+            return None
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
+        if axis != 0 or len(tensor.dims) != 2 or node.input[1] not in self._ranks:
+            return None
+        table = tensor.data_type == TensorProto.FLOAT and tensor.dims[0] >= MIN_OUTPUTS
+        return _Weight(node.input[0], transposed=True) if table else None
+
+    def _rows(self, weight: _Weight) -> NDArray[Any]:
+        """The weight as (outputs, inputs)."""
+        values: NDArray[Any] = numpy_helper.to_array(self._weights[weight.name])
+        return values if weight.transposed else values.T
+
+    def _key(self, weight: _Weight) -> bytes:
+        if weight not in self._keys:
+            self._keys[weight] = array_digest(np.ascontiguousarray(self._rows(weight)))
+        return self._keys[weight]
+
+    def _form(self, weight: _Weight) -> Form:
+        return self._forms.get(self._key(weight), "fp32")
+
+    def _int8(self, weight: _Weight) -> tuple[str, str]:
+        """Names of the integers (inputs, outputs) and their scales (outputs,)."""
+        names = f"{weight.name}/int8", f"{weight.name}/scale"
+        if names[0] not in self._made:
+            self._made.add(names[0])
+            integers, scales = quantize_rows(self._rows(weight))
+            self._add(names[0], np.ascontiguousarray(integers.T))
+            self._add(names[1], scales)
+        return names
+
+    def _int4(self, weight: _Weight, *, looked_up: bool) -> tuple[str, str]:
+        """Names of the bytes (outputs, blocks, BLOCK / 2) and the scales of blocks.
+
+        The scales are (outputs * blocks,) for a product and (outputs, blocks, 1) for look-ups: the same bytes, which
+        the file of weights has once.
+        """
+        use = "row" if looked_up else "product"
+        names = f"{weight.name}/int4", f"{weight.name}/scale/{use}"
+        if names[1] not in self._made:
+            levels, scales = quantize_blocks(self._rows(weight))
+            if names[0] not in self._made:
+                self._add(names[0], levels)
+            self._add(names[1], scales[:, :, None] if looked_up else scales.reshape(-1))
+            self._made.update(names)
+        return names
+
+    def _int8_rows(self, node: Any, table: _Weight) -> list[Any]:
+        """Rows of a table, of which every graph has the integers as the output's product would have them."""
+        tokens = node.input[1]
+        quantized, scale = self._int8(table)
+        name = node.name
+        columns, moved, values, factors, factor = (f"{name}/{part}" for part in ("columns", "rows", "values", "s", "f"))
+        axes, rank = f"{name}/axes", self._ranks[tokens]
+        self._add(axes, np.array([-1], np.int64))
+        return [
+            helper.make_node("Gather", [quantized, tokens], [columns], name=columns, axis=1),
+            helper.make_node("Transpose", [columns], [moved], name=moved, perm=[*range(1, rank + 1), 0]),
+            helper.make_node("Cast", [moved], [values], name=values, to=TensorProto.FLOAT),
+            helper.make_node("Gather", [scale, tokens], [factors], name=factors, axis=0),
+            helper.make_node("Unsqueeze", [factors, axes], [factor], name=factor),
+            helper.make_node("Mul", [values, factor], [node.output[0]], name=name),
+        ]
+
+    def _int4_rows(self, node: Any, table: _Weight) -> list[Any]:
+        """Rows of a table in 4 bits: the two levels of a byte are looked up too."""
+        tokens = node.input[1]
+        quantized, scale = self._int4(table, looked_up=True)
+        name, (_, inputs) = node.name, self._rows(table).shape
+        packed, places, pairs, blocks, factors, scaled = (
+            f"{name}/{part}" for part in ("bytes", "places", "pairs", "blocks", "factors", "scaled")
+        )
+        rank = self._ranks[tokens]
+        levels, split, joined = f"{name}/levels", f"{name}/split", f"{name}/joined"
+        self._add(levels, _LEVELS)
+        # Zeros keep the sizes of the tokens.
+        self._add(split, np.array([*[0] * rank, inputs // BLOCK, BLOCK], np.int64))
+        self._add(joined, np.array([*[0] * rank, inputs], np.int64))
+        return [
+            helper.make_node("Gather", [quantized, tokens], [packed], name=packed, axis=0),
+            helper.make_node("Cast", [packed], [places], name=places, to=TensorProto.INT32),
+            helper.make_node("Gather", [levels, places], [pairs], name=pairs, axis=0),
+            helper.make_node("Reshape", [pairs, split], [blocks], name=blocks),
+            helper.make_node("Gather", [scale, tokens], [factors], name=factors, axis=0),
+            helper.make_node("Mul", [blocks, factors], [scaled], name=scaled),
+            helper.make_node("Reshape", [scaled, joined], [node.output[0]], name=name),
+        ]
+
+    def _add(self, name: str, values: NDArray[Any]) -> None:
+        self._model.graph.initializer.append(numpy_helper.from_array(values, name))

@@ -1,0 +1,141 @@
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from lite_nlp.artifacts.fused_decoder import FusedDecoder
+from lite_nlp.decoding.search import SearchOptions, search
+from lite_nlp.export.counting.onnx_search import count_search_work
+from lite_nlp.export.counting.onnx_walk import count_onnx_work
+from lite_nlp.export.counting.torch_programs import count_model_work
+from lite_nlp.export.exporter import Rounding
+from lite_nlp.export.mixed import plan
+from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
+from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
+from lite_nlp.export.parity import RankedSteps, StepByStep
+from lite_nlp.export.rounding import quantize_blocks
+from lite_nlp.export.runtime.engine import SearchEngine
+from lite_nlp.export.runtime.layout import Bounds, Precision
+from lite_nlp.export.runtime.onnx import OnnxRunner
+from lite_nlp.export.tracing import trace_model
+from lite_nlp.models.transformer import EncoderDecoder
+from tests.unit.export.conftest import build_wide, describe, members_of
+
+BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)
+WHOLE: list[Precision] = ["fp32", "int8"]
+#: For random weights, whose predictions are no surer than chance.
+LIMIT = 0.02
+
+
+@pytest.fixture(scope="module")
+def model() -> EncoderDecoder:
+    return build_wide()
+
+
+@pytest.fixture(scope="module")
+def files(model: EncoderDecoder) -> dict[str, OnnxFiles]:
+    traced = trace_model(model, BOUNDS)
+    step = FusedDecoder(model)
+    made = {precision: export_onnx(traced, step, rounding=Rounding(precision=precision)) for precision in WHOLE}
+    with pytest.MonkeyPatch.context() as patch:
+        # Whatever the machine's times are.
+        patch.setattr(
+            plan, "time_products", lambda shapes: {shape: {"fp32": 3, "int8": 2, "int4": 1} for shape in shapes}
+        )
+        patch.setattr(plan, "_LIMIT", LIMIT)
+        random = np.random.default_rng(6)
+        sources = [random.integers(3, 160, length).tolist() for length in (3, 8, 14)]
+        made["mixed"] = export_onnx(traced, step, rounding=Rounding(precision="mixed", src_rows=sources))
+    return made
+
+
+def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[str, OnnxFiles]) -> None:
+    for content in (files["int8"].encode, files["int8"].decode_step, files["int8"].greedy, files["int8"].beam_step):
+        graphs = [onnx.load_from_string(content).graph]
+        graphs += [attribute.g for node in graphs[0].node for attribute in node.attribute if attribute.HasField("g")]
+        stored = [tensor for graph in graphs for tensor in graph.initializer]
+        matrices = [tensor for tensor in stored if len(tensor.dims) == 2 and min(tensor.dims) >= 64]
+        assert {tensor.data_type for tensor in matrices} == {onnx.TensorProto.INT8}
+        operators = {node.op_type for graph in graphs for node in graph.node}
+        assert "DynamicQuantizeMatMul" in operators
+    assert len(files["int8"].weights) < 0.32 * len(files["fp32"].weights)
+
+
+@pytest.mark.parametrize("precision", ["int8", "mixed"])
+def test_the_work_stays(model: EncoderDecoder, files: dict[str, OnnxFiles], precision: str) -> None:
+    expected = count_model_work(model, trace_model(model, BOUNDS).state, BOUNDS)
+    made = files[precision]
+    assert count_onnx_work(encode=made.encode, decode_step=made.decode_step, bounds=BOUNDS) == expected
+    assert count_search_work(made.greedy, BOUNDS) == expected
+
+
+def test_a_mixed_file_has_the_forms_of_its_plan(files: dict[str, OnnxFiles]) -> None:
+    made = files["mixed"]
+    forms = {planned.matrix.name: planned.form for planned in made.plan}
+    assert {"src_embedding.weight", "decoder.0.ffn.up_proj.weight", "encoder.0.ffn.up_proj.weight"} <= forms.keys()
+    assert "int4" in forms.values()
+    assert len(set(forms.values())) > 1
+    operators = {"int8": "DynamicQuantizeMatMul", "int4": "MatMulNBits"}
+    for form, operator in operators.items():
+        assert (f"com.microsoft::{operator}" in made.operators) == (form in forms.values())
+    # What several graphs use is there once, whatever its form.
+    stored = sum(planned.matrix.size_bytes(planned.form) for planned in made.plan)
+    whole = sum(planned.matrix.size_bytes("fp32") for planned in made.plan)
+    assert len(made.weights) == pytest.approx(len(files["fp32"].weights) - whole + stored, abs=30_000)
+
+
+def test_a_tied_matrix_of_four_bits_gives_the_rows_and_the_product_of_one_table() -> None:
+    random = np.random.default_rng(8)
+    table = random.standard_normal((80, 64)).astype(np.float32)
+    nodes = [
+        onnx.helper.make_node("Gather", ["table", "tokens"], ["rows"], name="look up"),
+        onnx.helper.make_node("Gemm", ["rows", "table", "bias"], ["out"], name="product", transB=1),
+    ]
+    bias = random.standard_normal(80).astype(np.float32)
+    graph = onnx.helper.make_graph(
+        nodes,
+        "tied",
+        [onnx.helper.make_tensor_value_info("tokens", onnx.TensorProto.INT64, ["rows"])],
+        [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("rows", "out")],
+        initializer=[onnx.numpy_helper.from_array(table, "table"), onnx.numpy_helper.from_array(bias, "bias")],
+    )
+    made = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10)
+    [matrix] = find_matrices(made)
+    assert (matrix.outputs, matrix.inputs, matrix.forms) == (80, 64, ("fp32", "int8", "int4"))
+    quantize_weights(made, {matrix.key: "int4"})
+    assert [node.op_type for node in made.graph.node if node.domain] == ["MatMulNBits"]
+    assert "table" not in {tensor.name for tensor in made.graph.initializer}
+
+    packed, scales = quantize_blocks(table)
+    levels = np.stack([packed % 16, packed // 16], axis=-1).reshape(80, 2, 32).astype(np.float32) - 8
+    rounded = (levels * scales[:, :, None]).reshape(80, 64)
+    tokens = np.array([0, 79, 3, 3])
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    rows, out = session.run(None, {"tokens": tokens})
+    np.testing.assert_allclose(rows, rounded[tokens], rtol=1e-6)
+    # The inputs are rounded to 8 bits.
+    np.testing.assert_allclose(out, rounded[tokens] @ rounded.T + bias, atol=0.02 * np.abs(out).max())
+
+
+@pytest.mark.parametrize("precision", ["int8", "mixed"])
+def test_logits_are_close_to_those_of_fp32(model: EncoderDecoder, files: dict[str, OnnxFiles], precision: str) -> None:
+    manifest = describe(trace_model(model, BOUNDS))
+    vocabulary = manifest.vocabulary.model_copy(update={"src_size": 160, "tgt_size": 160})
+    manifest = manifest.model_copy(update={"vocabulary": vocabulary})
+    engines = {
+        name: SearchEngine(manifest, OnnxRunner(ENTRY, members_of(made).__getitem__, manifest.layout, threads=1))
+        for name, made in files.items()
+    }
+    tokens, mask = np.arange(3, 13, dtype=np.int64)[None], np.ones((1, 10), np.bool_)
+    logits = {}
+    for name, engine in engines.items():
+        logits[name], _ = engine.step(np.array([1]), engine.start(tokens, mask, 4))
+    error = np.abs(logits[precision] - logits["fp32"]).max()
+    assert 0 < error < 0.1 * np.abs(logits["fp32"]).max()
+    # All forms of the search run on the same integers.
+    options = SearchOptions(max_steps=6)
+    rows = [[5, 9, 30], [77]]
+    for row in rows:
+        found = search(engines[precision], [row], options)[0].tokens
+        for by_steps in (StepByStep(engines[precision]), RankedSteps(engines[precision])):
+            assert found == search(by_steps, [row], options)[0].tokens

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+
+from lite_nlp.compress.lnlp.encodings import GridTensor, decode_tensors, encode_grid_rans
+from lite_nlp.export.rounding import BLOCK, quantize_blocks, quantize_rows
+
+
+def test_rows_are_rounded_to_their_own_multiples() -> None:
+    values = np.array([[0.5, -1.27, 0.012345], [0, 0, 0], [300, 1.1, -254.3]], np.float32)
+    integers, scales = quantize_rows(values)
+    assert integers.dtype == np.int8
+    np.testing.assert_array_equal(integers, [[50, -127, 1], [0, 0, 0], [127, 0, -108]])
+    assert np.abs(integers * scales[:, None] - values).max() <= scales.max() / 2
+    np.testing.assert_allclose(scales, [0.01, 1, 300 / 127], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [[0, 1, -3, 2], [5, -2, 7, 0], [6, 10, 15, -15], [127, -126, 1, 0], [-4, 8, 0, 0], [9, 0, 0, 0]],
+)
+def test_rows_on_a_grid_stay_what_they_are(levels: list[int]) -> None:
+    # Neither the least magnitude nor the least gap need be the step.
+    step = np.float32(0.0371)
+    values = (np.array([levels], np.float32) * step).astype(np.float32)
+    integers, scales = quantize_rows(values)
+    common = int(np.gcd.reduce(levels))
+    np.testing.assert_allclose(integers * scales[:, None], values, rtol=2e-7)
+    np.testing.assert_array_equal(integers[0], np.array(levels) // common)
+    assert scales[0] == pytest.approx(common * step, rel=1e-6)
+
+
+@pytest.mark.parametrize("levels", [[128, -1, 3], [1, np.sqrt(2), 2], [1, 1 + 1e-5, 2], [1000, 1001, 1]])
+def test_rows_on_no_grid_of_eight_bits_get_a_127th(levels: list[float]) -> None:
+    values = np.array([levels], np.float32)
+    _, scales = quantize_rows(values)
+    assert scales[0] == pytest.approx(np.abs(values).max() / 127, rel=1e-6)
+
+
+def test_what_compression_made_with_steps_by_row_is_exact() -> None:
+    random = np.random.default_rng(2)
+    levels = random.integers(-9, 10, (70, 64)).astype(np.int32)
+    rows = random.integers(-6, 5, 70).astype(np.int8)
+    tensors = {
+        "by row": GridTensor(levels, 0.0123, rows, np.zeros(64, np.int8)),
+        "by column": GridTensor(levels, 0.0123, rows, random.integers(-6, 5, 64).astype(np.int8)),
+    }
+    errors = {}
+    for name, values in decode_tensors(encode_grid_rans(tensors)).items():
+        integers, scales = quantize_rows(values)
+        errors[name] = (np.abs(integers * scales[:, None] - values) / np.abs(values).max()).max()
+    assert errors["by row"] < 2e-7
+    assert errors["by column"] > 1e-4
+
+
+def test_blocks_have_sixteen_levels_and_the_largest_is_exact() -> None:
+    random = np.random.default_rng(3)
+    values = random.standard_normal((5, 3 * BLOCK)).astype(np.float32)
+    values[1, :BLOCK] = 0
+    packed, scales = quantize_blocks(values)
+    assert (packed.dtype, packed.shape, scales.shape) == (np.uint8, (5, 3, BLOCK // 2), (5, 3))
+    for row in range(5):
+        for block in range(3):
+            bytes_of = [int(byte) for byte in packed[row, block]]
+            levels = [level - 8 for byte in bytes_of for level in (byte % 16, byte // 16)]
+            found = np.array(levels) * scales[row, block]
+            wanted = values[row, block * BLOCK : (block + 1) * BLOCK]
+            # Half a step, or a whole one at the end without a level.
+            assert np.abs(found - wanted).max() <= 1.0001 * np.abs(scales[row, block])
+            largest = np.abs(wanted).argmax()
+            assert found[largest] == pytest.approx(wanted[largest], rel=1e-6)
+
+
+def test_blocks_of_a_row_on_a_grid_are_exact() -> None:
+    random = np.random.default_rng(4)
+    levels = random.integers(-7, 8, (3, 2 * BLOCK))
+    levels[:, 0] = 7
+    packed, scales = quantize_blocks((levels * np.float32(0.3)).astype(np.float32))
+    np.testing.assert_allclose(scales, 0.3, rtol=1e-6)
+    np.testing.assert_array_equal((packed % 16).reshape(3, -1) - 8.0, levels[:, 0::2])
+    np.testing.assert_array_equal((packed // 16).reshape(3, -1) - 8.0, levels[:, 1::2])
