@@ -161,9 +161,9 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
     def judge(candidate: LoadedModel | Path, progress: Progress, runtime: str | None = None) -> Scored:
         # Torch has one number of threads for all that it does: compression's, which is not to be changed here.
         threads = torch.get_num_threads()
-        with open_translator(
-            candidate, runtime=runtime, batch=_SCORE_BATCH, threads=threads, warn=lambda _: None
-        ) as opened:
+        # A runtime gets one sentence at a time, as on a phone: integer products round the inputs of a whole call alike.
+        batch = _SCORE_BATCH if runtime is None else 1
+        with open_translator(candidate, runtime=runtime, batch=batch, threads=threads, warn=lambda _: None) as opened:
             translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
         measures = scorer.measures(translations, pairs.references)
         scores = {name: round(measure.value, 2) for name, measure in measures.items()}
