@@ -1,6 +1,7 @@
 """Hypotheses of a search: scores, permitted extensions and selection."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 
 __all__ = [
+    "Blocked",
     "Candidates",
     "Extensions",
     "Hypothesis",
@@ -18,6 +20,7 @@ __all__ = [
     "length_penalty",
     "log_sum_exp",
     "repeated_ngrams",
+    "without",
 ]
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
@@ -94,22 +97,38 @@ def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.i
     return found, windows[found, position, -1]
 
 
-def best_extensions(logits: NDArray[np.float32], count: int) -> Extensions:
+#: Rows of logits or of extensions, and tokens that must not extend them, pairwise.
+Blocked: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def best_extensions(logits: NDArray[np.float32], count: int, blocked: Blocked | None = None) -> Extensions:
     """The ``count`` most probable tokens of each row, and the end mark.
 
     Args:
         logits: (R, V).
         count: Tokens wanted; all that there are, if they are fewer.
+        blocked: Get the log-probability -inf.
 
     Raises:
         ModelError: If the logits are not finite where they should be.
     """
     normalizer = log_sum_exp(logits)
     words = logits[:, _FIRST_TOKEN:]
+    if blocked is not None:
+        words = words.copy()
+        words[blocked[0], blocked[1] - _FIRST_TOKEN] = -np.inf
     ids, values = _largest(words, min(count, words.shape[1]))
     return Extensions(
         ends=logits[:, EOS_ID] - normalizer, scores=values - normalizer[:, None], tokens=ids + _FIRST_TOKEN
     )
+
+
+def without(extensions: Extensions, blocked: Blocked) -> Extensions:
+    """The same, with log-probabilities of -inf for what is blocked."""
+    scores = extensions.scores.copy()
+    for row, token in zip(*blocked, strict=True):
+        scores[row][extensions.tokens[row] == token] = -np.inf
+    return replace(extensions, scores=scores)
 
 
 def expand(
@@ -117,7 +136,6 @@ def expand(
     live: NDArray[np.float64],
     *,
     beam_size: int,
-    blocked: tuple[NDArray[np.int64], NDArray[np.int64]] | None,
     must_end: NDArray[np.bool_],
     may_end: NDArray[np.bool_],
 ) -> Candidates:
@@ -126,21 +144,17 @@ def expand(
     A hypothesis that is dead (score -inf, when there are fewer extensions than places) only has dead extensions.
 
     Args:
-        extensions: Row ``s * W + w`` for hypothesis ``w`` of sentence ``s``: the ``beam_size`` best of those that are
-            not blocked have to be among them.
+        extensions: Row ``s * W + w`` for hypothesis ``w`` of sentence ``s``: the ``beam_size`` best have to be
+            among them, or all that there are.
         live: (S, W) log-probabilities of the live hypotheses.
         beam_size: Hypotheses kept per sentence.
-        blocked: Rows of ``extensions`` and tokens that must not extend them.
         must_end: (S,) sentences that have no step left, so that only the end mark may follow.
         may_end: (S,) sentences long enough to end; a hypothesis that no token can extend may end in any case.
     """
     sentences, width = live.shape
-    own = extensions.scores
-    if blocked is not None:
-        own = np.where(_is_blocked(extensions.tokens, *blocked), -np.inf, own)
-    kept = own.shape[1]
+    kept = extensions.tokens.shape[1]
     end_scores = live + extensions.ends.reshape(sentences, width)
-    scores = live[:, :, None] + own.reshape(sentences, width, kept)
+    scores = live[:, :, None] + extensions.scores.reshape(sentences, width, kept)
     end_scores[~may_end[:, None] & (scores.max(axis=2) > -np.inf)] = -np.inf
     scores = scores.reshape(sentences, width * kept)
     scores[must_end] = -np.inf
@@ -159,14 +173,6 @@ def expand(
         parents=best // kept,
         tokens=np.take_along_axis(extensions.tokens.reshape(sentences, width * kept), best, axis=1),
     )
-
-
-def _is_blocked(tokens: NDArray[np.int64], rows: NDArray[np.int64], blocked: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of ``tokens`` (R, C) are blocked in their row."""
-    found = np.zeros(tokens.shape, np.bool_)
-    for row, token in zip(rows, blocked, strict=True):
-        found[row] |= tokens[row] == token
-    return found
 
 
 def damaged_model() -> ModelError:

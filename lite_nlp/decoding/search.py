@@ -18,6 +18,7 @@ from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.hypotheses import (
+    Blocked,
     Candidates,
     Extensions,
     Hypothesis,
@@ -26,6 +27,7 @@ from lite_nlp.decoding.hypotheses import (
     expand,
     length_penalty,
     repeated_ngrams,
+    without,
 )
 
 __all__ = [
@@ -295,42 +297,38 @@ class _Run:
         if not np.array_equal(self.rows, np.arange(self.fed)):
             state = model.reorder(state, self.rows)
         logits, state = model.step(self.latest, state)
-        blocked, wanted = self._wanted()
-        self.advance(best_extensions(logits, wanted), blocked, step)
+        self.advance(best_extensions(logits, self.options.beam_size, self._blocked()), step)
         return state
 
     def _advance_ranked(self, model: BeamModel, state: State, step: int) -> State:
         places = len(self.sentences), -1
-        blocked, wanted = self._wanted()
+        blocked, wanted = self._blocked(), self.options.beam_size
+        if blocked is not None:
+            # So many that the best are among them, whatever is blocked.
+            wanted += int(np.bincount(blocked[0], minlength=1).max())
         extensions, state = model.step_best(
             self.latest.reshape(places), self.rows.reshape(places), self.kept, state, wanted
         )
         if np.isnan(extensions.ends).any() or np.isnan(extensions.scores).any():
             raise damaged_model()
-        self.advance(extensions, blocked, step)
+        self.advance(extensions if blocked is None else without(extensions, blocked), step)
         return state
 
-    def _wanted(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]] | None, int]:
-        """What may not follow, and how many tokens hold the ``beam_size`` best of the others."""
-        beam, size = self.options.beam_size, self.options.no_repeat_ngram
-        if not size:
-            return None, beam
-        rows, tokens = repeated_ngrams(self.history, size)
-        return (rows, tokens), beam + int(np.bincount(rows, minlength=1).max())
+    def _blocked(self) -> Blocked | None:
+        """What may not follow: it would repeat an n-gram."""
+        size = self.options.no_repeat_ngram
+        return repeated_ngrams(self.history, size) if size else None
 
     def found(self) -> list[list[Hypothesis]]:
         """The best finished hypotheses of every sentence, at least one: that of an empty output, if there is none."""
         return [best or [Hypothesis()] for best in self.best]
 
-    def advance(
-        self, extensions: Extensions, blocked: tuple[NDArray[np.int64], NDArray[np.int64]] | None, step: int
-    ) -> None:
-        """Extend all hypotheses by step ``step`` (from 1), but not by what is blocked."""
+    def advance(self, extensions: Extensions, step: int) -> None:
+        """Extend all hypotheses by step ``step`` (from 1)."""
         candidates = expand(
             extensions,
             self.live,
             beam_size=self.options.beam_size,
-            blocked=blocked,
             must_end=self.limits[self.sentences] <= step,
             may_end=(step > self.options.min_length) | (self.limits[self.sentences] <= step),
         )

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import ConfigError, ModelError
-from lite_nlp.decoding.hypotheses import Extensions, best_extensions, expand, length_penalty, repeated_ngrams
+from lite_nlp.decoding.hypotheses import Extensions, best_extensions, expand, length_penalty, repeated_ngrams, without
 from lite_nlp.decoding.search import SearchOptions, search, search_best, stream_search
 
 
@@ -92,13 +92,15 @@ def test_fewer_words_than_places():
 def test_logits_are_left_as_they_are():
     logits = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
     kept = logits.copy()
+    blocked = (np.array([0, 1]), np.array([3, 4]))
+    best_extensions(logits, 2, blocked)
     extensions = best_extensions(logits, 3)
     scores = extensions.scores.copy()
+    assert (without(extensions, blocked).scores == -np.inf).sum(axis=1).tolist() == [1, 1]
     expand(
         extensions,
         np.zeros((2, 1)),
         beam_size=2,
-        blocked=(np.array([0, 1]), np.array([3, 4])),
         must_end=np.array([False, True]),
         may_end=np.array([False, True]),
     )

@@ -19,8 +19,8 @@ const val SHIPPED_BUDGET =
 
 /** A manifest of a bundle with empty files but the ONNX weights, of 3 bytes. */
 fun manifestJson(budget: String = "{}", graphs: String = "{}", scores: String = "{}"): String {
-    val graphs = listOf("encode", "decode_step", "greedy", "beam_step").map { "$it.onnx" }
-    val names = listOf("tokenizer.json", "config.toml") + graphs + listOf("weights.bin", "model.pte")
+    val onnx = listOf("encode", "decode_step", "greedy", "beam_step").map { "$it.onnx" }
+    val names = listOf("tokenizer.json", "config.toml") + onnx + listOf("weights.bin", "model.pte")
     val files = names.joinToString { name ->
         """"$name": {"sha256": "${"0".repeat(64)}", "size_bytes": ${if (name == "weights.bin") 3 else 0}}"""
     }
