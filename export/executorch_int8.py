@@ -7,6 +7,7 @@ become fp32 in ExecuTorch's general kernels, since not every runtime has its ker
 
 import operator
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -49,8 +50,7 @@ class _Quantizer:
 
     def __init__(self, program: ExportedProgram) -> None:
         # Registers the operators.
-        import torch.ao.quantization.fx._decomposed  # noqa: F401
-
+        import_module("torch.ao.quantization.fx._decomposed")
         self._program = program
         self._graph = program.graph
         self._made: dict[Node, _Integers] = {}

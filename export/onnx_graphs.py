@@ -107,10 +107,9 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
     beam_step.rank_candidates(beams)
     for model in (body, beams):
         _lay_out_alike(model, decode_step)
-    plan: tuple[PlannedMatrix, ...] = ()
-    if rounding is not None and rounding.precision != "fp32":
-        if rounding.precision == "mixed":
-            plan = _plan(encode, decode_step, traced, rounding)
+    rounding = rounding or Rounding()
+    plan = _plan(encode, decode_step, traced, rounding) if rounding.precision == "mixed" else ()
+    if rounding.precision != "fp32":
         forms: dict[bytes, Form] = {planned.matrix.key: planned.form for planned in plan}
         for model in (encode, decode_step, body, beams):
             if rounding.precision == "int8":

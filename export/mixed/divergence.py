@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID
+from lite_nlp.decoding.hypotheses import log_sum_exp
 from lite_nlp.export.onnx_conversion import share_weights
 from lite_nlp.export.onnx_integers import Form, find_matrices, quantize_weights
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.onnx import OnnxEntry, OnnxRunner
+from lite_nlp.export.runtime.tensors import first_state
 
 __all__ = ["Divergence"]
 
@@ -82,14 +84,7 @@ class Divergence:
         steps = min(_MOST_STEPS, self._layout.bounds.capacity)
         mask = np.ones(source.shape, np.bool_)
         encoded = runners[self._entry.encode].encode(source, mask)
-        sizes = {"batch": 1, "source": source.shape[1], "capacity": steps}
-        state: dict[str, NDArray[Any]] = {**encoded}
-        for tensor in self._layout.state:
-            if tensor.origin == "src_mask":
-                state[tensor.name] = mask
-            elif tensor.origin == "zeros":
-                shape = [size if isinstance(size, int) else sizes[size] for size in tensor.shape]
-                state[tensor.name] = np.zeros(shape, tensor.dtype)
+        state = first_state(self._layout.state, encoded, mask, steps)
         tokens: list[int] = []
         rows: list[NDArray[np.float32]] = []
         latest = BOS_ID
@@ -98,10 +93,5 @@ class Divergence:
             state |= changed
             latest = int(logits[0].argmax()) if given is None else given[len(tokens)]
             tokens.append(latest)
-            rows.append(_log_softmax(logits[0]))
+            rows.append(np.asarray(logits[0] - log_sum_exp(logits), np.float32))
         return tokens, np.stack(rows)
-
-
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    shifted = logits - logits.max()
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()), np.float32)

@@ -13,7 +13,7 @@ from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.interface import BeamState, GraphRunner, SearchRunner, State
 from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.registry import find_runtime
-from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
+from lite_nlp.export.runtime.tensors import check_ids, expect_tensor, first_state
 
 __all__ = ["Engine", "EngineState", "SearchEngine", "create_engine"]
 
@@ -85,18 +85,7 @@ class Engine:
         """
         self._check(src_tokens, src_mask, capacity)
         encoded = self._runner.encode(src_tokens, src_mask)
-        sizes = {"batch": src_tokens.shape[0], "source": src_tokens.shape[1], "capacity": capacity}
-        tensors: State = {}
-        for tensor in self._manifest.state:
-            shape = tuple(sizes[size] if isinstance(size, str) else size for size in tensor.shape)
-            if tensor.origin == "encode":
-                tensors[tensor.name] = expect_tensor(
-                    f"encode: {tensor.name}", encoded.get(tensor.name), tensor.dtype, shape
-                )
-            elif tensor.origin == "src_mask":
-                tensors[tensor.name] = src_mask
-            else:
-                tensors[tensor.name] = np.zeros(shape, tensor.dtype)
+        tensors = first_state(self._manifest.state, encoded, src_mask, capacity)
         return EngineState(tensors, source=src_tokens.shape[1], capacity=capacity)
 
     def step(self, tokens: NDArray[np.int64], state: EngineState) -> tuple[NDArray[np.float32], EngineState]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
-from lite_nlp.export.runtime.onnx_session import OnnxGraph, Value, as_value
+from lite_nlp.export.runtime.onnx_session import OnnxGraph, Value
 from lite_nlp.export.runtime.signatures import CANDIDATES, COUNT, END_LOG_PROBS, LOG_PROBS
 
 __all__ = ["BeamTensors", "OnnxBeams"]
@@ -76,7 +76,9 @@ class OnnxBeams:
                 )
             else:
                 changing[tensor.name] = value
-        return BeamTensors(source=source, values=_as_values(source), changing=_as_values(changing))
+        return BeamTensors(
+            source=source, values=self._graph.as_values(source), changing=self._graph.as_values(changing)
+        )
 
     def step(
         self,
@@ -90,13 +92,9 @@ class OnnxBeams:
         source, values = state.source, state.values
         if any(len(kept) != len(value) for value in source.values()):
             source = {name: value[kept] for name, value in source.items()}
-            values = _as_values(source)
+            values = self._graph.as_values(source)
         given: dict[str, NDArray[Any]] = {"tokens": tokens, "parents": parents, COUNT: np.array([count], np.int64)}
-        found = self._graph.run_values({**_as_values(given), **values, **state.changing})
+        found = self._graph.run_values({**self._graph.as_values(given), **values, **state.changing})
         changing = {name: found[new] for name, new in self._names.items()}
         ranked = (found[name].numpy() for name in (CANDIDATES, LOG_PROBS, END_LOG_PROBS))
         return *ranked, BeamTensors(source=source, values=values, changing=changing)
-
-
-def _as_values(tensors: State) -> dict[str, Value]:
-    return {name: as_value(tensor) for name, tensor in tensors.items()}

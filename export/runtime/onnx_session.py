@@ -1,7 +1,6 @@
 """Graphs in ONNX Runtime. Imports no torch."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -12,7 +11,7 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.signatures import Signature, TensorForm, check_form, check_names
 
-__all__ = ["OnnxGraph", "Value", "as_value", "check_version", "load_library"]
+__all__ = ["OnnxGraph", "Value", "check_version", "load_library"]
 
 #: A tensor of ONNX Runtime, which a graph takes and gives without a copy.
 Value: TypeAlias = Any
@@ -50,6 +49,7 @@ class OnnxGraph:
     ) -> None:
         self._name = name
         self._session = _create_session(content, *weights, threads)
+        self._as_value = load_library().OrtValue.ortvalue_from_numpy
         _check_graph(name, self._session, signature)
         # A tensor that the graph has no use for is optimized away from its inputs.
         self.input_shapes = {value.name: tuple(value.shape) for value in self._session.get_inputs()}
@@ -62,32 +62,29 @@ class OnnxGraph:
             BundleError: If the runtime fails.
         """
         arguments = {name: np.ascontiguousarray(given[name]) for name in self.input_shapes}
-        with self._failing({name: value.shape for name, value in arguments.items()}):
+        try:
             found = self._session.run(self._outputs, arguments)
+        # The runtime's exceptions derive from Exception directly, one class per status code.
+        except Exception as error:
+            raise self._failure(error, {name: value.shape for name, value in arguments.items()}) from error
         return dict(zip(self._outputs, found, strict=True))
 
     def run_values(self, given: Mapping[str, Value]) -> dict[str, Value]:
         """As ``run``, with tensors of the runtime, which is what the results of a step are for the next one."""
         arguments = {name: given[name] for name in self.input_shapes}
-        with self._failing({name: value.shape() for name, value in arguments.items()}):
+        try:
             found = self._session.run_with_ort_values(self._outputs, arguments)
+        except Exception as error:
+            raise self._failure(error, {name: value.shape() for name, value in arguments.items()}) from error
         return dict(zip(self._outputs, found, strict=True))
 
-    @contextmanager
-    def _failing(self, shapes: Mapping[str, Sequence[int]]) -> Iterator[None]:
-        try:
-            yield
-        # The runtime's exceptions derive from Exception directly, one class per status code.
-        except Exception as error:
-            told = ", ".join(f"{key} {tuple(shape)}" for key, shape in shapes.items())
-            raise BundleError(
-                f"ONNX Runtime failed on {self._name} with arguments of shapes {told}: {error}"
-            ) from error
+    def as_values(self, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Value]:
+        """Arrays as tensors of the runtime, which keeps them and shares their memory where they lie in order."""
+        return {name: self._as_value(np.ascontiguousarray(tensor)) for name, tensor in tensors.items()}
 
-
-def as_value(tensor: NDArray[Any]) -> Value:
-    """An array as a tensor of the runtime, which keeps it and shares its memory if it lies in order."""
-    return load_library().OrtValue.ortvalue_from_numpy(np.ascontiguousarray(tensor))
+    def _failure(self, error: Exception, shapes: Mapping[str, Sequence[int]]) -> BundleError:
+        told = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        return BundleError(f"ONNX Runtime failed on {self._name} with arguments of shapes {told}: {error}")
 
 
 def check_version(oldest: str) -> None:

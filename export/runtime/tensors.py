@@ -1,12 +1,42 @@
 """Checks of the tensors that go into and come out of graphs. Imports no torch."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError
-from lite_nlp.export.runtime.interface import Array
+from lite_nlp.export.runtime.interface import Array, State
+from lite_nlp.export.runtime.layout import StateTensor
 
-__all__ = ["check_ids", "expect_tensor"]
+__all__ = ["check_ids", "expect_tensor", "first_state"]
+
+
+def first_state(layout: Sequence[StateTensor], encoded: State, src_mask: NDArray[np.bool_], capacity: int) -> State:
+    """The state before the first step.
+
+    Args:
+        layout: Of the state.
+        encoded: What the encoder gave.
+        src_mask: (B, S).
+        capacity: Most steps.
+
+    Raises:
+        BundleError: If the encoder gave other tensors than the layout says.
+    """
+    sizes = {"batch": src_mask.shape[0], "source": src_mask.shape[1], "capacity": capacity}
+    tensors: State = {}
+    for tensor in layout:
+        shape = tuple(sizes[size] if isinstance(size, str) else size for size in tensor.shape)
+        if tensor.origin == "encode":
+            tensors[tensor.name] = expect_tensor(
+                f"encode: {tensor.name}", encoded.get(tensor.name), tensor.dtype, shape
+            )
+        elif tensor.origin == "src_mask":
+            tensors[tensor.name] = src_mask
+        else:
+            tensors[tensor.name] = np.zeros(shape, tensor.dtype)
+    return tensors
 
 
 def check_ids(where: str, tokens: NDArray[np.int64], types: int, *, least: int = 0) -> None:
