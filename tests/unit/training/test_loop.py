@@ -289,3 +289,23 @@ def test_a_signal_ends_the_run_with_a_checkpoint(
     assert 0 < int(name.removeprefix("step-")) < 20
     train(make_job(tmp_path / "run", config, resume=True), accelerator)
     assert same(weights_at(tmp_path / "whole", 20), weights_at(tmp_path / "run", 20))
+
+
+@pytest.mark.parametrize(
+    ("precision", "units", "warned"),
+    [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
+    ids=["emulated", "native", "not-used"],
+)
+def test_bf16_on_a_processor_without_it_is_warned_of(
+    tmp_path: Path,
+    accelerator: Accelerator,
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+    units: bool,
+    warned: bool,
+) -> None:
+    monkeypatch.setattr("lite_nlp.training.loop.has_bf16_units", lambda: units)
+    output = io.StringIO()
+    console = Console(file=output, width=80)
+    train(make_job(tmp_path / "run", make_config(max_steps=1, precision=precision), console=console), accelerator)
+    assert ("--set training.precision=fp32\n" in output.getvalue()) is warned
