@@ -1,6 +1,6 @@
 """The graphs of a model as ONNX files that share one file of weights.
 
-They are the encoder, a decoder step, a whole greedy search, and a step of beam search.
+They are the encoder, a decoder step, a whole greedy search, and steps of beam search.
 """
 
 from collections.abc import Sequence
@@ -30,6 +30,7 @@ from lite_nlp.export.onnx_integers import Form, find_matrices, quantize_weights
 from lite_nlp.export.runtime.layout import Layout, StateTensor
 from lite_nlp.export.runtime.onnx import OnnxEntry
 from lite_nlp.export.searches import beam_step, greedy_step
+from lite_nlp.export.searches.beam_loop import build_beam_search
 from lite_nlp.export.searches.greedy_loop import build_search
 from lite_nlp.export.tracing import TracedModel
 
@@ -40,7 +41,7 @@ ENTRY: Final = OnnxEntry(
     encode="encode.onnx",
     decode_step="decode_step.onnx",
     greedy="greedy.onnx",
-    beam_step="beam_step.onnx",
+    beam="beam.onnx",
     weights=WEIGHTS,
     new_prefix="new.",
     operators=(),
@@ -58,7 +59,7 @@ class OnnxFiles:
         encode: The encoder's graph.
         decode_step: The decoder step's graph.
         greedy: The graph of a whole greedy search.
-        beam_step: The graph of a step of beam search.
+        beam: The graph of steps of beam search.
         weights: External data of all; a tensor that several use is stored once.
         operators: Those that are not of the ONNX standard, sorted.
         plan: The form of each matrix, where the precision is mixed.
@@ -67,7 +68,7 @@ class OnnxFiles:
     encode: bytes
     decode_step: bytes
     greedy: bytes
-    beam_step: bytes
+    beam: bytes
     weights: bytes
     operators: tuple[str, ...]
     plan: tuple[PlannedMatrix, ...] = ()
@@ -99,24 +100,24 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
         step.program, {**greedy_step.INPUTS, **step.shapes}, [*greedy_step.OUTPUTS, *_new_names(step.state)]
     )
     step_of_beams = beam_step.trace_beam_step(search_form, traced.bounds)
-    beams = convert_program(
+    body_of_beams = convert_program(
         step_of_beams.program,
         {**beam_step.INPUTS, **step_of_beams.shapes},
         [*beam_step.OUTPUTS, *_new_names(step_of_beams.state)],
     )
-    beam_step.rank_candidates(beams)
-    for model in (body, beams):
+    for model in (body, body_of_beams):
         _lay_out_alike(model, decode_step)
     rounding = rounding or Rounding()
     plan = _plan(encode, decode_step, traced, rounding) if rounding.precision == "mixed" else ()
     if rounding.precision != "fp32":
         forms: dict[bytes, Form] = {planned.matrix.key: planned.form for planned in plan}
-        for model in (encode, decode_step, body, beams):
+        for model in (encode, decode_step, body, body_of_beams):
             if rounding.precision == "int8":
                 forms = {matrix.key: "int8" for matrix in find_matrices(model)}
             quantize_weights(model, forms)
     greedy = build_search(encode, body, step, new_prefix=ENTRY.new_prefix)
-    models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam_step": beams}
+    beam = build_beam_search(body_of_beams, step_of_beams, new_prefix=ENTRY.new_prefix)
+    models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam": beam}
     refuse_unsafe_operators(models)
     operators = sorted(set[str]().union(*map(runtime_operators, models.values())))
     graphs, weights = share_weights(models)
@@ -164,7 +165,7 @@ def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> 
         ENTRY.encode: files.encode,
         ENTRY.decode_step: files.decode_step,
         ENTRY.greedy: files.greedy,
-        ENTRY.beam_step: files.beam_step,
+        ENTRY.beam: files.beam,
     }
     oldest = OLDEST_RUNTIME if files.operators else PORTABLE_RUNTIME
     return RuntimeGraphs(
@@ -173,7 +174,7 @@ def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> 
         work=work,
         search_work={
             "greedy": count_search_work(files.greedy, traced.bounds),
-            "beam": replace(work, decode_step=count_beam_work(files.beam_step, traced.bounds)),
+            "beam": replace(work, decode_step=count_beam_work(files.beam, traced.bounds)),
         },
         plan=files.plan,
     )

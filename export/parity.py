@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lite_nlp.core.errors import BundleError
-from lite_nlp.decoding.search import BeamModel, SearchOptions, StepModel, search
+from lite_nlp.decoding.options import SearchOptions
+from lite_nlp.decoding.search import search
+from lite_nlp.decoding.step_models import BeamModel, StepModel
 
-__all__ = ["Disagreement", "ParityReport", "RankedSteps", "StepByStep", "compare_engines", "require_parity"]
+__all__ = ["BeamCalls", "Disagreement", "ParityReport", "StepByStep", "compare_engines", "require_parity"]
 
 #: More than an ExecuTorch call takes, so that its splitting is part of the proof.
 _BATCH: Final = 12
@@ -53,7 +55,7 @@ class ParityReport:
 
 
 class StepByStep:
-    """A step model without the means to decode in one call, or to rank the next tokens by itself.
+    """A step model without the means to search by itself.
 
     Args:
         model: Takes the steps.
@@ -63,8 +65,8 @@ class StepByStep:
         self.start, self.step, self.reorder = model.start, model.step, model.reorder
 
 
-class RankedSteps(StepByStep):
-    """A beam model without the means to decode in one call.
+class BeamCalls(StepByStep):
+    """A beam model without the means to decode greedily in one call.
 
     Args:
         model: Takes the steps.
@@ -72,7 +74,7 @@ class RankedSteps(StepByStep):
 
     def __init__(self, model: BeamModel) -> None:
         super().__init__(model)
-        self.step_best = model.step_best
+        self.search_beams = model.search_beams
 
 
 def compare_engines(

@@ -22,7 +22,8 @@ from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.core.version import __version__
-from lite_nlp.decoding.search import BeamModel, GreedyModel, SearchOptions, StepModel
+from lite_nlp.decoding.options import SearchOptions
+from lite_nlp.decoding.step_models import BeamModel, GreedyModel, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
@@ -30,7 +31,7 @@ from lite_nlp.export.counting.torch_programs import count_merged_work, count_mod
 from lite_nlp.export.exporter import Rounding, RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.parity import RankedSteps, StepByStep, compare_engines, require_parity
+from lite_nlp.export.parity import BeamCalls, StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
@@ -318,7 +319,7 @@ def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
             ways.append((engine, proof.src_rows, replace(proof.options, beam_size=1)))
         if isinstance(engine, BeamModel):
             beams = replace(proof.options, beam_size=_PROOF_BEAM)
-            ways.append((RankedSteps(engine), proof.src_rows[-_PROOF_BEAM_SOURCES:], beams))
+            ways.append((BeamCalls(engine), proof.src_rows[-_PROOF_BEAM_SOURCES:], beams))
         reports = [compare_engines(proof.reference, model, rows, options) for model, rows, options in ways]
         if bundle.manifest.precision == "fp32":
             for report in reports:

@@ -1,7 +1,6 @@
 """Mult-Adds of searches in ONNX graphs.
 
-Of a whole search: of what comes before its loop, and of one step of the loop. Of beam search: of a step with one
-hypothesis of one sentence.
+Of what comes before the loop of a search, and of one step of it; of beam search with one hypothesis of one sentence.
 """
 
 from copy import deepcopy
@@ -17,7 +16,6 @@ from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import CountError
 from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.runtime.layout import Bounds
-from lite_nlp.export.runtime.signatures import COUNT
 
 __all__ = ["count_beam_work", "count_search_work"]
 
@@ -51,38 +49,45 @@ def count_search_work(search: bytes, bounds: Bounds) -> GraphWork:
     )
 
 
-def count_beam_work(step: bytes, bounds: Bounds) -> dict[WorkKind, Polynomial]:
+def count_beam_work(search: bytes, bounds: Bounds) -> dict[WorkKind, Polynomial]:
     """Count a step of beam search, whose caches are as long as the capacity, for one hypothesis of one sentence.
 
     Args:
-        step: The graph, without its weights.
+        search: The graph, without its weights.
         bounds: Largest sizes of the bundle.
 
     Raises:
-        CountError: If the work cannot be told, or is no polynomial of the sizes.
+        CountError: If the work cannot be told, is no polynomial of the sizes, or is not in one loop.
     """
-    model = onnx.load_from_string(step)
+    model = onnx.load_from_string(search)
+    loop, body = _loop(model)
     # How many candidates there are is an input, which the shapes do not tell.
-    model.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.int64), COUNT))
-    inputs = [value for value in model.graph.input if value.name != COUNT]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    one = dict.fromkeys(("batch", "beam", "rows"), 1)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(1, np.int64), "count"))
+    inputs = [value for value in model.graph.input if value.name != "count"]
+    before = [node for node in model.graph.node if node is not loop]
+    del model.graph.node[:], model.graph.input[:], model.graph.output[:]
+    model.graph.node.extend([*before, *body.node])
+    model.graph.input.extend([*inputs, *body.input])
+    ones = dict.fromkeys(("batch", "beam", "rows", "kept", "hypotheses", "blocked", "lengths"), 1)
 
     def count(source: int, capacity: int) -> Any:
-        sizes = {**one, "source": source, "capacity": capacity, "past": capacity - 1}
+        sizes = {**ones, "source": source, "capacity": capacity, "past": capacity - 1}
         return count_onnx(model, sizes).by_kind()
 
     return fit_polynomials(count, max_source=bounds.source, max_capacity=bounds.capacity)
 
 
-def _split(model: Any) -> tuple[Any, Any]:
-    """What comes before the loop, and the body of the loop with all that it takes as inputs, each as a model."""
+def _loop(model: Any) -> tuple[Any, Any]:
+    """The one loop of a model, and its body."""
     loops = [node for node in model.graph.node if node.op_type == "Loop"]
     if len(loops) != 1:
         raise CountError(f"the graph of a search: expected one Loop, found {len(loops)}")
-    loop = loops[0]
-    body = next(attribute.g for attribute in loop.attribute if attribute.name == "body")
+    return loops[0], next(attribute.g for attribute in loops[0].attribute if attribute.name == "body")
+
+
+def _split(model: Any) -> tuple[Any, Any]:
+    """What comes before the loop, and the body of the loop with all that it takes as inputs, each as a model."""
+    loop, body = _loop(model)
     before, step = deepcopy(model), deepcopy(model)
     # Caches with the capacity that the longest row needs: of no size that the encoder's inputs tell, and no work.
     caches = {

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
-from lite_nlp.decoding.hypotheses import Extensions
+from lite_nlp.decoding.step_models import BeamCall, BeamSteps
+from lite_nlp.export.runtime.beam_checks import check_call, check_steps
 from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.interface import BeamState, GraphRunner, SearchRunner, State
 from lite_nlp.export.runtime.manifest import Manifest
@@ -47,18 +48,16 @@ class _Beams:
         sentences: That are in it.
         rows: Hypotheses of all of them.
         capacity: Steps that it has place for.
-        steps: Steps so far.
     """
 
     state: BeamState
     sentences: int
     rows: int
     capacity: int
-    steps: int = 0
 
 
 class Engine:
-    """A bundle in a runtime: a ``lite_nlp.decoding.search.StepModel``.
+    """A bundle in a runtime: a ``lite_nlp.decoding.step_models.StepModel``.
 
     Args:
         manifest: Of the bundle.
@@ -142,13 +141,13 @@ class Engine:
         check_ids("source", src_tokens, self._manifest.vocabulary.src_size)
 
 
-def _check_capacity(state: EngineState | _Beams) -> None:
+def _check_capacity(state: EngineState) -> None:
     if state.steps >= state.capacity:
         raise BundleError(f"step: expected at most {state.capacity} steps, the capacity of the state, found one more")
 
 
 class SearchEngine(Engine):
-    """An engine with graphs for searches: a ``lite_nlp.decoding.search.GreedyModel`` and ``BeamModel`` too.
+    """An engine with graphs for searches: a greedy model and a beam model of ``lite_nlp.decoding.step_models``.
 
     Args:
         manifest: Of the bundle.
@@ -179,53 +178,25 @@ class SearchEngine(Engine):
             raise BundleError(f"greedy: expected an end mark in every row, found none in {steps} steps")
         return tokens, log_probs
 
-    def step_best(
-        self,
-        tokens: NDArray[np.int64],
-        parents: NDArray[np.int64],
-        kept: NDArray[np.int64],
-        state: EngineState | _Beams,
-        count: int,
-    ) -> tuple[Extensions, _Beams]:
-        """Feed one token per hypothesis and rank what may follow; see ``lite_nlp.decoding.search.BeamModel``.
-
-        Args:
-            tokens: (S, W).
-            parents: (S, W), rows of the step before.
-            kept: (S,), sentences of the step before, in order.
-            state: Of ``start`` or of the step before.
-            count: Tokens wanted for each hypothesis.
+    def search_beams(self, call: BeamCall, state: EngineState | _Beams) -> tuple[BeamSteps, _Beams]:
+        """Take steps of a beam search; see ``lite_nlp.decoding.step_models.BeamModel``.
 
         Raises:
-            BundleError: If the capacity is used up, a token is outside the vocabulary, an index outside the state, or
-                the graph gives other tensors than it should.
+            BundleError: If a limit is beyond the capacity, a token outside the vocabulary, an index outside the state,
+                or the graph gives other tensors than it should.
         """
         if isinstance(state, EngineState):
-            sentences = rows = next((len(value) for value in state.tensors.values()), len(tokens))
+            sentences = rows = next((len(value) for value in state.tensors.values()), len(call.tokens))
             begun = self._search_runner.begin_beams(state.tensors, capacity=state.capacity)
             state = _Beams(begun, sentences, rows, state.capacity)
-        _check_capacity(state)
-        if tokens.ndim != 2 or tokens.shape != parents.shape or kept.shape != tokens.shape[:1] or tokens.size == 0:
-            raise BundleError(
-                "step: expected tokens and parents of one shape (sentences, hypotheses), and one index a sentence, "
-                f"found {tokens.shape}, {parents.shape} and {kept.shape}"
-            )
-        for name, indices, size in (("parents", parents, state.rows), ("kept", kept, state.sentences)):
-            if indices.min() < 0 or indices.max() >= size:
-                raise BundleError(f"step: {name}: expected 0 to {size - 1}, found {indices.min()} to {indices.max()}")
+        check_call(call, sentences=state.sentences, rows=state.rows, capacity=state.capacity)
         size = self._manifest.vocabulary.tgt_size
-        check_ids("step", tokens, size)
-        wanted = min(count, size - _SPECIALS)
-        ids, scores, ends, beams = self._search_runner.step_beams(
-            np.ascontiguousarray(tokens, np.int64), np.ascontiguousarray(parents, np.int64), kept, state.state, wanted
-        )
-        rows = tokens.size
-        expect_tensor("beam_step: candidates", ids, "int64", (rows, wanted))
-        expect_tensor("beam_step: log_probs", scores, "float32", (rows, wanted))
-        expect_tensor("beam_step: end_log_probs", ends, "float32", (rows,))
-        check_ids("beam_step", ids, size)
-        found = Extensions(ends=ends.astype(np.float64), scores=scores.astype(np.float64), tokens=ids)
-        return found, _Beams(beams, len(tokens), rows, state.capacity, state.steps + 1)
+        check_ids("beam: tokens", call.tokens, size)
+        call = replace(call, count=min(call.count, size - _SPECIALS))
+        made, beams = self._search_runner.search_beams(call, state.state)
+        check_steps(made, call)
+        check_ids("beam: tokens made", made.tokens, size)
+        return made, _Beams(beams, len(call.tokens), call.tokens.size, state.capacity)
 
     def try_out(self) -> None:
         """A search of one step, as of ``Engine``."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 
 __all__ = ["Array", "BeamState", "GraphRunner", "Runtime", "RuntimeEntry", "SearchRunner", "State"]
@@ -33,7 +34,7 @@ class GraphRunner(Protocol):
 
 @runtime_checkable
 class SearchRunner(GraphRunner, Protocol):
-    """A runner that has graphs for searches too: of a whole greedy search, and of a step of beam search."""
+    """A runner that has graphs for searches too: of a whole greedy search, and of steps of beam search."""
 
     def decode_greedily(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
@@ -50,20 +51,8 @@ class SearchRunner(GraphRunner, Protocol):
         """The state of a beam search of ``capacity`` steps before its first one, from that of ``decode_step``."""
         ...
 
-    def step_beams(
-        self,
-        tokens: NDArray[np.int64],
-        parents: NDArray[np.int64],
-        kept: NDArray[np.int64],
-        state: BeamState,
-        count: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32], BeamState]:
-        """Feed the latest tokens of the hypotheses; arguments as of ``lite_nlp.decoding.search.BeamModel``.
-
-        Returns:
-            The ``count`` most probable tokens (S * W, count), their log-probabilities, those of the end mark (S * W,),
-            and the new state.
-        """
+    def search_beams(self, call: BeamCall, state: BeamState) -> tuple[BeamSteps, BeamState]:
+        """Take steps of a beam search; see :class:`~lite_nlp.decoding.step_models.BeamModel`."""
         ...
 
 

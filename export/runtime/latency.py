@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
-from lite_nlp.decoding.hypotheses import Extensions
-from lite_nlp.decoding.search import BeamModel, GreedyModel, SearchOptions, State, StepModel, search
+from lite_nlp.decoding.options import SearchOptions
+from lite_nlp.decoding.search import search
+from lite_nlp.decoding.step_models import BeamCall, BeamModel, BeamSteps, GreedyModel, State, StepModel
 from lite_nlp.export.runtime.device import Memory, read_data_memory, read_memory, reset_peak_memory
 
 __all__ = ["LatencyPlan", "LatencyRow", "MeteredModel", "Opening", "Summary", "measure_latency", "tokens_sha256"]
@@ -169,7 +170,9 @@ class MeteredModel:
     def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed one token per row."""
         result = self._model.step(tokens, state)
-        self._note_step()
+        if self._first:
+            self.first_step_end = self._clock()
+            self._first = False
         self.macs += len(tokens) * self._step_macs
         return result
 
@@ -177,14 +180,9 @@ class MeteredModel:
         """Gather rows."""
         return self._model.reorder(state, rows)
 
-    def _note_step(self) -> None:
-        if self._first:
-            self.first_step_end = self._clock()
-            self._first = False
-
 
 class MeteredBeamModel(MeteredModel):
-    """A metered model that ranks the next tokens by itself.
+    """A metered model that searches with several hypotheses by itself.
 
     Its steps attend to the tokens so far, so that the Mult-Adds of each are those at so many slots.
 
@@ -196,29 +194,22 @@ class MeteredBeamModel(MeteredModel):
 
     def __init__(self, model: BeamModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
         super().__init__(model, work, clock)
-        self._ranking = model
-        self._source = self._slots = 0
+        self._searching = model
+        self._source = 0
 
     def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
         """Encode the sources and count their Mult-Adds."""
-        self._source, self._slots = src_tokens.shape[1], 0
+        self._source = src_tokens.shape[1]
         return super().start(src_tokens, src_mask, capacity)
 
-    def step_best(
-        self,
-        tokens: NDArray[np.int64],
-        parents: NDArray[np.int64],
-        kept: NDArray[np.int64],
-        state: State,
-        count: int,
-    ) -> tuple[Extensions, State]:
-        """Feed one token per hypothesis."""
-        result = self._ranking.step_best(tokens, parents, kept, state, count)
-        self._note_step()
-        self._slots += 1
+    def search_beams(self, call: BeamCall, state: State) -> tuple[BeamSteps, State]:
+        """Take steps and count the Mult-Adds of all hypotheses, dead ones and those of sentences that are done too."""
+        made, state = self._searching.search_beams(call, state)
         if self._work is not None:
-            self.macs += tokens.size * _total(self._work.decode_step, self._source, self._slots)
-        return result
+            slots = range(call.step + 1, call.step + len(made.tokens) + 1)
+            steps = (_total(self._work.decode_step, self._source, slot) for slot in slots)
+            self.macs += call.tokens.size * sum(steps)
+        return made, state
 
 
 class MeteredGreedyModel(MeteredModel):
@@ -295,12 +286,14 @@ def measure_latency(
     gc.collect()
     started = clock()
     model = open_model(file)
-    if in_one_call := plan.options.is_plain_greedy and isinstance(model, GreedyModel):
+    if plan.options.is_plain_greedy and isinstance(model, GreedyModel):
         metered: MeteredModel = MeteredGreedyModel(model, work, clock)
     elif isinstance(model, BeamModel):
         metered = MeteredBeamModel(model, work, clock)
     else:
         metered = MeteredModel(model, work, clock)
+    # A search of one step is timed by itself where the steps of a call cannot be told apart from outside.
+    in_calls = type(metered) is not MeteredModel
     warm = clock() - started
 
     def translate_all() -> tuple[list[list[int]], list[float], list[float]]:
@@ -309,8 +302,7 @@ def measure_latency(
             started = clock()
             tokens.append(search(metered, [source], plan.options)[0].tokens)
             whole.append(clock() - started)
-            if in_one_call:
-                # Its steps cannot be told apart from outside: a search of one is timed by itself.
+            if in_calls:
                 started = clock()
                 search(model, [source], replace(plan.options, max_steps=1))
                 metered.first_step_end = clock()

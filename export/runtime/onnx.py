@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry, State
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.limits import MAX_OPERATORS, Text, at_most
@@ -17,7 +18,7 @@ from lite_nlp.export.runtime.signatures import (
     LOG_PROBS,
     TOKENS,
     Signature,
-    beam_step_signature,
+    beam_signature,
     decode_step_signature,
     encode_signature,
     greedy_signature,
@@ -34,10 +35,9 @@ class OnnxEntry(RuntimeEntry):
         decode_step: File of the decoder step: ``tokens`` and every state tensor to ``logits`` and the changing ones.
         greedy: File of a whole greedy search: ``src_tokens``, ``src_mask``, ``limits`` and ``min_length`` to
             ``TOKENS`` and ``LOG_PROBS``.
-        beam_step: File of a step of beam search: ``tokens``, ``parents``, ``COUNT`` and the state to ``CANDIDATES``,
-            ``LOG_PROBS``, ``END_LOG_PROBS`` and the changing state.
+        beam: File of steps of beam search: ``BEAM_INPUTS`` and the state to ``BEAM_OUTPUTS`` and the changing state.
         weights: File with the weights of all, their external data under this very name.
-        new_prefix: What precedes a changing state tensor's name among the outputs of both steps.
+        new_prefix: What precedes a changing state tensor's name among the outputs of ``decode_step`` and ``beam``.
         operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
         oldest_runtime: The oldest version of ONNX Runtime, ``major.minor``, that runs the graphs.
     """
@@ -45,7 +45,7 @@ class OnnxEntry(RuntimeEntry):
     encode: str
     decode_step: str
     greedy: str
-    beam_step: str
+    beam: str
     weights: str
     new_prefix: Text
     operators: Annotated[tuple[Text, ...], at_most(MAX_OPERATORS)]
@@ -54,7 +54,7 @@ class OnnxEntry(RuntimeEntry):
     @property
     def members(self) -> tuple[str, ...]:
         """The graphs and the weights."""
-        return self.encode, self.decode_step, self.greedy, self.beam_step, self.weights
+        return self.encode, self.decode_step, self.greedy, self.beam, self.weights
 
     def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "OnnxRunner":
         """Load the graph that is used most; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
@@ -110,23 +110,16 @@ class OnnxRunner:
 
     def begin_beams(self, state: State, *, capacity: int) -> BeamTensors:
         """The state of a beam search before its first step, from that of ``decode_step``."""
-        return self._beams.begin(state, capacity=capacity)
+        return self._beam.begin(state, capacity=capacity)
 
-    def step_beams(
-        self,
-        tokens: NDArray[np.int64],
-        parents: NDArray[np.int64],
-        kept: NDArray[np.int64],
-        state: BeamTensors,
-        count: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32], BeamTensors]:
-        """Feed the latest tokens of the hypotheses."""
-        return self._beams.step(tokens, parents, kept, state, count)
+    def search_beams(self, call: BeamCall, state: BeamTensors) -> tuple[BeamSteps, BeamTensors]:
+        """Take steps of a beam search."""
+        return self._beam.search(call, state)
 
     @cached_property
-    def _beams(self) -> OnnxBeams:
-        signature = beam_step_signature(self._layout, new_prefix=self._entry.new_prefix)
-        graph = self._load("beam_step", self._entry.beam_step, signature)
+    def _beam(self) -> OnnxBeams:
+        signature = beam_signature(self._layout, new_prefix=self._entry.new_prefix)
+        graph = self._load("beam", self._entry.beam, signature)
         return OnnxBeams(graph, self._layout, new_prefix=self._entry.new_prefix)
 
     @cached_property

@@ -1,19 +1,19 @@
-"""Steps of beam search in ONNX Runtime, between which the state stays in its own tensors. Imports no torch.
+"""Beam search in ONNX Runtime, between whose calls the state stays in its own tensors. Imports no torch.
 
-Shape letters: S sentences, W hypotheses of each, R rows of the state before.
+Shape letters: S sentences, R rows of the state before.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError
+from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.onnx_session import OnnxGraph, Value
-from lite_nlp.export.runtime.signatures import CANDIDATES, COUNT, END_LOG_PROBS, LOG_PROBS
+from lite_nlp.export.runtime.signatures import BEAM_INPUTS, BEAM_OUTPUTS
 
 __all__ = ["BeamTensors", "OnnxBeams"]
 
@@ -28,7 +28,7 @@ class BeamTensors:
     Attributes:
         source: What depends on the source alone, (S, ...), by name.
         values: The same in ONNX Runtime's form.
-        changing: What a step changes, (R, ...), likewise.
+        changing: What steps change, (R, ...), likewise.
     """
 
     source: State
@@ -37,10 +37,10 @@ class BeamTensors:
 
 
 class OnnxBeams:
-    """A graph of a step of beam search.
+    """A graph of steps of beam search.
 
     Args:
-        graph: With the signature ``beam_step_signature``.
+        graph: With the signature ``beam_signature``.
         layout: Of the bundle's graphs.
         new_prefix: What precedes a changing state tensor's name among the outputs.
     """
@@ -70,7 +70,7 @@ class OnnxBeams:
                 shape = self._graph.input_shapes[tensor.name]
                 sizes = {_PAST: 0, "capacity": capacity}
                 if not all(isinstance(size, int) or size in sizes for size in shape[1:]):
-                    raise BundleError(f"beam_step: {tensor.name}: expected a shape of known sizes, found {shape}")
+                    raise BundleError(f"beam: {tensor.name}: expected a shape of known sizes, found {shape}")
                 changing[tensor.name] = np.zeros(
                     (len(value), *(sizes.get(size, size) for size in shape[1:])), tensor.dtype
                 )
@@ -80,21 +80,16 @@ class OnnxBeams:
             source=source, values=self._graph.as_values(source), changing=self._graph.as_values(changing)
         )
 
-    def step(
-        self,
-        tokens: NDArray[np.int64],
-        parents: NDArray[np.int64],
-        kept: NDArray[np.int64],
-        state: BeamTensors,
-        count: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32], BeamTensors]:
-        """One step; see :class:`~lite_nlp.export.runtime.interface.SearchRunner`."""
+    def search(self, call: BeamCall, state: BeamTensors) -> tuple[BeamSteps, BeamTensors]:
+        """Take steps; see :class:`~lite_nlp.export.runtime.interface.SearchRunner`."""
         source, values = state.source, state.values
-        if any(len(kept) != len(value) for value in source.values()):
-            source = {name: value[kept] for name, value in source.items()}
+        if any(len(call.kept) != len(value) for value in source.values()):
+            source = {name: value[call.kept] for name, value in source.items()}
             values = self._graph.as_values(source)
-        given: dict[str, NDArray[Any]] = {"tokens": tokens, "parents": parents, COUNT: np.array([count], np.int64)}
+        given = {name: np.asarray(getattr(call, name), form.dtype) for name, form in BEAM_INPUTS.items()}
+        given["count"] = given["count"].reshape(1)
         found = self._graph.run_values({**self._graph.as_values(given), **values, **state.changing})
         changing = {name: found[new] for name, new in self._names.items()}
-        ranked = (found[name].numpy() for name in (CANDIDATES, LOG_PROBS, END_LOG_PROBS))
-        return *ranked, BeamTensors(source=source, values=values, changing=changing)
+        told = {name.partition(".")[2]: found[name].numpy() for name in BEAM_OUTPUTS}
+        sound = not np.isnan(told.pop("log_prob_sum"))
+        return BeamSteps(**told, sound=sound), BeamTensors(source=source, values=values, changing=changing)

@@ -23,7 +23,12 @@ _FATAL_ONLY: Final = 4
 _WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 #: Types of ONNX Runtime in the manifest's words.
-_TYPES: Final = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(bool)": "bool"}
+_TYPES: Final = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    "tensor(int64)": "int64",
+    "tensor(bool)": "bool",
+}
 
 
 class OnnxGraph:
@@ -61,7 +66,7 @@ class OnnxGraph:
         Raises:
             BundleError: If the runtime fails.
         """
-        arguments = {name: np.ascontiguousarray(given[name]) for name in self.input_shapes}
+        arguments = {name: np.asarray(given[name], order="C") for name in self.input_shapes}
         try:
             found = self._session.run(self._outputs, arguments)
         # The runtime's exceptions derive from Exception directly, one class per status code.
@@ -80,7 +85,7 @@ class OnnxGraph:
 
     def as_values(self, tensors: Mapping[str, NDArray[Any]]) -> dict[str, Value]:
         """Arrays as tensors of the runtime, which keeps them and shares their memory where they lie in order."""
-        return {name: self._as_value(np.ascontiguousarray(tensor)) for name, tensor in tensors.items()}
+        return {name: self._as_value(np.asarray(tensor, order="C")) for name, tensor in tensors.items()}
 
     def _failure(self, error: Exception, shapes: Mapping[str, Sequence[int]]) -> BundleError:
         told = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())

@@ -12,14 +12,13 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.layout import Layout
 
 __all__ = [
-    "CANDIDATES",
-    "COUNT",
-    "END_LOG_PROBS",
+    "BEAM_INPUTS",
+    "BEAM_OUTPUTS",
     "LOG_PROBS",
     "TOKENS",
     "Signature",
     "TensorForm",
-    "beam_step_signature",
+    "beam_signature",
     "check_form",
     "check_names",
     "decode_step_signature",
@@ -30,11 +29,6 @@ __all__ = [
 #: Outputs of a whole search.
 TOKENS: Final = "tokens"
 LOG_PROBS: Final = "log_probs"
-
-#: Further input of a step of beam search, and its outputs besides ``LOG_PROBS``.
-COUNT: Final = "count"
-CANDIDATES: Final = "candidates"
-END_LOG_PROBS: Final = "end_log_probs"
 
 #: A size: a number, a symbol of the manifest, another expression, or None where a graph does not say.
 Size = int | str | None
@@ -56,6 +50,39 @@ class TensorForm:
         if self.shape == _ANY_SHAPE:
             return f"{self.dtype} of any shape"
         return f"{self.dtype} ({', '.join(str(size) for size in self.shape)})"
+
+
+_HYPOTHESES: Final = ("batch", "beam")
+_FINISHED: Final = ("batch", "kept")
+
+#: Inputs of beam search before the state: what ``lite_nlp.decoding.beams.BeamCall`` describes.
+BEAM_INPUTS: Final[Mapping[str, TensorForm]] = {
+    "tokens": TensorForm("int64", _HYPOTHESES),
+    "parents": TensorForm("int64", _HYPOTHESES),
+    "live": TensorForm("float64", _HYPOTHESES),
+    "best": TensorForm("float64", _FINISHED),
+    "finished": TensorForm("int64", ("batch",)),
+    "limits": TensorForm("int64", ("batch",)),
+    "blocked": TensorForm("int64", ("hypotheses", "blocked")),
+    "penalties": TensorForm("float64", ("lengths",)),
+    "count": TensorForm("int64", (1,)),
+    "step": TensorForm("int64", ()),
+    "steps": TensorForm("int64", ()),
+    "leave": TensorForm("int64", ()),
+    "min_length": TensorForm("int64", ()),
+}
+
+#: Its outputs before the state, as of ``lite_nlp.decoding.beams.BeamSteps``: of each step, and after the last.
+BEAM_OUTPUTS: Final[Mapping[str, TensorForm]] = {
+    "made.tokens": TensorForm("int64", ("made", *_HYPOTHESES)),
+    "made.parents": TensorForm("int64", ("made", *_HYPOTHESES)),
+    "last.live": TensorForm("float64", _HYPOTHESES),
+    "last.best": TensorForm("float64", _FINISHED),
+    "last.origins": TensorForm("int64", _FINISHED),
+    "last.finished": TensorForm("int64", ("batch",)),
+    "last.done": TensorForm("bool", ("batch",)),
+    "last.log_prob_sum": TensorForm("float32", ()),
+}
 
 
 @dataclass(frozen=True)
@@ -109,23 +136,17 @@ def greedy_signature() -> Signature:
     )
 
 
-def beam_step_signature(layout: Layout, *, new_prefix: str) -> Signature:
-    """What the manifest says of a step of beam search; arguments as of ``decode_step_signature``.
+def beam_signature(layout: Layout, *, new_prefix: str) -> Signature:
+    """What the manifest says of beam search; arguments as of ``decode_step_signature``.
 
     What changes has the form that suits the search, with a row for each hypothesis.
     """
-    hypotheses = TensorForm("int64", ("batch", "beam"))
     state = {
         tensor.name: TensorForm(tensor.dtype, _ANY_SHAPE if tensor.changes else tensor.shape) for tensor in layout.state
     }
     return Signature(
-        inputs={"tokens": hypotheses, "parents": hypotheses, **state, COUNT: TensorForm("int64", (1,))},
-        outputs={
-            CANDIDATES: TensorForm("int64", (None, "candidates")),
-            LOG_PROBS: TensorForm("float32", (None, "candidates")),
-            END_LOG_PROBS: TensorForm("float32", (None,)),
-            **{new_prefix + name: state[name] for name in layout.changing},
-        },
+        inputs={**BEAM_INPUTS, **state},
+        outputs={**BEAM_OUTPUTS, **{new_prefix + name: state[name] for name in layout.changing}},
     )
 
 

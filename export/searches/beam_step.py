@@ -1,13 +1,12 @@
-"""One step of beam search as an ONNX graph: the model's step, with the ranking of the tokens that may follow.
+"""One step of beam search, traced: the model's step for all hypotheses, each of which extends one of the step before.
 
-Shape letters: S sentences, W hypotheses of each, R rows of the state before, V types, C candidates.
+Shape letters: S sentences, W hypotheses of each, R rows of the state before, V types.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import torch
-from onnx import TensorProto, helper
 from torch import Tensor, nn
 from torch.export import Dim
 
@@ -16,23 +15,19 @@ from lite_nlp.decoding.torch_model import SteppedModel
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
-from lite_nlp.export.runtime.signatures import CANDIDATES, COUNT, END_LOG_PROBS, LOG_PROBS
 from lite_nlp.export.searches.growing_state import TracedStep, never_produced, state_example
 from lite_nlp.export.tracing import trace_graph
 
-__all__ = ["INPUTS", "OUTPUTS", "BeamStep", "rank_candidates", "trace_beam_step"]
+__all__ = ["INPUTS", "OUTPUTS", "BeamStep", "trace_beam_step"]
 
 #: Inputs before the state, with their shapes.
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {"tokens": ("batch", "beam"), "parents": ("batch", "beam")}
 
-#: Outputs before the state, as they are traced: the logits of what may be chosen, and log-probabilities.
-OUTPUTS: Final = ("choices", "all_log_probs", END_LOG_PROBS)
+#: Outputs before the state: the logits of what may be chosen, log-probabilities, and those of the end mark.
+OUTPUTS: Final = ("choices", "log_probs", "end_log_probs")
 
 #: Sizes of the example besides ``tracing.SIZES``, all different.
 _BEAM, _ROWS = 3, 9
-
-#: Prefix of the names of what ranks the candidates.
-_RANKING: Final = "ranking/"
 
 
 class BeamStep(nn.Module):
@@ -112,30 +107,3 @@ def trace_beam_step(model: nn.Module, bounds: Bounds) -> TracedStep:
             (hypotheses, hypotheses, example.dims(bounds, {True: rows, False: batch})),
         )
     return TracedStep(program=program, state=example.layout, growing=example.growing, changing_rows="rows")
-
-
-def rank_candidates(model: Any) -> None:
-    """Leave of what a converted ``BeamStep`` gives the best words, as many as the new input ``COUNT`` (1,) says.
-
-    ``CANDIDATES`` (S W, C) int64, best first, and ``LOG_PROBS`` (S W, C), theirs, stand in for the first two of
-    ``OUTPUTS``.
-
-    Args:
-        model: The ``ModelProto``; changed.
-    """
-    graph = model.graph
-    choices, log_probs, *others = graph.output
-    nodes = [
-        # By logits: subtracting the normalizer could make two of them equal.
-        ("TopK", [choices.name, COUNT], [_RANKING + "logits", CANDIDATES]),
-        ("GatherElements", [log_probs.name, CANDIDATES], [LOG_PROBS]),
-    ]
-    for operator, inputs, outputs in nodes:
-        graph.node.append(helper.make_node(operator, inputs, outputs, name=_RANKING + operator, axis=-1))
-    graph.input.append(helper.make_tensor_value_info(COUNT, TensorProto.INT64, [1]))
-    ranked = [log_probs.type.tensor_type.shape.dim[0].dim_param, "candidates"]
-    graph.value_info.extend([choices, log_probs])
-    del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info(CANDIDATES, TensorProto.INT64, ranked))
-    graph.output.append(helper.make_tensor_value_info(LOG_PROBS, TensorProto.FLOAT, ranked))
-    graph.output.extend(others)

@@ -1,6 +1,6 @@
 """The encoder's graph and one step of greedy search as one ONNX graph, the step in a ``Loop``."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from lite_nlp.core.special_tokens import BOS_ID
-from lite_nlp.export.onnx_conversion import array_digest
 from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.signatures import LOG_PROBS, TOKENS
 from lite_nlp.export.searches.greedy_step import OUTPUTS
 from lite_nlp.export.searches.growing_state import TracedStep
+from lite_nlp.export.searches.loop_body import rename_body, share_initializers
 
 __all__ = ["build_search"]
 
@@ -52,8 +52,8 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
         "min_length": "min_length",
         **{tensor.name: _made_as(tensor) for tensor in traced.state if not tensor.changes},
     }
-    outer |= _share_initializers(graph, body)
-    _rename(body, outer)
+    outer |= share_initializers(graph, body)
+    rename_body(body, outer, prefix=_PREFIX)
     graph.initializer.extend(body.initializer)
     del body.initializer[:]
     del body.value_info[:]
@@ -154,42 +154,3 @@ class _First:
 def _made_as(tensor: StateTensor) -> str:
     """The name by which the outer graph knows a state tensor that depends on the source."""
     return "src_mask" if tensor.origin == "src_mask" else tensor.name
-
-
-def _share_initializers(graph: Any, body: Any) -> dict[str, str]:
-    """Drop the body's initializers that the graph has too; returns the graph's names for them."""
-    known = {array_digest(numpy_helper.to_array(tensor)): tensor.name for tensor in graph.initializer}
-    digests = {tensor.name: array_digest(numpy_helper.to_array(tensor)) for tensor in body.initializer}
-    shared = {name: known[digest] for name, digest in digests.items() if digest in known}
-    kept = [tensor for tensor in body.initializer if tensor.name not in shared]
-    del body.initializer[:]
-    body.initializer.extend(kept)
-    return shared
-
-
-def _rename(body: Any, outer: Mapping[str, str]) -> None:
-    """Give every value of a body a name that no other graph has, but those in ``outer``."""
-
-    def renamed(name: str) -> str:
-        return outer.get(name, _PREFIX + name) if name else name
-
-    own = _names_of((*body.input, *body.initializer)) | {name for node in body.node for name in node.output}
-    for node in body.node:
-        node.name = _PREFIX + node.name
-        node.input[:] = [renamed(name) for name in node.input]
-        node.output[:] = [renamed(name) for name in node.output]
-        _rename_captured(node, {name: renamed(name) for name in own})
-    for value in (*body.input, *body.output, *body.initializer):
-        value.name = renamed(value.name)
-
-
-def _rename_captured(node: Any, names: Mapping[str, str]) -> None:
-    """Rename what the graphs within a node take from the graph around it."""
-    for attribute in node.attribute:
-        for inner in attribute.g.node:
-            inner.input[:] = [names.get(name, name) for name in inner.input]
-            _rename_captured(inner, names)
-
-
-def _names_of(values: Iterable[Any]) -> set[str]:
-    return {value.name for value in values}

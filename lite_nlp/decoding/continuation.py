@@ -22,7 +22,7 @@ from lite_nlp.core.bounds import (
 )
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.hypotheses import log_sum_exp
-from lite_nlp.decoding.search import State
+from lite_nlp.decoding.step_models import State
 
 __all__ = ["GenerationOptions", "TextStepModel", "TokenRun", "continue_rows", "continue_steps"]
 

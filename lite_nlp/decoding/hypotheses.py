@@ -1,6 +1,6 @@
 """Hypotheses of a search: scores, permitted extensions and selection."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +20,6 @@ __all__ = [
     "length_penalty",
     "log_sum_exp",
     "repeated_ngrams",
-    "without",
 ]
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
@@ -97,7 +96,7 @@ def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.i
     return found, windows[found, position, -1]
 
 
-#: Rows of logits or of extensions, and tokens that must not extend them, pairwise.
+#: Rows of logits, and tokens that must not follow, pairwise.
 Blocked: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -121,14 +120,6 @@ def best_extensions(logits: NDArray[np.float32], count: int, blocked: Blocked | 
     return Extensions(
         ends=logits[:, EOS_ID] - normalizer, scores=values - normalizer[:, None], tokens=ids + _FIRST_TOKEN
     )
-
-
-def without(extensions: Extensions, blocked: Blocked) -> Extensions:
-    """The same, with log-probabilities of -inf for what is blocked."""
-    scores = extensions.scores.copy()
-    for row, token in zip(*blocked, strict=True):
-        scores[row][extensions.tokens[row] == token] = -np.inf
-    return replace(extensions, scores=scores)
 
 
 def expand(

@@ -108,7 +108,7 @@ def _members(tokenizer: bytes) -> dict[str, bytes]:
         "encode.onnx": b"onnx" + rng.bytes(60),
         "decode_step.onnx": b"onnx" + bytes(50),
         "greedy.onnx": b"onnx" + bytes(40),
-        "beam_step.onnx": b"onnx" + bytes(45),
+        "beam.onnx": b"onnx" + bytes(45),
         "weights.bin": weights.tobytes() + bytes(16) + table,
         "model.pte": b"ET12" + weights.T.tobytes() + table + rng.bytes(9),
     }

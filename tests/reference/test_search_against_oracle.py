@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.decoding.search import SearchOptions, search, search_best
+from tests.unit.decoding.beam_double import BeamDouble
 
 PAD, BOS, EOS = 0, 1, 2
 VOCAB = 6  # three words: 3, 4, 5
@@ -119,11 +120,12 @@ def test_batched_search_equals_plain_beam_search(seed, beam_size, alpha, ngram):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("beam_size", "count"), [(2, 2), (5, 1), (5, 3), (5, 5), (8, 8)])
 @pytest.mark.parametrize(("alpha", "ngram"), [(0.0, 0), (0.6, 0), (1.5, 2)])
-def test_the_best_hypotheses_are_those_of_plain_beam_search(seed, beam_size, count, alpha, ngram):
+@pytest.mark.parametrize("model", [lambda model: model, BeamDouble], ids=["by-steps", "by-itself"])
+def test_the_best_hypotheses_are_those_of_plain_beam_search(model, seed, beam_size, count, alpha, ngram):
     options = SearchOptions(
         beam_size=beam_size, length_penalty=alpha, no_repeat_ngram=ngram, max_length_ratio=1.5, max_length_extra=3
     )
-    found = search_best(TableModel(seed), ROWS, options, count=count)
+    found = search_best(model(TableModel(seed)), ROWS, options, count=count)
     for row, hypotheses in zip(ROWS, found, strict=True):
         expected = oracle_beam(seed, row, options)[:count]
         assert [tuple(hypothesis.tokens) for hypothesis in hypotheses] == [tokens for _, tokens in expected]

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.pieces import split_text
-from lite_nlp.decoding.search import SearchOptions, State, StepModel, search
+from lite_nlp.decoding.search import SearchOptions, StepModel, search
+from lite_nlp.decoding.step_models import State
 from lite_nlp.decoding.translate import Translator
 from lite_nlp.export.runtime import create_engine, open_bundle
 from tools.golden.texts import everyday_sentences, hostile_texts

@@ -2,8 +2,9 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import ConfigError, ModelError
-from lite_nlp.decoding.hypotheses import Extensions, best_extensions, expand, length_penalty, repeated_ngrams, without
+from lite_nlp.decoding.hypotheses import best_extensions, expand, length_penalty, repeated_ngrams
 from lite_nlp.decoding.search import SearchOptions, search, search_best, stream_search
+from tests.unit.decoding.beam_double import BeamDouble
 
 
 class FixedModel:
@@ -96,7 +97,6 @@ def test_logits_are_left_as_they_are():
     best_extensions(logits, 2, blocked)
     extensions = best_extensions(logits, 3)
     scores = extensions.scores.copy()
-    assert (without(extensions, blocked).scores == -np.inf).sum(axis=1).tolist() == [1, 1]
     expand(
         extensions,
         np.zeros((2, 1)),
@@ -169,24 +169,6 @@ class ChainModel:
         return state[rows]
 
 
-class RankingChainModel(ChainModel):
-    """The same, ranked by itself; of its state, the sources stay one for each sentence."""
-
-    def start(self, src_tokens, src_mask, capacity):
-        first = super().start(src_tokens, src_mask, capacity)
-        return first, first
-
-    def step(self, tokens, state):
-        raise AssertionError("a model that ranks by itself is asked for logits")
-
-    def step_best(self, tokens, parents, kept, state, count):
-        sources, rows = state
-        sources = sources[kept]
-        assert tokens.shape == parents.shape == (len(sources), tokens.size // len(sources))
-        logits, rows = ChainModel.step(self, tokens.reshape(-1), rows[parents.reshape(-1)])
-        return best_extensions(logits, count), (sources, rows)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -198,22 +180,39 @@ class RankingChainModel(ChainModel):
         SearchOptions(no_repeat_ngram=1, min_length=3),
     ],
 )
-def test_a_model_that_ranks_by_itself_gives_the_same_hypotheses(options):
-    sources = [[3, 4, 5], [6], [8, 3, 3, 7, 4, 4], [5, 5]]
+def test_a_model_that_searches_by_itself_gives_the_same_hypotheses(options):
+    sources = [[3, 4, 5], [6], [8, 3, 3, 7, 4, 4], [5, 5], [7, 7, 7, 7], [3], [4, 8], [6, 6, 6]]
     count = min(2, options.beam_size)
     expected = search_best(ChainModel(), sources, options, count=count)
-    found = search_best(RankingChainModel(), sources, options, count=count)
-    assert found == expected
+    model = BeamDouble(ChainModel())
+    found = search_best(model, sources, options, count=count)
+    assert [[one.tokens for one in best] for best in found] == [[one.tokens for one in best] for best in expected]
+    np.testing.assert_allclose([best[0].score for best in found], [best[0].score for best in expected], rtol=1e-12)
     assert len({len(best[0].tokens) for best in found}) > 1
-    streams = [list(stream_search(model, sources[2], options)) for model in (ChainModel(), RankingChainModel())]
+    # Sentences leave while others go on; what no word blocks takes many steps in a call.
+    assert {len(call.tokens) for call in model.calls} > {8}
+    assert all((call.steps == 1) is (options.no_repeat_ngram > 0) for call in model.calls)
+    streams = [list(stream_search(model, sources[2], options)) for model in (ChainModel(), BeamDouble(ChainModel()))]
     assert streams[0] == streams[1]
 
 
-def test_a_model_that_ranks_by_itself_may_be_damaged_too():
-    class Damaged(RankingChainModel):
-        def step_best(self, tokens, parents, kept, state, count):
-            found, state = super().step_best(tokens, parents, kept, state, count)
-            return Extensions(ends=found.ends * np.nan, scores=found.scores, tokens=found.tokens), state
+def test_a_call_knows_what_may_not_follow():
+    model = BeamDouble(ChainModel())
+    search(model, [[3, 4], [5]], SearchOptions(beam_size=2, no_repeat_ngram=1, min_length=3))
+    first, second, third = model.calls[:3]
+    assert (first.blocked.tolist(), first.count) == ([[-1]] * 4, 2)
+    assert (second.blocked.tolist(), second.count) == (second.tokens.reshape(-1, 1).tolist(), 3)
+    assert third.blocked.shape == (4, 2)
+    assert {call.steps for call in model.calls} == {1}
+
+
+@pytest.mark.parametrize("options", [{"beam_size": 2}, {"no_repeat_ngram": 2}])
+def test_a_model_that_searches_by_itself_may_be_damaged_too(options):
+    class Damaged(ChainModel):
+        def step(self, tokens, state):
+            logits, state = super().step(tokens, state)
+            logits[-1, 4] = np.nan
+            return logits, state
 
     with pytest.raises(ModelError, match="found NaN or infinity"):
-        search(Damaged(), [[3]], SearchOptions(beam_size=2))
+        search(BeamDouble(Damaged()), [[3]], SearchOptions(**options))

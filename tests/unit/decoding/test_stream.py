@@ -7,7 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from lite_nlp.core.special_tokens import EOS_ID
-from lite_nlp.decoding.search import SearchOptions, State, search, stream_search
+from lite_nlp.decoding.search import SearchOptions, search, stream_search
+from lite_nlp.decoding.step_models import State
 from lite_nlp.decoding.translate import Translator
 
 SIZE = 12

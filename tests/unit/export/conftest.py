@@ -101,7 +101,7 @@ def build_wide() -> EncoderDecoder:
     )
 
 
-def describe(traced: TracedModel) -> Manifest:
+def describe(traced: TracedModel, *, types: int = VOCAB_SIZE) -> Manifest:
     nothing = FileEntry(sha256="0" * 64, size_bytes=0)
     entries = {"onnx": onnx_part.ENTRY, "executorch": executorch_part.ENTRY}
     names = [TOKENIZER_FILE, CONFIG_FILE, *(name for entry in entries.values() for name in entry.members)]
@@ -109,7 +109,7 @@ def describe(traced: TracedModel) -> Manifest:
         name="small",
         versions={},
         precision="fp32",
-        vocabulary=Vocabulary(src_size=VOCAB_SIZE, tgt_size=VOCAB_SIZE),
+        vocabulary=Vocabulary(src_size=types, tgt_size=types),
         bounds=traced.bounds,
         state=traced.state,
         runtimes=entries,
@@ -145,7 +145,7 @@ def members_of(files: OnnxFiles) -> dict[str, bytes]:
         entry.encode: files.encode,
         entry.decode_step: files.decode_step,
         entry.greedy: files.greedy,
-        entry.beam_step: files.beam_step,
+        entry.beam: files.beam,
         entry.weights: files.weights,
     }
 

@@ -20,13 +20,13 @@ TOKENIZER = json.dumps({"model": {"vocab": {token: number for number, token in e
 class OwnModel(nn.Module):
     """B rows, S source tokens, 16 channels."""
 
-    def __init__(self) -> None:
+    def __init__(self, types: int = VOCAB_SIZE) -> None:
         super().__init__()
-        self.source = nn.Embedding(VOCAB_SIZE, 16)
-        self.target = nn.Embedding(VOCAB_SIZE, 16)
+        self.source = nn.Embedding(types, 16)
+        self.target = nn.Embedding(types, 16)
         self.mix = nn.Linear(16, 16)
         self.cell = nn.GRUCell(32, 16)
-        self.output = nn.Linear(16, VOCAB_SIZE)
+        self.output = nn.Linear(16, types)
 
     def encode(self, src_tokens: Tensor, src_mask: Tensor) -> Tensor:
         return torch.tanh(self.mix(self.source(src_tokens))) * src_mask.unsqueeze(-1)
@@ -43,9 +43,9 @@ class OwnModel(nn.Module):
         return self.output(hidden), {**state, "hidden": hidden}
 
 
-def build_own_model() -> OwnModel:
+def build_own_model(types: int = VOCAB_SIZE) -> OwnModel:
     torch.manual_seed(4)
-    model = OwnModel()
+    model = OwnModel(types)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
     return model.eval()

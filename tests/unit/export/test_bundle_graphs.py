@@ -39,7 +39,7 @@ def bundle_path(small, small_onnx, tmp_path: Path):
             "encode.onnx": onnx_files.encode,
             "decode_step.onnx": onnx_files.decode_step,
             "greedy.onnx": onnx_files.greedy,
-            "beam_step.onnx": onnx_files.beam_step,
+            "beam.onnx": onnx_files.beam,
             "weights.bin": onnx_files.weights,
             "model.pte": b"program",
         }

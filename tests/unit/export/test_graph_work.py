@@ -102,7 +102,7 @@ def test_every_option_gives_graphs_that_do_the_model_s_work(name: str) -> None:
     files = export_onnx(traced, FusedDecoder(model))
     assert count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds) == expected
     assert count_search_work(files.greedy, bounds) == expected
-    assert count_beam_work(files.beam_step, bounds) == expected.decode_step
+    assert count_beam_work(files.beam, bounds) == expected.decode_step
 
 
 def test_shared_layers_project_the_source_once_in_onnx() -> None:

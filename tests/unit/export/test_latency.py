@@ -7,7 +7,6 @@ import pytest
 
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.core.errors import ModelError
-from lite_nlp.decoding.hypotheses import best_extensions
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.runtime.device import (
     count_data_memory,
@@ -25,6 +24,7 @@ from lite_nlp.export.runtime.latency import (
     measure_latency,
     tokens_sha256,
 )
+from tests.unit.decoding.beam_double import BeamDouble
 
 START, STEP, OPEN, LIBRARY, FILE = 5.0, 2.0, 40.0, 300.0, 70.0
 
@@ -152,28 +152,34 @@ def test_the_work_of_every_row_counts():
     assert unknown.macs == 0
 
 
-class RankingModel(SlowModel):
-    """The same, ranking the tokens by itself."""
-
-    def step(self, tokens, state):
-        raise AssertionError("asked for logits")
-
-    def step_best(self, tokens, parents, kept, state, count):
-        logits, state = SlowModel.step(self, tokens.reshape(-1), state)
-        return best_extensions(logits, count), state
-
-
 def test_steps_of_a_beam_count_at_the_slots_so_far():
-    inner = RankingModel(Clock(), (4,))
+    inner = SlowModel(Clock(), (4,))
     work = GraphWork(
         encode={"matmul": Polynomial(((100, 1, 0),))}, decode_step={"matmul": Polynomial(((10, 0, 1), (1, 1, 0)))}
     )
-    metered = MeteredBeamModel(inner, work, inner.clock)
+    metered = MeteredBeamModel(BeamDouble(inner), work, inner.clock)
     found = search(metered, [[3, 4]], SearchOptions(beam_size=2, min_length=3, max_steps=4))
     assert len(found[0].tokens) == 3
-    # Three source tokens; one hypothesis at first, then two, at one slot more each time.
-    assert metered.macs == 300 + (10 + 3) + 2 * (20 + 3) + 2 * (30 + 3) + 2 * (40 + 3)
-    assert metered.first_step_end == START + STEP
+    # Three source tokens; two hypotheses, at one slot more each time.
+    assert metered.macs == 300 + 2 * sum(10 * slots + 3 for slots in (1, 2, 3, 4))
+    unknown = MeteredBeamModel(BeamDouble(SlowModel(Clock())), None, Clock())
+    search(unknown, [[3]], SearchOptions(beam_size=2))
+    assert unknown.macs == 0
+
+
+def test_the_first_token_of_a_search_in_one_call_is_a_search_of_one_step():
+    clock = Clock()
+    row = measure_latency(
+        lambda: None,
+        lambda _: BeamDouble(SlowModel(clock)),
+        LatencyPlan(sources=[[3, 4]], options=SearchOptions(beam_size=2, min_length=2), warmup=0, repeats=1),
+        load_library=lambda: None,
+        work=WORK,
+        progress=lambda: None,
+        clock=clock,
+    )
+    assert row.first_token_ms.p50 == 1e3 * (START + STEP)
+    assert row.sentence_ms.p50 == 1e3 * (START + 3 * STEP)
 
 
 def test_summary_interpolates():

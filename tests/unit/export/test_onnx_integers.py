@@ -12,7 +12,7 @@ from lite_nlp.export.exporter import Rounding
 from lite_nlp.export.mixed import plan
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
-from lite_nlp.export.parity import RankedSteps, StepByStep
+from lite_nlp.export.parity import BeamCalls, StepByStep
 from lite_nlp.export.rounding import quantize_blocks
 from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds, Precision
@@ -50,7 +50,7 @@ def files(model: EncoderDecoder) -> dict[str, OnnxFiles]:
 
 
 def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[str, OnnxFiles]) -> None:
-    for content in (files["int8"].encode, files["int8"].decode_step, files["int8"].greedy, files["int8"].beam_step):
+    for content in (files["int8"].encode, files["int8"].decode_step, files["int8"].greedy, files["int8"].beam):
         graphs = [onnx.load_from_string(content).graph]
         graphs += [attribute.g for node in graphs[0].node for attribute in node.attribute if attribute.HasField("g")]
         stored = [tensor for graph in graphs for tensor in graph.initializer]
@@ -137,5 +137,5 @@ def test_logits_are_close_to_those_of_fp32(model: EncoderDecoder, files: dict[st
     rows = [[5, 9, 30], [77]]
     for row in rows:
         found = search(engines[precision], [row], options)[0].tokens
-        for by_steps in (StepByStep(engines[precision]), RankedSteps(engines[precision])):
+        for by_steps in (StepByStep(engines[precision]), BeamCalls(engines[precision])):
             assert found == search(by_steps, [row], options)[0].tokens

@@ -13,7 +13,7 @@ from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.counting.onnx_search import count_search_work
 from lite_nlp.export.onnx_graphs import ENTRY, export_onnx
-from lite_nlp.export.parity import RankedSteps, StepByStep
+from lite_nlp.export.parity import BeamCalls, StepByStep
 from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
@@ -52,20 +52,21 @@ def test_one_call_gives_what_steps_give(
     [{"beam_size": 4}, {"no_repeat_ngram": 1}, {"beam_size": 2, "no_repeat_ngram": 2, "min_length": 4}],
     ids=str,
 )
-def test_steps_with_their_ranking_where_one_call_cannot(
+def test_beams_where_one_call_of_the_greedy_search_cannot(
     small, small_onnx, source_rows, name: str, option: dict[str, int]
 ) -> None:
     options, engine = SearchOptions(max_steps=12, **option), small_onnx(name)[1]
     expected = search(small(name).reference, source_rows, options)
-    for model in (engine, RankedSteps(engine), StepByStep(engine)):
+    for model in (engine, BeamCalls(engine), StepByStep(engine)):
         found = search(model, source_rows, options)
         assert [one.tokens for one in found] == [one.tokens for one in expected]
         np.testing.assert_allclose([one.score for one in found], [one.score for one in expected], atol=1e-4)
 
 
 def test_hypotheses_of_a_sentence_read_the_source_together(small_onnx) -> None:
-    graph = onnx.load_from_string(small_onnx("transformer")[0].beam_step).graph
-    assert [node.op_type for node in graph.node].count("MultiHeadAttention") == 1
+    content = small_onnx("transformer")[0].beam
+    assert _operators(content).count("MultiHeadAttention") == 1
+    graph = onnx.load_from_string(content).graph
     rows = {value.name: value.type.tensor_type.shape.dim[0].dim_param for value in graph.input}
     assert rows["layers.0.cross_key"] == rows["src_mask"] == rows["tokens"] == "batch"
     assert rows["layers.0.self_key"] == rows["position"] == "rows"
@@ -80,32 +81,6 @@ def test_beams_of_a_model_whose_blocks_have_no_other_form(cross: str, source_row
     options = SearchOptions(max_steps=12, beam_size=3)
     expected = search(TorchStepModel(model), source_rows, options)
     assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
-
-
-def test_a_step_for_other_hypotheses_than_there_are_is_refused(small, small_onnx) -> None:
-    engine = small_onnx("transformer")[1]
-    begun = engine.start(np.full((2, 3), 5), np.ones((2, 3), np.bool_), 2)
-    both, first = np.arange(2), np.arange(2)[:, None]
-    ones = np.ones((2, 1), np.int64)
-    for tokens, parents, kept, message in (
-        (ones, first + 1, both, "parents: expected 0 to 1, found 1 to 2"),
-        (ones, first - 1, both, "parents: expected 0 to 1, found -1 to 0"),
-        (ones, first, both + 1, "kept: expected 0 to 1, found 1 to 2"),
-        (ones, first[:1], both, r"found \(2, 1\), \(1, 1\) and \(2,\)"),
-        (ones, first, both[:1], r"found \(2, 1\), \(2, 1\) and \(1,\)"),
-        (ones * 40, first, both, "expected token ids 0 to 39, found 40 to 40"),
-    ):
-        with pytest.raises(BundleError, match=message):
-            engine.step_best(tokens, parents, kept, begun, 2)
-    state = begun
-    for parents in (first, first):
-        found, state = engine.step_best(ones, parents, both, state, 2)
-        assert found.tokens.shape == found.scores.shape == (2, 2)
-    with pytest.raises(BundleError, match="expected at most 2 steps, the capacity of the state, found one more"):
-        engine.step_best(ones, first, both, state, 2)
-    # More candidates than there are words: all of them, and no special type.
-    found, _ = engine.step_best(ones, first, both, begun, 100)
-    assert sorted(found.tokens[0].tolist()) == list(range(3, 40))
 
 
 def test_attention_is_one_operator(small_onnx) -> None:

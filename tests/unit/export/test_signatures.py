@@ -29,7 +29,7 @@ def files(small_onnx, small_executorch) -> dict[str, bytes]:
         "encode.onnx": graphs.encode,
         "decode_step.onnx": graphs.decode_step,
         "greedy.onnx": graphs.greedy,
-        "beam_step.onnx": graphs.beam_step,
+        "beam.onnx": graphs.beam,
         "weights.bin": graphs.weights,
         "model.pte": small_executorch(FAMILY)[0].content,
     }

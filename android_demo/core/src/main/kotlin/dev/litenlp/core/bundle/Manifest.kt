@@ -182,9 +182,9 @@ sealed class Dimension {
  * The ONNX graphs: names of their files.
  *
  * @property greedy A whole greedy search.
- * @property beamStep A step of beam search.
+ * @property beam Steps of beam search.
  * @property weights The weights of all, which the graphs look for beside them.
- * @property newPrefix What precedes a changing state tensor's name among the outputs of both steps.
+ * @property newPrefix What precedes a changing state tensor's name among the outputs of `decode_step` and `beam`.
  * @property operators Those that are not of the ONNX standard.
  * @property oldestRuntime The oldest ONNX Runtime that runs the graphs, `major.minor`.
  */
@@ -192,7 +192,7 @@ data class OnnxEntry(
     val encode: String,
     val decodeStep: String,
     val greedy: String,
-    val beamStep: String,
+    val beam: String,
     val weights: String,
     val newPrefix: String,
     val operators: List<String>,

@@ -82,7 +82,7 @@ private fun readOnnx(fields: Fields) = OnnxEntry(
     fields.string("encode"),
     fields.string("decode_step"),
     fields.string("greedy"),
-    fields.string("beam_step"),
+    fields.string("beam"),
     fields.string("weights"),
     fields.text("new_prefix"),
     fields.texts("operators", Limits.MAX_OPERATORS),

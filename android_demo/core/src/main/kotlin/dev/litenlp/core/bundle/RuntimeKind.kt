@@ -7,7 +7,7 @@ package dev.litenlp.core.bundle
  * @property title Name that its makers gave it.
  */
 enum class RuntimeKind(val key: String, val title: String, private val listFiles: (Manifest) -> List<String>?) {
-    ONNX("onnx", "ONNX Runtime", { manifest -> manifest.onnx?.run { listOf(encode, decodeStep, greedy, beamStep, weights) } }),
+    ONNX("onnx", "ONNX Runtime", { manifest -> manifest.onnx?.run { listOf(encode, decodeStep, greedy, beam, weights) } }),
     EXECUTORCH("executorch", "ExecuTorch", { manifest -> manifest.executorch?.run { listOf(program) } }),
     ;
 

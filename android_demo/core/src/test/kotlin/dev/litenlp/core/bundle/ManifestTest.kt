@@ -42,7 +42,7 @@ class ManifestTest {
         assertEquals(listOf("position", "cache"), manifest.changing)
         val operators = listOf("com.microsoft::GroupQueryAttention")
         assertEquals(
-            OnnxEntry("encode.onnx", "decode_step.onnx", "greedy.onnx", "beam_step.onnx", "weights.bin", "new.", operators, "1.24"),
+            OnnxEntry("encode.onnx", "decode_step.onnx", "greedy.onnx", "beam.onnx", "weights.bin", "new.", operators, "1.24"),
             manifest.onnx,
         )
         assertEquals(ExecuTorchEntry("model.pte"), manifest.executorch)
@@ -66,7 +66,7 @@ class ManifestTest {
         assertEquals(Part.OfTensor(28, "bias", false), packed.members.getValue("weights.bin").parts[1])
         assertEquals(
             setOf("tokenizer.json", "config.toml", "weights.bin", "model.pte") +
-                listOf("encode", "decode_step", "greedy", "beam_step").map { "$it.onnx" },
+                listOf("encode", "decode_step", "greedy", "beam").map { "$it.onnx" },
             manifest.plainFiles.keys,
         )
         assertEquals(TestBundle.PROGRAM.size.toLong(), manifest.plainFiles.getValue("model.pte").sizeBytes)

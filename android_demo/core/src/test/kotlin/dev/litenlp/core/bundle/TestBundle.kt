@@ -17,7 +17,7 @@ internal class TestBundle {
         "encode.onnx" to ByteArray(300) { it.toByte() },
         "decode_step.onnx" to ByteArray(301) { (it * 7).toByte() },
         "greedy.onnx" to ByteArray(302) { (it * 5).toByte() },
-        "beam_step.onnx" to ByteArray(303) { (it * 3).toByte() },
+        "beam.onnx" to ByteArray(303) { (it * 3).toByte() },
         "weights.bin" to WEIGHTS,
         "model.pte" to PROGRAM,
     )
@@ -78,7 +78,7 @@ internal class TestBundle {
                       {"name": "key", "dtype": "float32", "shape": ["batch", 4, "source", 2], "origin": "encode", "changes": false},
                       {"name": "cache", "dtype": "float32", "shape": ["batch", "capacity"], "origin": "zeros", "changes": true}],
             "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "greedy": "greedy.onnx",
-                "beam_step": "beam_step.onnx", "weights": "weights.bin", "new_prefix": "new.",
+                "beam": "beam.onnx", "weights": "weights.bin", "new_prefix": "new.",
                 "operators": ["com.microsoft::GroupQueryAttention"], "oldest_runtime": "1.24"},
             "executorch": {"program": "model.pte"}, "parity": {}, "budget": {"params": 12},
             "graphs": {"onnx": {"encode": {"matmul": [[3, 1, 0]]}, "decode_step": {"matmul": [[5, 0, 1], [7, 0, 0]]}}},

@@ -19,7 +19,7 @@ const val SHIPPED_BUDGET =
 
 /** A manifest of a bundle with empty files but the ONNX weights, of 3 bytes. */
 fun manifestJson(budget: String = "{}", graphs: String = "{}", scores: String = "{}"): String {
-    val onnx = listOf("encode", "decode_step", "greedy", "beam_step").map { "$it.onnx" }
+    val onnx = listOf("encode", "decode_step", "greedy", "beam").map { "$it.onnx" }
     val names = listOf("tokenizer.json", "config.toml") + onnx + listOf("weights.bin", "model.pte")
     val files = names.joinToString { name ->
         """"$name": {"sha256": "${"0".repeat(64)}", "size_bytes": ${if (name == "weights.bin") 3 else 0}}"""
@@ -28,7 +28,7 @@ fun manifestJson(budget: String = "{}", graphs: String = "{}", scores: String = 
         "vocabulary": {"src_size": 20, "tgt_size": 12},
         "bounds": {"source": 16, "capacity": 40, "executorch_batch": 8}, "state": [],
         "onnx": {"encode": "encode.onnx", "decode_step": "decode_step.onnx", "greedy": "greedy.onnx",
-                "beam_step": "beam_step.onnx", "weights": "weights.bin", "new_prefix": "new.",
+                "beam": "beam.onnx", "weights": "weights.bin", "new_prefix": "new.",
                 "operators": ["com.microsoft::GroupQueryAttention"], "oldest_runtime": "1.24"},
         "executorch": {"program": "model.pte"}, "parity": {},
         "budget": $budget, "graphs": $graphs, "scores": $scores, "files": {$files}}"""

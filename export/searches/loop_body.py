@@ -1,0 +1,55 @@
+"""The graph of one step as the body of a loop: names of its own, constants of the graph around it."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from onnx import numpy_helper
+
+from lite_nlp.export.onnx_conversion import array_digest
+
+__all__ = ["rename_body", "share_initializers"]
+
+
+def share_initializers(graph: Any, body: Any) -> dict[str, str]:
+    """Drop the body's initializers that the graph has too; returns the graph's names for them."""
+    known = {array_digest(numpy_helper.to_array(tensor)): tensor.name for tensor in graph.initializer}
+    digests = {tensor.name: array_digest(numpy_helper.to_array(tensor)) for tensor in body.initializer}
+    shared = {name: known[digest] for name, digest in digests.items() if digest in known}
+    kept = [tensor for tensor in body.initializer if tensor.name not in shared]
+    del body.initializer[:]
+    body.initializer.extend(kept)
+    return shared
+
+
+def rename_body(body: Any, outer: Mapping[str, str], *, prefix: str) -> None:
+    """Give every value of a body a name that no other graph has.
+
+    Args:
+        body: The graph; changed.
+        outer: Names that values of the graph around it have there.
+        prefix: Of all other names.
+    """
+
+    def renamed(name: str) -> str:
+        return outer.get(name, prefix + name) if name else name
+
+    own = _names_of((*body.input, *body.initializer)) | {name for node in body.node for name in node.output}
+    for node in body.node:
+        node.name = prefix + node.name
+        node.input[:] = [renamed(name) for name in node.input]
+        node.output[:] = [renamed(name) for name in node.output]
+        _rename_captured(node, {name: renamed(name) for name in own})
+    for value in (*body.input, *body.output, *body.initializer):
+        value.name = renamed(value.name)
+
+
+def _rename_captured(node: Any, names: Mapping[str, str]) -> None:
+    """Rename what the graphs within a node take from the graph around it."""
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            inner.input[:] = [names.get(name, name) for name in inner.input]
+            _rename_captured(inner, names)
+
+
+def _names_of(values: Iterable[Any]) -> set[str]:
+    return {value.name for value in values}

@@ -1,0 +1,71 @@
+"""A beam model made of a step model: the interface of :class:`BeamModel` in plain NumPy, one sentence at a time."""
+
+from typing import Any
+
+import numpy as np
+
+from lite_nlp.decoding.hypotheses import Extensions, best_extensions, expand
+from lite_nlp.decoding.step_models import BeamCall, BeamSteps, StepModel
+
+
+class BeamDouble:
+    """Takes steps of beam search with a model that it asks for logits; its state has a row for each hypothesis."""
+
+    def __init__(self, model: StepModel) -> None:
+        self.model = model
+        self.start, self.reorder = model.start, model.reorder
+        self.calls: list[BeamCall] = []
+
+    def step(self, tokens: Any, state: Any) -> Any:
+        raise AssertionError("a model that searches by itself is asked for logits")
+
+    def search_beams(self, call: BeamCall, state: Any) -> tuple[BeamSteps, Any]:
+        self.calls.append(call)
+        sentences, width = call.tokens.shape
+        places = call.best.shape[1]
+        tokens, parents, live, finished = call.tokens, call.parents, call.live, call.finished.copy()
+        best = [[(score, place) for place, score in enumerate(row)] for row in call.best.tolist()]
+        done = np.zeros(sentences, np.bool_)
+        made: list[Any] = []
+        first = np.arange(sentences)[:, None] * width
+        sound = True
+        for index in range(call.steps):
+            step = call.step + index + 1
+            logits, state = self.model.step(tokens.reshape(-1), self.model.reorder(state, parents.reshape(-1)))
+            sound &= bool(np.isfinite(logits).all())
+            ranked = best_extensions(np.nan_to_num(logits), call.count)
+            blocked = (ranked.tokens[:, :, None] == call.blocked[:, None]).any(axis=2)
+            candidates = expand(
+                Extensions(ranked.ends, np.where(blocked, -np.inf, ranked.scores), ranked.tokens),
+                live,
+                beam_size=width,
+                must_end=call.limits <= step,
+                may_end=(step > call.min_length) | (call.limits <= step),
+            )
+            live = candidates.scores
+            for row in range(sentences):
+                ends = [] if done[row] else np.nonzero(candidates.ends[row])[0].tolist()
+                finished[row] += len(ends)
+                scores = candidates.end_scores[row] / call.penalties[step]
+                best[row] += [(float(scores[hypothesis]), places + index * width + hypothesis) for hypothesis in ends]
+                best[row] = sorted(best[row], key=lambda found: -found[0])[:places]
+                done[row] |= bool(
+                    finished[row] >= width
+                    or call.limits[row] <= step
+                    or best[row][-1][0] >= live[row, 0] / call.penalties[call.limits[row]]
+                )
+            tokens, parents = candidates.tokens, candidates.parents + first
+            made.append((tokens, candidates.parents))
+            if done.sum() >= call.leave:
+                break
+        steps = BeamSteps(
+            tokens=np.stack([one for one, _ in made]),
+            parents=np.stack([one for _, one in made]),
+            live=live,
+            best=np.array([[score for score, _ in row] for row in best]),
+            origins=np.array([[origin for _, origin in row] for row in best]),
+            finished=finished,
+            done=done,
+            sound=sound,
+        )
+        return steps, state
