@@ -10,7 +10,7 @@ import pytest
 from lite_nlp.core.errors import BundleError, CountError, ModelError
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.beams import BeamRun
-from lite_nlp.decoding.search import SearchOptions, search_best, stream_search
+from lite_nlp.decoding.search import SearchOptions, search, search_best, stream_search
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.counting.onnx_search import count_beam_work
@@ -82,15 +82,15 @@ def test_the_hypotheses_are_those_of_the_search_in_numpy(
     found = search_best(engine, rows, options, count=count)
     assert [[one.tokens for one in best] for best in found] == [[one.tokens for one in best] for best in expected]
     scores = ([one.score for best in several for one in best] for several in (found, expected))
-    np.testing.assert_allclose(*scores, atol=1e-4)
+    # The cell amplifies differences of rounding.
+    np.testing.assert_allclose(*scores, atol=5e-3)
 
 
 def test_the_models_hypotheses_differ(own: OwnModel, rows: list[list[int]]) -> None:
-    """What the comparison above rests on: lengths of many kinds, and other words with other options."""
-    found = [search_best(TorchStepModel(own), rows, options, count=1) for options in CASES[:2]]
-    tokens = [[best[0].tokens for best in one] for one in found]
-    assert len({len(row) for row in tokens[0]}) > 5
-    assert tokens[0] != tokens[1]
+    """What the comparison above rests on: outputs of many lengths, and others with other options."""
+    found = [search(TorchStepModel(own), rows, options) for options in CASES]
+    assert len({len(one.tokens) for several in found for one in several}) > 12
+    assert len({tuple(tuple(one.tokens) for one in several) for several in found}) > 15
 
 
 @pytest.mark.parametrize("options", [SearchOptions(beam_size=3), SearchOptions(beam_size=2, no_repeat_ngram=1)])
