@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.core.progress import Progress
@@ -50,8 +51,8 @@ def write_model_bundle(
     Args:
         path: The ``.zip`` file to write.
         loaded: A model of any architecture.
-        source: Origin of the model: a shipped model's card has its scores, and a compact bundle keeps the encodings of
-            its file. None if it was not loaded from a file.
+        source: Origin of the model: a shipped model's card or a bundle's manifest has its scores, and a compact bundle
+            keeps the encodings of its file. None if it was not loaded from a file.
         max_src_tokens: Longest source, end mark included; lowered to the model's positions. For other architectures see
             :mod:`lite_nlp.artifacts.task_bundles`.
         max_tgt_tokens: Most decoder steps; lowered likewise.
@@ -184,8 +185,10 @@ def _languages(metrics: dict[str, Any]) -> "Languages | None":
 
 
 def _scores(loaded: LoadedModel, source: Source | None) -> dict[str, dict[str, Any]]:
-    """Scores by test set from a shipped model's card, else from ``metrics.json``; empty if neither has any."""
+    """Scores by test set from a shipped model's card, a bundle's manifest or ``metrics.json``; empty without any."""
     cards = [shipped.card for shipped in list_shipped() if source is not None and shipped.path == source.path]
+    if not cards and source is not None and source.kind == "bundle":
+        return open_any_bundle(source.path).manifest.scores
     found = (cards[0] if cards else loaded.metrics).get("scores")
     if not isinstance(found, dict) or not all(isinstance(scores, dict) for scores in found.values()):
         return {}

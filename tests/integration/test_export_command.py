@@ -469,6 +469,27 @@ def test_scores_of_metrics_json_are_in_the_manifest(
     assert open_bundle(exported[0]).manifest.scores == {}
 
 
+def test_scores_of_a_bundle_stay_with_it_when_it_is_exported_again(
+    graphs: Graphs,
+    model_path: Path,
+    tmp_path: Path,
+    lite_nlp: LiteNlp,
+) -> None:
+    """A shipped bundle has its scores from its card; the copy of another release has them in its manifest alone."""
+    scores = {"test": {"bleu": 12.5, "sentences": 3}}
+    words: list[str | Path] = ["--max-src-tokens", str(MAX_SOURCE), "--compact", "--out"]
+    assert lite_nlp("export", model_path, *words, tmp_path / "compact.zip").code == 0
+    scored = tmp_path / "scored.zip"
+    with zipfile.ZipFile(tmp_path / "compact.zip") as source, zipfile.ZipFile(scored, "w") as target:
+        for member in source.infolist():
+            content = source.read(member)
+            if member.filename == "manifest.json":
+                content = json.dumps({**json.loads(content), "scores": scores}).encode()
+            target.writestr(member, content)
+    assert lite_nlp("export", scored, *words, tmp_path / "again.zip").code == 0
+    assert open_any_bundle(tmp_path / "again.zip").manifest.scores == scores
+
+
 def test_a_model_that_is_no_bundle_is_exported_into_the_cache_once(
     exported: tuple[Path, str, str],
     graphs: Graphs,
