@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ __all__ = [
     "WEIGHTS",
     "all_graphs",
     "array_digest",
+    "constant_nodes",
     "convert_program",
     "onnx_versions",
     "refuse_unsafe_operators",
@@ -161,6 +162,22 @@ def all_graphs(graph: Any) -> Iterator[Any]:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
                 yield from all_graphs(inner)
+
+
+def constant_nodes(graph: Any, initializers: Iterable[Any] = ()) -> list[Any]:
+    """The nodes of a graph that depend on constants alone.
+
+    Args:
+        graph: Its nodes are in the order in which they can run.
+        initializers: Of graphs around it.
+    """
+    known = {tensor.name for tensor in (*graph.initializer, *initializers)}
+    found = []
+    for node in graph.node:
+        if node.input and known.issuperset(node.input) and not any(one.HasField("g") for one in node.attribute):
+            known.update(node.output)
+            found.append(node)
+    return found
 
 
 def runtime_operators(model: Any) -> set[str]:

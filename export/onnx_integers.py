@@ -99,6 +99,7 @@ class _Quantizer:
         self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
         self._keys: dict[_Weight, bytes] = {}
         self._made: set[str] = set()
+        self._first: list[Any] = []
 
     def matrices(self) -> dict[bytes, Matrix]:
         """What can be replaced, by its key."""
@@ -125,6 +126,9 @@ class _Quantizer:
                     nodes += self._replaced(node, by_input, uses, absorbed)
             del graph.node[:]
             graph.node.extend(nodes)
+        nodes = [*self._first, *self._model.graph.node]
+        del self._model.graph.node[:]
+        self._model.graph.node.extend(nodes)
         needed = {name for graph in self._graphs for node in graph.node for name in node.input}
         for graph in self._graphs:
             kept = [tensor for tensor in graph.initializer if tensor.name in needed]
@@ -236,17 +240,22 @@ class _Quantizer:
         return names
 
     def _int8_rows(self, node: Any, table: _Weight) -> list[Any]:
-        """Rows of a table, of which every graph has the integers as the output's product would have them."""
+        """Rows of a table, of which every graph has the integers as the output's product would have them.
+
+        ONNX Runtime transposes them once, when it opens the graph: columns would be gathered byte by byte.
+        """
         tokens = node.input[1]
         quantized, scale = self._int8(table)
-        name = node.name
-        columns, moved, values, factors, factor = (f"{name}/{part}" for part in ("columns", "rows", "values", "s", "f"))
-        axes, rank = f"{name}/axes", self._ranks[tokens]
+        name, rows = node.name, f"{table.name}/rows"
+        integers, values, factors, factor = (f"{name}/{part}" for part in ("rows", "values", "s", "f"))
+        axes = f"{name}/axes"
         self._add(axes, np.array([-1], np.int64))
+        if rows not in self._made:
+            self._made.add(rows)
+            self._first.append(helper.make_node("Transpose", [quantized], [rows], name=rows, perm=[1, 0]))
         return [
-            helper.make_node("Gather", [quantized, tokens], [columns], name=columns, axis=1),
-            helper.make_node("Transpose", [columns], [moved], name=moved, perm=[*range(1, rank + 1), 0]),
-            helper.make_node("Cast", [moved], [values], name=values, to=TensorProto.FLOAT),
+            helper.make_node("Gather", [rows, tokens], [integers], name=integers, axis=0),
+            helper.make_node("Cast", [integers], [values], name=values, to=TensorProto.FLOAT),
             helper.make_node("Gather", [scale, tokens], [factors], name=factors, axis=0),
             helper.make_node("Unsqueeze", [factors, axes], [factor], name=factor),
             helper.make_node("Mul", [values, factor], [node.output[0]], name=name),

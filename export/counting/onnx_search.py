@@ -15,6 +15,7 @@ from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import CountError
 from lite_nlp.export.counting.onnx_walk import count_onnx
+from lite_nlp.export.onnx_conversion import constant_nodes
 from lite_nlp.export.runtime.layout import Bounds
 
 __all__ = ["count_beam_work", "count_search_work"]
@@ -100,7 +101,8 @@ def _split(model: Any) -> tuple[Any, Any]:
     taken = {name for node in body.node for name in node.input if name} - own
     typed = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
     del step.graph.node[:], step.graph.input[:], step.graph.output[:], step.graph.value_info[:]
-    step.graph.node.extend(body.node)
+    # What the body takes of the nodes before it are constants, such as a table's rows.
+    step.graph.node.extend([*constant_nodes(model.graph), *body.node])
     step.graph.input.extend([*body.input, *(typed[name] for name in sorted(taken & typed.keys()))])
     step.graph.initializer.extend(body.initializer)
     return before, step

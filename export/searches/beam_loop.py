@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from lite_nlp.export.runtime.signatures import BEAM_INPUTS, BEAM_OUTPUTS, TensorForm
 from lite_nlp.export.searches.beam_step import OUTPUTS
 from lite_nlp.export.searches.growing_state import TracedStep
-from lite_nlp.export.searches.loop_body import rename_body
+from lite_nlp.export.searches.loop_body import move_constants, rename_body
 
 __all__ = ["build_beam_search"]
 
@@ -63,8 +63,8 @@ def build_beam_search(step: Any, traced: TracedStep, *, new_prefix: str) -> Any:
     rename_body(body, {name: name for name in state if name not in changing}, prefix=_PREFIX)
     del body.value_info[:]
     typed = {value.name: value for value in (*body.input, *body.output)}
-    graph = helper.make_graph([], "beam", [], [], initializer=list(body.initializer))
-    del body.initializer[:]
+    graph = helper.make_graph([], "beam", [], [])
+    move_constants(graph, body)
     first = _First(graph)
     ranked = _Ranking(body, graph, first).result()
     carried = [*_CARRIED, *changing]

@@ -13,7 +13,7 @@ from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.signatures import LOG_PROBS, TOKENS
 from lite_nlp.export.searches.greedy_step import OUTPUTS
 from lite_nlp.export.searches.growing_state import TracedStep
-from lite_nlp.export.searches.loop_body import rename_body, share_initializers
+from lite_nlp.export.searches.loop_body import move_constants, rename_body, share_initializers
 
 __all__ = ["build_search"]
 
@@ -54,8 +54,7 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
     }
     outer |= share_initializers(graph, body)
     rename_body(body, outer, prefix=_PREFIX)
-    graph.initializer.extend(body.initializer)
-    del body.initializer[:]
+    move_constants(graph, body)
     del body.value_info[:]
     carried = [*_NEXT, *(tensor.name for tensor in changing)]
     inputs = {value.name: value for value in body.input}

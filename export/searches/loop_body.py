@@ -5,9 +5,28 @@ from typing import Any
 
 from onnx import numpy_helper
 
-from lite_nlp.export.onnx_conversion import array_digest
+from lite_nlp.export.onnx_conversion import array_digest, constant_nodes
 
-__all__ = ["rename_body", "share_initializers"]
+__all__ = ["move_constants", "rename_body", "share_initializers"]
+
+
+def move_constants(graph: Any, body: Any) -> None:
+    """Move the body's initializers to the graph around it, and the nodes that depend on nothing else.
+
+    ONNX Runtime computes such a node once, when it opens the graph.
+
+    Args:
+        graph: The graph around the body; changed.
+        body: Has names that the graph has not; changed.
+    """
+    graph.initializer.extend(body.initializer)
+    del body.initializer[:]
+    moved = constant_nodes(body, graph.initializer)
+    made = {name for node in moved for name in node.output}
+    kept = [node for node in body.node if made.isdisjoint(node.output)]
+    del body.node[:]
+    body.node.extend(kept)
+    graph.node.extend(moved)
 
 
 def share_initializers(graph: Any, body: Any) -> dict[str, str]:

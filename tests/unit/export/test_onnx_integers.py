@@ -58,6 +58,11 @@ def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[
         assert {tensor.data_type for tensor in matrices} == {onnx.TensorProto.INT8}
         operators = {node.op_type for graph in graphs for node in graph.node}
         assert "DynamicQuantizeMatMul" in operators
+        # The table's rows are made once, outside the loop of a search, when the graph is opened.
+        integers = {tensor.name for tensor in stored if tensor.data_type == onnx.TensorProto.INT8}
+        transposed = [[node for node in graph.node if integers & set(node.input)] for graph in graphs]
+        assert {node.op_type for node in transposed[0]} <= {"Transpose", "DynamicQuantizeMatMul"}
+        assert {node.op_type for nodes in transposed[1:] for node in nodes} <= {"DynamicQuantizeMatMul"}
     assert len(files["int8"].weights) < 0.32 * len(files["fp32"].weights)
 
 
