@@ -18,6 +18,7 @@ from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.counting.torch_programs import count_program_work
 from lite_nlp.export.executorch_rewriting import prepare_program
+from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, start_runtime
 from lite_nlp.export.runtime.layout import Precision
@@ -103,8 +104,9 @@ def _lower(traced: TracedModel, precision: Precision) -> Any:
     # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
     partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
     programs = {"encode": traced.encode, "decode_step": traced.decode_step}
+    tied = find_tied_tables(traced.decode_step)
     return to_edge_transform_and_lower(
-        {method: prepare_program(program, precision=precision) for method, program in programs.items()},
+        {method: prepare_program(program, precision=precision, tied=tied) for method, program in programs.items()},
         partitioner=[partitioner],
         # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
         compile_config=EdgeCompileConfig(_check_ir_validity=False),

@@ -6,7 +6,7 @@ attention and the writing of caches become products, sums and softmaxes of whole
 Shape letters: B rows, H heads, T queries, S keys, C capacity, d channels of a head.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy, deepcopy
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
 from lite_nlp.export.executorch_int8 import quantize_program
+from lite_nlp.export.executorch_tables import turn_tables
 from lite_nlp.export.runtime.layout import Precision
 
 __all__ = ["prepare_program"]
@@ -27,7 +28,9 @@ _ATEN: Final = torch.ops.aten
 _MASKED: Final = -1e30
 
 
-def prepare_program(program: ExportedProgram, *, precision: Precision = "fp32") -> ExportedProgram:
+def prepare_program(
+    program: ExportedProgram, *, precision: Precision = "fp32", tied: Collection[int] = ()
+) -> ExportedProgram:
     """Rewrite a traced graph.
 
     * Attention in plain operators becomes the fused one, and that products of three-dimensional tensors, a sum for the
@@ -40,6 +43,8 @@ def prepare_program(program: ExportedProgram, *, precision: Precision = "fp32") 
     Args:
         program: Stays as it is.
         precision: Of the weights of products and tables.
+        tied: Tables of :func:`~lite_nlp.export.executorch_tables.find_tied_tables`, which are stored turned where they
+            stay in fp32.
     """
     # The nodes alone are copied, not the weights.
     graph, copied = deepcopy(program.graph), copy(program)
@@ -57,7 +62,7 @@ def prepare_program(program: ExportedProgram, *, precision: Precision = "fp32") 
     rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
     if precision == "int8":
         quantize_program(rewritten)
-    _keep_tied_table(rewritten)
+    turn_tables(rewritten, tied)
     merged = CSEPass()(rewritten.graph_module)
     if merged is not None:
         rewritten._graph_module = merged.graph_module
@@ -204,35 +209,6 @@ def _permute(x: Tensor, order: Sequence[int]) -> Any:
     if moved != sorted(moved):
         return NotImplemented
     return x.reshape([x.shape[axis] for axis in axes])
-
-
-def _keep_tied_table(program: ExportedProgram) -> None:
-    """Turn a Linear whose weights are also an embedding table into a product that is not delegated.
-
-    The product is taken as table x input, with the input transposed, so that the table is read where it lies.
-    """
-    graph = program.graph
-    for node in list(graph.nodes):
-        if node.target is not _ATEN.linear.default or len(node.args) > 2:
-            continue
-        x, table = node.args
-        tied = any(user.target is _ATEN.embedding.default and user.args[0] is table for user in table.users)
-        if not tied or x.meta["val"].dim() != 2:
-            continue
-        with graph.inserting_before(node):
-            turned = _call(graph, _ATEN.permute.default, (x, [1, 0]), x.meta["val"].permute(1, 0))
-            product = _call(graph, _ATEN.mm.default, (table, turned), node.meta["val"].permute(1, 0).contiguous())
-            logits = _call(graph, _ATEN.permute.default, (product, [1, 0]), node.meta["val"])
-        node.replace_all_uses_with(logits)
-        graph.erase_node(node)
-    graph.lint()
-    program.graph_module.recompile()
-
-
-def _call(graph: Any, target: Callable[..., Any], arguments: tuple[Any, ...], value: Any) -> Any:
-    node = graph.call_function(target, arguments)
-    node.meta["val"] = value
-    return node
 
 
 #: What operators become, by operator.

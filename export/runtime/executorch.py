@@ -75,7 +75,7 @@ class ExecuTorchRunner:
     Args:
         layout: Order of the state tensors, and the largest batch of a call.
         program: The ``.pte`` file.
-        threads: Threads of the process-wide pool.
+        threads: Threads of the process-wide pools, ExecuTorch's and torch's.
 
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
@@ -166,12 +166,18 @@ def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def start_runtime(*, threads: int) -> Any:
-    """The process's ExecuTorch runtime, its pool set to ``threads``.
+    """The process's ExecuTorch runtime, its pool set to ``threads``, and torch's too.
+
+    Products that XNNPACK does not have run in torch's libraries, which also copy what a method returns: both would
+    start threads of their own, which wait for the next call without sleeping.
 
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
     """
     reset_pool, runtime = _load_library()
+    import torch
+
+    torch.set_num_threads(threads)
     with quiet_libraries(), quiet_native_code():
         reset_pool(threads)
         return runtime.get()

@@ -1,0 +1,110 @@
+"""Tables that tokens are looked up in and that the output is a product with, stored once for both."""
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Graph, Node
+
+__all__ = ["find_tied_tables", "turn_tables"]
+
+_ATEN: Final = torch.ops.aten
+
+
+def find_tied_tables(program: ExportedProgram) -> frozenset[int]:
+    """The tables of which a program looks up rows, and which its products with rows of features read whole.
+
+    Returns:
+        Addresses of their values, by which another program of the same model knows them.
+    """
+    found = set()
+    for node in program.graph.nodes:
+        if _is_product(node):
+            table = node.args[1]
+            values = _parameter(program, table)
+            if values is not None and any(_is_lookup(user, table) for user in table.users):
+                found.add(values.data_ptr())
+    return frozenset(found)
+
+
+def turn_tables(program: ExportedProgram, tables: Collection[int]) -> None:
+    """Store tables (V, D) as (D, V), in place: a product reads them in order, a lookup picks columns.
+
+    XNNPACK would pack a second copy for the product. ExecuTorch's own kernel for a product x (B, D) @ table (D, V) runs
+    along V; with a table of rows it walks all V rows once for each of the D columns.
+
+    Args:
+        program: In the operators of ATen, ``linear`` and ``embedding`` among them. No other program shares its state.
+        tables: Of :func:`find_tied_tables`.
+    """
+    from executorch.backends.transforms.utils import create_constant_placeholder, delete_constant_placeholder
+
+    graph = program.graph
+    for table in list(graph.nodes):
+        values = _parameter(program, table)
+        if values is None or values.data_ptr() not in tables:
+            continue
+        # No view: what is stored has the order of its values.
+        data = values.detach().T.contiguous()
+        with graph.inserting_before(table):
+            turned = create_constant_placeholder(
+                program, graph, f"{table.name}_turned", InputKind.BUFFER, data, persistent_buffer=True
+            )
+        for user in list(table.users):
+            write = _multiply if _is_product(user) else _look_up if _is_lookup(user, table) else None
+            if write is None:
+                continue
+            with graph.inserting_before(user):
+                user.replace_all_uses_with(write(graph, turned, user))
+            graph.erase_node(user)
+        if not table.users:
+            delete_constant_placeholder(program, table)
+    graph.lint()
+    program.graph_module.recompile()
+
+
+def _is_product(node: Node) -> bool:
+    return node.target is _ATEN.linear.default and len(node.args) == 2 and _value(node.args[0]).dim() == 2
+
+
+def _is_lookup(node: Node, table: Any) -> bool:
+    return node.target is _ATEN.embedding.default and node.args[0] is table
+
+
+def _parameter(program: ExportedProgram, node: Any) -> Tensor | None:
+    """The values of a placeholder that is a parameter."""
+    name = program.graph_signature.inputs_to_parameters.get(node.name)
+    return None if name is None else program.state_dict[name]
+
+
+def _multiply(graph: Graph, turned: Node, product: Any) -> Node:
+    return _call(graph, _ATEN.mm.default, product.args[0], turned)
+
+
+def _look_up(graph: Graph, turned: Node, lookup: Any) -> Node:
+    tokens = lookup.args[1]
+    flat = _call(graph, _ATEN.reshape.default, tokens, [-1])
+    columns = _call(graph, _ATEN.index_select.default, turned, 1, flat)
+    rows = _call(graph, _ATEN.permute.default, columns, [1, 0])
+    if _value(tokens).dim() == 1:
+        return rows
+    sizes = [_call(graph, _ATEN.sym_size.int, tokens, axis) for axis in range(_value(tokens).dim())]
+    return _call(graph, _ATEN.reshape.default, rows, [*sizes, _value(turned).shape[0]])
+
+
+def _value(node: Any) -> Any:
+    return node.meta["val"]
+
+
+def _call(graph: Graph, target: Callable[..., Any], *arguments: Any) -> Node:
+    def plain(argument: Any) -> Any:
+        if isinstance(argument, list):
+            return [plain(item) for item in argument]
+        return _value(argument) if isinstance(argument, Node) else argument
+
+    node: Node = graph.call_function(target, arguments)
+    node.meta["val"] = target(*map(plain, arguments))
+    return node
