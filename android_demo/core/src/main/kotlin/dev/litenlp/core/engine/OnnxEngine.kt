@@ -50,13 +50,16 @@ internal class OnnxEngine<T : Any>(
     /** The shape of a state tensor before the first step of a search. */
     private fun beamShapeOf(name: String, batch: SourceBatch, capacity: Int): LongArray {
         val shape = beam.inputShape(name)
-        return LongArray(shape.size) { axis ->
+        return LongArray(shape.sizes.size) { axis ->
             when {
                 axis == 0 -> batch.rows.toLong()
-                shape[axis] == OnnxNames.PAST -> 0
-                shape[axis] == OnnxNames.CAPACITY -> capacity.toLong()
-                else -> shape[axis].toLongOrNull()
-                    ?: throw LiteNlpException(Problem.RUNTIME_FAILED, "beam: $name: expected a shape of known sizes, found $shape")
+                shape.symbols[axis] == OnnxNames.PAST -> 0
+                shape.symbols[axis] == OnnxNames.CAPACITY -> capacity.toLong()
+                shape.sizes[axis] >= 0 -> shape.sizes[axis]
+                else -> throw LiteNlpException(
+                    Problem.RUNTIME_FAILED,
+                    "beam: $name: expected a shape of known sizes, found ${shape.sizes.asList()} with the symbols ${shape.symbols}",
+                )
             }
         }
     }

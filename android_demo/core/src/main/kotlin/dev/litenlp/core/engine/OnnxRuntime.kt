@@ -64,8 +64,8 @@ interface OnnxGraph<T : Any> : AutoCloseable {
     /** The inputs that the graph's optimizer has left, and the outputs. */
     val names: OnnxNames.Graph
 
-    /** Sizes of an input's dimensions: decimal numbers, or the symbols that the graph has for them; empty words for neither. */
-    fun inputShape(name: String): List<String>
+    /** Shape of one of the inputs. */
+    fun inputShape(name: String): OnnxShape
 
     /**
      * Runs the graph.
@@ -75,6 +75,14 @@ interface OnnxGraph<T : Any> : AutoCloseable {
      */
     fun run(tensors: Map<String, T>): List<T>
 }
+
+/**
+ * Shape of an input, as a graph tells it.
+ *
+ * @property sizes Of the dimensions; -1 where they are not fixed.
+ * @property symbols What the graph calls those; empty where it has no word for a dimension.
+ */
+class OnnxShape(val sizes: LongArray, val symbols: List<String>)
 
 /** Opens bundles in ONNX Runtime. */
 abstract class OnnxFactory<T : Any> : EngineFactory {

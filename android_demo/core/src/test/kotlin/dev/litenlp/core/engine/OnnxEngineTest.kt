@@ -49,7 +49,7 @@ class OnnxEngineTest {
         var thrown: Throwable = FakeFailure("broken")
         var stepOutputs = listOf("logits", "new.position", "new.cache")
         var beamOutputs = BEAM_OUTPUTS
-        var cacheShape = listOf("batch", "past")
+        var cacheSymbols = listOf("batch", "past")
 
         /** Takes the place of what a search gives, by name. */
         var given = mapOf<String, FakeTensor>()
@@ -127,7 +127,8 @@ class OnnxEngineTest {
             override val names: OnnxNames.Graph,
             private val compute: (Map<String, FakeTensor>) -> List<FakeTensor>,
         ) : OnnxGraph<FakeTensor> {
-            override fun inputShape(name: String) = if (name == "cache") cacheShape else listOf("rows")
+            override fun inputShape(name: String) =
+                if (name == "cache") OnnxShape(longArrayOf(-1, -1), cacheSymbols) else OnnxShape(longArrayOf(-1), listOf(""))
 
             override fun run(tensors: Map<String, FakeTensor>): List<FakeTensor> {
                 spend()
@@ -339,7 +340,7 @@ class OnnxEngineTest {
             assertEquals(4, onnx.tensors.size, "$calls calls before the failure")
             onnx.callsLeft = Int.MAX_VALUE
         }
-        assertEquals(listOf(3, 3, 0, 0), decoding.search(call(3, 2, kept = intArrayOf(0), step = 2)).tokens.asList())
+        assertEquals(listOf(0, 0, 1, 1), decoding.search(call(3, 2, kept = intArrayOf(0), step = 2)).tokens.asList())
     }
 
     @Test
@@ -404,8 +405,8 @@ class OnnxEngineTest {
             assertEquals(listOf(0, 0), listOf(onnx.tensors.size, onnx.graphs.size), "$calls calls before the failure")
         }
         onnx.callsLeft = Int.MAX_VALUE
-        onnx.cacheShape = listOf("batch", "other")
-        assertProblem(Problem.RUNTIME_REFUSED, "beam: cache: expected a shape of known sizes, found [batch, other]") {
+        onnx.cacheSymbols = listOf("batch", "other")
+        assertProblem(Problem.RUNTIME_REFUSED, "beam: cache: expected a shape of known sizes, found [-1, -1] with the symbols [batch, other]") {
             factory.open(bundle, 1)
         }
         onnx.beamOutputs = BEAM_OUTPUTS - "new.cache"
