@@ -1,4 +1,4 @@
-/* Sessions: open, names, run, close. Implements the natives of dev.litenlp.app.engine.OrtNative that take a session. */
+/* Sessions: open, names, shapes, run, close. Implements the natives of dev.litenlp.app.engine.OrtNative that take a session. */
 #include "ort_session.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ JNIEXPORT void JNICALL Java_dev_litenlp_app_engine_OrtNative_closeSession(JNIEnv
   free_session((Session *)handle);
 }
 
-static jobjectArray java_names(JNIEnv *env, char **names, size_t count) {
+static jobjectArray java_names(JNIEnv *env, const char *const *names, size_t count) {
   jclass string = (*env)->FindClass(env, "java/lang/String");
   if (string == NULL) return NULL;
   jobjectArray array = (*env)->NewObjectArray(env, (jsize)count, string, NULL);
@@ -117,14 +117,68 @@ JNIEXPORT jobjectArray JNICALL Java_dev_litenlp_app_engine_OrtNative_inputNames(
                                                                                 jlong handle) {
   (void)class;
   Session *session = (Session *)handle;
-  return java_names(env, session->input_names, session->input_count);
+  return java_names(env, (const char *const *)session->input_names, session->input_count);
 }
 
 JNIEXPORT jobjectArray JNICALL Java_dev_litenlp_app_engine_OrtNative_outputNames(JNIEnv *env, jclass class,
                                                                                  jlong handle) {
   (void)class;
   Session *session = (Session *)handle;
-  return java_names(env, session->output_names, session->output_count);
+  return java_names(env, (const char *const *)session->output_names, session->output_count);
+}
+
+typedef struct {
+  size_t rank;
+  int64_t sizes[MAX_RANK];
+  const char *symbols[MAX_RANK]; /* of the type that the shape was read from */
+} Shape;
+
+static bool read_shape(JNIEnv *env, const OrtTypeInfo *type, Shape *shape) {
+  const OrtTensorTypeAndShapeInfo *info;
+  if (!ort_succeeded(env, ort->CastTypeInfoToTensorInfo(type, &info))) return false;
+  if (info == NULL) {
+    throw_invalid(env, "input: expected a tensor, found another value");
+    return false;
+  }
+  if (!ort_succeeded(env, ort->GetDimensionsCount(info, &shape->rank))) return false;
+  if (shape->rank > MAX_RANK) {
+    throw_invalid(env, "input: expected at most 8 dimensions, found more");
+    return false;
+  }
+  return ort_succeeded(env, ort->GetDimensions(info, shape->sizes, shape->rank)) &&
+         ort_succeeded(env, ort->GetSymbolicDimensions(info, shape->symbols, shape->rank));
+}
+
+/* The type of an input, to be released, and its shape; null with an exception pending. */
+static OrtTypeInfo *read_input(JNIEnv *env, jlong handle, jint input, Shape *shape) {
+  OrtTypeInfo *type;
+  if (!ort_succeeded(env, ort->SessionGetInputTypeInfo(((Session *)handle)->ort, (size_t)input, &type))) return NULL;
+  if (read_shape(env, type, shape)) return type;
+  ort->ReleaseTypeInfo(type);
+  return NULL;
+}
+
+JNIEXPORT jlongArray JNICALL Java_dev_litenlp_app_engine_OrtNative_inputSizes(JNIEnv *env, jclass class, jlong handle,
+                                                                              jint input) {
+  (void)class;
+  Shape shape;
+  OrtTypeInfo *type = read_input(env, handle, input, &shape);
+  if (type == NULL) return NULL;
+  jlongArray sizes = (*env)->NewLongArray(env, (jsize)shape.rank);
+  if (sizes != NULL) (*env)->SetLongArrayRegion(env, sizes, 0, (jsize)shape.rank, (const jlong *)shape.sizes);
+  ort->ReleaseTypeInfo(type);
+  return sizes;
+}
+
+JNIEXPORT jobjectArray JNICALL Java_dev_litenlp_app_engine_OrtNative_inputSymbols(JNIEnv *env, jclass class,
+                                                                                  jlong handle, jint input) {
+  (void)class;
+  Shape shape;
+  OrtTypeInfo *type = read_input(env, handle, input, &shape);
+  if (type == NULL) return NULL;
+  jobjectArray symbols = java_names(env, shape.symbols, shape.rank);
+  ort->ReleaseTypeInfo(type);
+  return symbols;
 }
 
 static jlongArray run_session(JNIEnv *env, Session *session, OrtValue **values) {

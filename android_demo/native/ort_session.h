@@ -12,6 +12,9 @@
 
 #include "onnxruntime_c_api.h"
 
+/* Of tensors that a bundle's state can have. */
+#define MAX_RANK 8
+
 /* A session with the names of its graph, so that a run needs none. */
 typedef struct {
   OrtSession *ort;

@@ -4,8 +4,6 @@
 
 #include "ort_session.h"
 
-#define MAX_RANK 8
-
 typedef struct {
   ONNXTensorElementDataType type;
   size_t rank;
@@ -88,6 +86,16 @@ JNIEXPORT jlong JNICALL Java_dev_litenlp_app_engine_OrtNative_newLongs(JNIEnv *e
   return (jlong)tensor;
 }
 
+JNIEXPORT jlong JNICALL Java_dev_litenlp_app_engine_OrtNative_newDoubles(JNIEnv *env, jclass class,
+                                                                         jdoubleArray values, jlongArray shape) {
+  (void)class;
+  View view;
+  jsize length = (*env)->GetArrayLength(env, values);
+  OrtValue *tensor = create_from_java(env, ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, shape, length, &view);
+  if (tensor != NULL) (*env)->GetDoubleArrayRegion(env, values, 0, length, view.data);
+  return (jlong)tensor;
+}
+
 JNIEXPORT jlong JNICALL Java_dev_litenlp_app_engine_OrtNative_newBooleans(JNIEnv *env, jclass class,
                                                                           jbooleanArray values, jlongArray shape) {
   (void)class;
@@ -112,17 +120,48 @@ JNIEXPORT jlong JNICALL Java_dev_litenlp_app_engine_OrtNative_newZeros(JNIEnv *e
   return (jlong)tensor;
 }
 
+/* The view of a tensor with `length` elements of this type; false with an exception pending if it is another. */
+static bool view_elements(JNIEnv *env, jlong handle, ONNXTensorElementDataType type, jsize length, View *view) {
+  if (!view_tensor(env, (OrtValue *)handle, view)) return false;
+  if (view->type == type && view->count == (size_t)length) return true;
+  throw_invalid(env, "tensor: expected elements of the array's type, as many as it has, found otherwise");
+  return false;
+}
+
 JNIEXPORT void JNICALL Java_dev_litenlp_app_engine_OrtNative_readFloats(JNIEnv *env, jclass class, jlong handle,
                                                                         jfloatArray target) {
   (void)class;
   View view;
-  if (!view_tensor(env, (OrtValue *)handle, &view)) return;
   jsize length = (*env)->GetArrayLength(env, target);
-  if (view.type != ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT || view.count != (size_t)length) {
-    throw_invalid(env, "tensor: expected float32 elements, as many as the array has, found otherwise");
-    return;
-  }
+  if (!view_elements(env, handle, ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, length, &view)) return;
   (*env)->SetFloatArrayRegion(env, target, 0, length, view.data);
+}
+
+JNIEXPORT void JNICALL Java_dev_litenlp_app_engine_OrtNative_readDoubles(JNIEnv *env, jclass class, jlong handle,
+                                                                         jdoubleArray target) {
+  (void)class;
+  View view;
+  jsize length = (*env)->GetArrayLength(env, target);
+  if (!view_elements(env, handle, ONNX_TENSOR_ELEMENT_DATA_TYPE_DOUBLE, length, &view)) return;
+  (*env)->SetDoubleArrayRegion(env, target, 0, length, view.data);
+}
+
+JNIEXPORT void JNICALL Java_dev_litenlp_app_engine_OrtNative_readLongs(JNIEnv *env, jclass class, jlong handle,
+                                                                       jlongArray target) {
+  (void)class;
+  View view;
+  jsize length = (*env)->GetArrayLength(env, target);
+  if (!view_elements(env, handle, ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, length, &view)) return;
+  (*env)->SetLongArrayRegion(env, target, 0, length, view.data);
+}
+
+JNIEXPORT void JNICALL Java_dev_litenlp_app_engine_OrtNative_readBooleans(JNIEnv *env, jclass class, jlong handle,
+                                                                          jbooleanArray target) {
+  (void)class;
+  View view;
+  jsize length = (*env)->GetArrayLength(env, target);
+  if (!view_elements(env, handle, ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, length, &view)) return;
+  (*env)->SetBooleanArrayRegion(env, target, 0, length, view.data);
 }
 
 JNIEXPORT jlongArray JNICALL Java_dev_litenlp_app_engine_OrtNative_shape(JNIEnv *env, jclass class, jlong handle) {

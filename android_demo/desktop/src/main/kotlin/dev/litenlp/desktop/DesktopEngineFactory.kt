@@ -6,14 +6,17 @@ import ai.onnxruntime.OrtEnvironment
 import ai.onnxruntime.OrtException
 import ai.onnxruntime.OrtLoggingLevel
 import ai.onnxruntime.OrtSession
+import ai.onnxruntime.TensorInfo
 import dev.litenlp.core.bundle.ElementType
 import dev.litenlp.core.engine.OnnxFactory
 import dev.litenlp.core.engine.OnnxGraph
 import dev.litenlp.core.engine.OnnxNames
 import dev.litenlp.core.engine.OnnxRuntime
+import dev.litenlp.core.engine.OnnxShape
 import java.io.File
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
+import java.nio.DoubleBuffer
 import java.nio.FloatBuffer
 import java.nio.LongBuffer
 
@@ -37,6 +40,9 @@ private class JavaRuntime(private val environment: OrtEnvironment) : OnnxRuntime
     override fun newLongs(values: LongArray, shape: LongArray): OnnxTensor =
         OnnxTensor.createTensor(environment, LongBuffer.wrap(values), shape)
 
+    override fun newDoubles(values: DoubleArray, shape: LongArray): OnnxTensor =
+        OnnxTensor.createTensor(environment, DoubleBuffer.wrap(values), shape)
+
     override fun newBooleans(values: BooleanArray, shape: LongArray): OnnxTensor {
         val bytes = newBuffer(values.size)
         for (index in values.indices) bytes.put(index, if (values[index]) 1 else 0)
@@ -53,12 +59,34 @@ private class JavaRuntime(private val environment: OrtEnvironment) : OnnxRuntime
         return OnnxTensor.createTensor(environment, bytes, shape, javaType)
     }
 
+    override fun shape(tensor: OnnxTensor): LongArray = tensor.info.shape
+
     override fun readFloats(tensor: OnnxTensor, target: FloatArray) {
-        val info = tensor.info
-        if (info.type != OnnxJavaType.FLOAT || info.numElements != target.size.toLong()) {
-            throw OrtException("expected a float tensor of ${target.size} elements, found $info")
-        }
+        expect(tensor, OnnxJavaType.FLOAT, target.size)
         FloatBuffer.wrap(target).put(tensor.floatBuffer)
+    }
+
+    override fun readDoubles(tensor: OnnxTensor, target: DoubleArray) {
+        expect(tensor, OnnxJavaType.DOUBLE, target.size)
+        DoubleBuffer.wrap(target).put(tensor.doubleBuffer)
+    }
+
+    override fun readLongs(tensor: OnnxTensor, target: LongArray) {
+        expect(tensor, OnnxJavaType.INT64, target.size)
+        LongBuffer.wrap(target).put(tensor.longBuffer)
+    }
+
+    override fun readBooleans(tensor: OnnxTensor, target: BooleanArray) {
+        expect(tensor, OnnxJavaType.BOOL, target.size)
+        val bytes = tensor.byteBuffer
+        for (index in target.indices) target[index] = bytes.get(index) != 0.toByte()
+    }
+
+    private fun expect(tensor: OnnxTensor, type: OnnxJavaType, elements: Int) {
+        val info = tensor.info
+        if (info.type != type || info.numElements != elements.toLong()) {
+            throw OrtException("expected a tensor of $elements elements of type $type, found $info")
+        }
     }
 
     override fun gatherRows(tensor: OnnxTensor, rows: IntArray): OnnxTensor {
@@ -83,6 +111,11 @@ private class JavaRuntime(private val environment: OrtEnvironment) : OnnxRuntime
 
 private class JavaGraph(private val session: OrtSession) : OnnxGraph<OnnxTensor> {
     override val names = OnnxNames.Graph(session.inputNames, session.outputNames)
+
+    override fun inputShape(name: String): OnnxShape {
+        val info = session.inputInfo.getValue(name).info as TensorInfo
+        return OnnxShape(info.shape, info.dimensionNames.asList())
+    }
 
     override fun run(tensors: Map<String, OnnxTensor>): List<OnnxTensor> {
         val result = session.run(names.inputs.associateWith { tensors.getValue(it) })

@@ -162,12 +162,16 @@ class DesktopEngineTest {
     @Test
     fun graphsThatAreNoneAreRefused(@TempDir copy: File) {
         bundle.directory.listFiles()!!.forEach { it.copyTo(File(copy, it.name)) }
-        val graph = File(copy, bundle.manifest.onnx!!.decodeStep)
-        graph.writeBytes(ByteArray(graph.length().toInt()) { 7 })
-        val error = assertThrows(LiteNlpException::class.java) {
-            DesktopEngineFactory.open(InstalledBundle.open(copy, verify = false), 1)
+        val names = bundle.manifest.onnx!!
+        for (graph in listOf(names.decodeStep, names.beam).map { File(copy, it) }) {
+            graph.writeBytes(ByteArray(graph.length().toInt()) { 7 })
+            val error = assertThrows(LiteNlpException::class.java) {
+                // The first is needed by nothing but this.
+                DesktopEngineFactory.open(InstalledBundle.open(copy, verify = false), 1).use { it.start(listOf(intArrayOf(5, 2)), 4) }
+            }
+            assertEquals(Problem.RUNTIME_REFUSED, error.problem)
+            assertTrue(graph.name in error.message) { error.message }
         }
-        assertEquals(Problem.RUNTIME_REFUSED, error.problem)
     }
 
     @Test
@@ -192,7 +196,9 @@ class DesktopEngineTest {
         val tokens = sources.map { search(engine, listOf(it), SearchOptions())[0].tokens.size }
         val work = GraphWork.of(bundle.manifest, "onnx")!!
         val macs = sources.indices.sumOf { index ->
-            work.macs(sources[index].size + 1, SearchOptions().steps(sources[index].size, engine.maxSteps), tokens[index] + 1)
+            val length = sources[index].size + 1
+            val capacity = SearchOptions().steps(sources[index].size, engine.maxSteps)
+            work.encodeMacs(length, capacity) + (1..tokens[index] + 1).sumOf { slots -> work.stepMacs(length, slots) }
         }
         assertArrayEquals(longArrayOf(macs, macs), outcome.rows.map { it.macs }.toLongArray())
         assertEquals(1, outcome.rows.map { it.tokensSha256 }.distinct().size)

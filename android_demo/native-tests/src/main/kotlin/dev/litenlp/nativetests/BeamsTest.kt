@@ -1,5 +1,7 @@
 package dev.litenlp.nativetests
 
+import dev.litenlp.core.engine.BeamDecoding
+import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.engine.EngineFactory
 import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
@@ -36,6 +38,24 @@ class BeamsTest {
         openEngine(factory, threads = 2).use { engine ->
             val found = search(engine, lines.map { it.pieces[0] }, SearchOptions(beamSize = 4)).map { it.tokens.asList() }
             assertEquals(lines.map { it.results.getValue(4).tokens[0] }, found)
+        }
+    }
+
+    @OnBothRuntimes
+    fun `no n-gram occurs twice, and the tokens are those of the search on logits`(factory: EngineFactory) {
+        val sources = Golden.all.filter { it.pieces.size == 1 && it.pieces[0].size in 3..15 }.take(8).map { it.pieces[0] }
+        openEngine(factory).use { engine ->
+            val stepwise = object : Engine by engine {
+                override fun startBeams(sources: List<IntArray>, capacity: Int): BeamDecoding? = null
+            }
+            for (beamSize in listOf(1, 3)) {
+                val options = SearchOptions(beamSize, noRepeatNgram = 2, minLength = 16)
+                val (found, expected) = listOf(engine, stepwise).map { own ->
+                    search(own, sources, options).map { it.tokens.asList() }
+                }
+                assertEquals(expected, found)
+                for (tokens in found) assertEquals(tokens.size - 1, tokens.windowed(2).distinct().size, "$tokens")
+            }
         }
     }
 }

@@ -60,13 +60,28 @@ class MemoryTest {
     }
 
     @Test
+    fun `shapes of inputs leave nothing behind`() {
+        OrtSession(TestBundle.installed.file("encode.onnx"), 1).use { session ->
+            val shape = session.inputShape("src_tokens")
+            assertEquals(listOf(-1L, -1L), shape.sizes.asList())
+            assertEquals(listOf("batch", "source"), shape.symbols)
+            assertNoGrowth(4_000_000) { repeat(50_000) { session.inputShape("src_mask") } }
+            assertThrows(OrtException::class.java) { session.inputShape("unknown") }
+        }
+    }
+
+    @Test
     fun `failing calls leave nothing behind`() {
         val floats = OrtNative.newZeros(OrtNative.FLOAT32, longArrayOf(2, 1000))
         assertNoGrowth(4_000_000) {
             repeat(20_000) {
                 assertThrows(OrtException::class.java) { OrtNative.gatherRows(floats, intArrayOf(0, 2)) }
                 assertThrows(OrtException::class.java) { OrtNative.newLongs(LongArray(1000), longArrayOf(10, 10)) }
+                assertThrows(OrtException::class.java) { OrtNative.newDoubles(DoubleArray(1000), longArrayOf(10, 10)) }
                 assertThrows(OrtException::class.java) { OrtNative.readFloats(floats, FloatArray(3)) }
+                assertThrows(OrtException::class.java) { OrtNative.readDoubles(floats, DoubleArray(2000)) }
+                assertThrows(OrtException::class.java) { OrtNative.readLongs(floats, LongArray(2000)) }
+                assertThrows(OrtException::class.java) { OrtNative.readBooleans(floats, BooleanArray(2000)) }
                 assertThrows(OrtException::class.java) { OrtNative.newZeros(OrtNative.FLOAT32, longArrayOf(-1)) }
                 assertThrows(OrtException::class.java) { OrtNative.newZeros(2, longArrayOf(1)) }
                 assertThrows(OrtException::class.java) { OrtNative.newZeros(OrtNative.BOOL, LongArray(9) { 1 }) }
@@ -79,6 +94,7 @@ class MemoryTest {
     fun `tensors hold what they were given`() {
         val mask = OrtNative.newBooleans(booleanArrayOf(true, false, true, true), longArrayOf(2, 2))
         assertEquals(listOf(2L, 2L), OrtNative.shape(mask).asList())
+        assertEquals(listOf(true, false, true, true), BooleanArray(4).also { OrtNative.readBooleans(mask, it) }.asList())
         assertThrows(OrtException::class.java) { OrtNative.readFloats(mask, FloatArray(4)) }
         OrtNative.release(mask)
         val zeros = OrtNative.newZeros(OrtNative.FLOAT32, longArrayOf(2, 3))
@@ -86,6 +102,13 @@ class MemoryTest {
         OrtNative.readFloats(zeros, target)
         assertEquals(List(6) { 0f }, target.asList())
         OrtNative.release(zeros)
+        val doubles = OrtNative.newDoubles(doubleArrayOf(0.1, Double.NEGATIVE_INFINITY), longArrayOf(2))
+        assertEquals(listOf(0.1, Double.NEGATIVE_INFINITY), DoubleArray(2).also { OrtNative.readDoubles(doubles, it) }.asList())
+        OrtNative.release(doubles)
+        val scalar = OrtNative.newLongs(longArrayOf(Long.MIN_VALUE), longArrayOf())
+        assertEquals(0, OrtNative.shape(scalar).size)
+        assertEquals(listOf(Long.MIN_VALUE), LongArray(1).also { OrtNative.readLongs(scalar, it) }.asList())
+        OrtNative.release(scalar)
         val empty = OrtNative.newLongs(LongArray(0), longArrayOf(0, 4))
         val none = OrtNative.gatherRows(empty, intArrayOf())
         assertEquals(listOf(0L, 4L), OrtNative.shape(none).asList())

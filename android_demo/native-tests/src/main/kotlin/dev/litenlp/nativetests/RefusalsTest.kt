@@ -7,7 +7,9 @@ import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.engine.EngineFactory
+import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.SpecialTokens
+import dev.litenlp.core.search.search
 import java.io.File
 import java.io.RandomAccessFile
 import org.junit.jupiter.api.Assertions.assertTrue
@@ -18,7 +20,7 @@ import org.junit.jupiter.api.Test
 class RefusalsTest {
     private val onnx: EngineFactory = OnnxEngineFactory
     private val executorch: EngineFactory = ExecuTorchEngineFactory()
-    private val source = listOf(intArrayOf(40, 50, 60, SpecialTokens.EOS))
+    private val sentence = intArrayOf(40, 50, 60)
 
     @BeforeEach
     fun openLibraries() = HostLoader.openAll()
@@ -47,15 +49,15 @@ class RefusalsTest {
     fun `a graph of other bytes`() = assertRefused(onnx, damaged("encode.onnx") { it.fill(0x5a) }, "encode.onnx")
 
     @Test
-    fun `a graph that ends in zeros`() = assertRefused(onnx, damaged("decode_step.onnx") { it.fill(0, it.size / 2, it.size) })
+    fun `a graph that ends in zeros`() = assertRefused(onnx, damaged("beam.onnx") { it.fill(0, it.size / 2, it.size) })
 
     @Test
     fun `a graph with one bit changed in its middle never crashes`() {
         var refused = 0
         for (place in 1..40) {
-            val bundle = damaged("decode_step.onnx") { it[it.size * place / 41] = (it[it.size * place / 41] + 64).toByte() }
+            val bundle = damaged("beam.onnx") { it[it.size * place / 41] = (it[it.size * place / 41] + 64).toByte() }
             try {
-                onnx.open(bundle, 1).use { engine -> engine.start(source, 2).use { it.step(intArrayOf(1)) } }
+                onnx.open(bundle, 1).use { engine -> search(engine, listOf(sentence), SearchOptions(beamSize = 2)) }
             } catch (error: LiteNlpException) {
                 assertTrue(error.problem in listOf(Problem.RUNTIME_REFUSED, Problem.RUNTIME_FAILED), error.message)
                 refused++
@@ -118,11 +120,28 @@ class RefusalsTest {
     fun `a state of another shape than the graphs'`() {
         // The first cache, with one head more.
         val bundle = described { it.replaceFirst(Regex("(\"layers.0.self_key\",[^\\]]*\"batch\",\\s*)4"), "$15") }
-        for (factory in listOf(onnx, executorch)) {
-            val error = assertProblem(Problem.RUNTIME_REFUSED) { factory.open(bundle, 1) }
+        // Searches in ONNX Runtime have the caches in the shape of their own graph.
+        val errors = listOf(
+            assertProblem(Problem.RUNTIME_REFUSED) { executorch.open(bundle, 1) },
+            onnx.open(bundle, 1).use { engine ->
+                engine.start(listOf(sentence + SpecialTokens.EOS), 2).use { decoding ->
+                    assertProblem(Problem.RUNTIME_FAILED) { decoding.step(intArrayOf(SpecialTokens.BOS)) }
+                }
+            },
+        )
+        for (error in errors) {
             assertTrue("decode_step" in error.message, error.message)
             // The reason is the runtime's own.
             assertTrue(listOf("Invalid", "invalid", "ttempted to").any { it in error.message }, error.message)
+        }
+    }
+
+    @Test
+    fun `a graph that is needed later is refused then`() {
+        onnx.open(damaged("decode_step.onnx") { it.fill(0x5a) }, 1).use { engine ->
+            assertTrue(search(engine, listOf(sentence), SearchOptions()).single().tokens.isNotEmpty())
+            val error = assertProblem(Problem.RUNTIME_REFUSED) { engine.start(listOf(sentence + SpecialTokens.EOS), 2) }
+            assertTrue("decode_step.onnx" in error.message, error.message)
         }
     }
 

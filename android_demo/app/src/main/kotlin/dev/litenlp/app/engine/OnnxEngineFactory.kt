@@ -23,6 +23,8 @@ private object NativeRuntime : OnnxRuntime<Long> {
 
     override fun newLongs(values: LongArray, shape: LongArray): Long = OrtNative.newLongs(values, shape)
 
+    override fun newDoubles(values: DoubleArray, shape: LongArray): Long = OrtNative.newDoubles(values, shape)
+
     override fun newBooleans(values: BooleanArray, shape: LongArray): Long = OrtNative.newBooleans(values, shape)
 
     override fun newZeros(type: ElementType, shape: LongArray): Long = OrtNative.newZeros(
@@ -34,7 +36,15 @@ private object NativeRuntime : OnnxRuntime<Long> {
         shape,
     )
 
+    override fun shape(tensor: Long): LongArray = OrtNative.shape(tensor)
+
     override fun readFloats(tensor: Long, target: FloatArray) = OrtNative.readFloats(tensor, target)
+
+    override fun readDoubles(tensor: Long, target: DoubleArray) = OrtNative.readDoubles(tensor, target)
+
+    override fun readLongs(tensor: Long, target: LongArray) = OrtNative.readLongs(tensor, target)
+
+    override fun readBooleans(tensor: Long, target: BooleanArray) = OrtNative.readBooleans(tensor, target)
 
     override fun gatherRows(tensor: Long, rows: IntArray): Long = OrtNative.gatherRows(tensor, rows)
 

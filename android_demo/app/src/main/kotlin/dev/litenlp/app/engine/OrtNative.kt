@@ -54,6 +54,14 @@ internal object OrtNative {
     @JvmStatic
     external fun outputNames(session: Long): Array<String>
 
+    /** Sizes of an input's dimensions, the input being given by its place in [inputNames]; -1 where they are not fixed. */
+    @JvmStatic
+    external fun inputSizes(session: Long, input: Int): LongArray
+
+    /** What the graph calls the sizes that it does not fix, for each dimension; empty where it has no word for it. */
+    @JvmStatic
+    external fun inputSymbols(session: Long, input: Int): Array<String>
+
     /**
      * Runs a graph.
      *
@@ -69,6 +77,10 @@ internal object OrtNative {
 
     /** A tensor with these elements, row-major, to be released. */
     @JvmStatic
+    external fun newDoubles(values: DoubleArray, shape: LongArray): Long
+
+    /** A tensor with these elements, row-major, to be released. */
+    @JvmStatic
     external fun newBooleans(values: BooleanArray, shape: LongArray): Long
 
     /** A tensor of zeros of [FLOAT32], [INT64] or [BOOL], to be released. */
@@ -78,6 +90,18 @@ internal object OrtNative {
     /** Copies a float tensor into an array of as many elements. */
     @JvmStatic
     external fun readFloats(tensor: Long, target: FloatArray)
+
+    /** Copies a tensor of 64-bit floats into an array of as many elements. */
+    @JvmStatic
+    external fun readDoubles(tensor: Long, target: DoubleArray)
+
+    /** Copies a tensor of 64-bit integers into an array of as many elements. */
+    @JvmStatic
+    external fun readLongs(tensor: Long, target: LongArray)
+
+    /** Copies a bool tensor into an array of as many elements. */
+    @JvmStatic
+    external fun readBooleans(tensor: Long, target: BooleanArray)
 
     /** Sizes of a tensor's dimensions. */
     @JvmStatic

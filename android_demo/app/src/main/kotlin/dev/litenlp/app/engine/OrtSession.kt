@@ -2,6 +2,7 @@ package dev.litenlp.app.engine
 
 import dev.litenlp.core.engine.OnnxGraph
 import dev.litenlp.core.engine.OnnxNames
+import dev.litenlp.core.engine.OnnxShape
 import java.io.File
 
 /** A graph in ONNX Runtime, with the names of its inputs and outputs. One thread at a time. */
@@ -20,6 +21,12 @@ internal class OrtSession(graph: File, threads: Int) : OnnxGraph<Long> {
             close()
             throw error
         }
+    }
+
+    override fun inputShape(name: String): OnnxShape {
+        check(handle != 0L) { "session: closed" }
+        val input = inputs.indexOf(name)
+        return OnnxShape(OrtNative.inputSizes(handle, input), OrtNative.inputSymbols(handle, input).asList())
     }
 
     override fun run(tensors: Map<String, Long>): List<Long> {

@@ -32,9 +32,17 @@ interface Engine : AutoCloseable {
      *   its arrays are changed or kept.
      * @param capacity Steps that the decoding has place for, 1 to [maxSteps].
      * @throws dev.litenlp.core.LiteNlpException `TOO_LARGE` if a source or the capacity exceeds the bounds,
-     *   `OTHER_TOKENIZER` if a token is outside the vocabulary, `RUNTIME_FAILED` or `OUT_OF_MEMORY` if the runtime fails.
+     *   `OTHER_TOKENIZER` if a token is outside the vocabulary, `RUNTIME_REFUSED` if the runtime does not take a graph that no
+     *   call has needed before, `RUNTIME_FAILED` or `OUT_OF_MEMORY` if it fails.
      */
     fun start(sources: List<IntArray>, capacity: Int): Decoding
+
+    /**
+     * Encodes the sources and makes the first state of beam searches; parameters and failures as of [start].
+     *
+     * @return Null if the engine takes no steps of a search by itself.
+     */
+    fun startBeams(sources: List<IntArray>, capacity: Int): BeamDecoding? = null
 }
 
 /** Translations under way, one row each: what the decoder carries from step to step. Threads and closing as for [Engine]. */

@@ -4,6 +4,7 @@ import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.ElementType
 import dev.litenlp.core.bundle.InstalledBundle
+import dev.litenlp.core.bundle.OnnxEntry
 import dev.litenlp.core.bundle.RuntimeKind
 import java.io.File
 
@@ -28,13 +29,28 @@ interface OnnxRuntime<T : Any> {
     fun newLongs(values: LongArray, shape: LongArray): T
 
     /** A tensor with these elements, row-major. */
+    fun newDoubles(values: DoubleArray, shape: LongArray): T
+
+    /** A tensor with these elements, row-major. */
     fun newBooleans(values: BooleanArray, shape: LongArray): T
 
     /** A tensor of zeros. */
     fun newZeros(type: ElementType, shape: LongArray): T
 
+    /** Sizes of a tensor's dimensions. */
+    fun shape(tensor: T): LongArray
+
     /** Copies a float tensor into an array of as many elements. */
     fun readFloats(tensor: T, target: FloatArray)
+
+    /** Copies a tensor of 64-bit floats into an array of as many elements. */
+    fun readDoubles(tensor: T, target: DoubleArray)
+
+    /** Copies a tensor of 64-bit integers into an array of as many elements. */
+    fun readLongs(tensor: T, target: LongArray)
+
+    /** Copies a bool tensor into an array of as many elements. */
+    fun readBooleans(tensor: T, target: BooleanArray)
 
     /** A tensor whose row `i` is row `rows[i]` of the given one. */
     fun gatherRows(tensor: T, rows: IntArray): T
@@ -48,6 +64,9 @@ interface OnnxGraph<T : Any> : AutoCloseable {
     /** The inputs that the graph's optimizer has left, and the outputs. */
     val names: OnnxNames.Graph
 
+    /** Shape of one of the inputs. */
+    fun inputShape(name: String): OnnxShape
+
     /**
      * Runs the graph.
      *
@@ -56,6 +75,14 @@ interface OnnxGraph<T : Any> : AutoCloseable {
      */
     fun run(tensors: Map<String, T>): List<T>
 }
+
+/**
+ * Shape of an input, as a graph tells it.
+ *
+ * @property sizes Of the dimensions; -1 where they are not fixed.
+ * @property symbols What the graph calls those; empty where it has no word for a dimension.
+ */
+class OnnxShape(val sizes: LongArray, val symbols: List<String>)
 
 /** Opens bundles in ONNX Runtime. */
 abstract class OnnxFactory<T : Any> : EngineFactory {
@@ -78,23 +105,42 @@ abstract class OnnxFactory<T : Any> : EngineFactory {
             val found = "found none that can be loaded: ${error.message}"
             throw LiteNlpException(Problem.RUNTIME_MISSING, "expected the library of ONNX Runtime, $found", error)
         }
-        return onnx.reporting(Problem.RUNTIME_REFUSED, "ONNX Runtime does not take a graph of ${bundle.directory}") {
-            val encode = onnx.open(bundle.file(entry.encode), threads)
-            try {
-                val decodeStep = onnx.open(bundle.file(entry.decodeStep), threads)
-                try {
-                    OnnxNames.check(bundle.manifest, entry.newPrefix, encode.names, decodeStep.names)
-                    OnnxEngine(onnx, bundle.manifest, entry.newPrefix, encode, decodeStep).also { it.tryOut() }
-                } catch (error: Throwable) {
-                    decodeStep.close()
-                    throw error
-                }
-            } catch (error: Throwable) {
-                encode.close()
-                throw error
-            }
-        }
+        val graphs = Graphs(onnx, bundle, entry, threads)
+        val encode = graphs.encode()
+        val beam = encode.closingOnFailure { graphs.beam() }
+        val engine = OnnxEngine(onnx, bundle.manifest, entry.newPrefix, encode, beam, graphs::decodeStep)
+        engine.closingOnFailure { engine.tryOut() }
+        return engine
     }
+
+    /** Opens the graphs of a bundle, each checked against the manifest. */
+    private class Graphs<T : Any>(
+        private val onnx: OnnxRuntime<T>,
+        private val bundle: InstalledBundle,
+        private val entry: OnnxEntry,
+        private val threads: Int,
+    ) {
+        fun encode() = open(entry.encode) { OnnxNames.checkEncode(bundle.manifest, it) }
+
+        fun beam() = open(entry.beam) { OnnxNames.checkBeam(bundle.manifest, entry.newPrefix, it) }
+
+        fun decodeStep() = open(entry.decodeStep) { OnnxNames.checkDecodeStep(bundle.manifest, entry.newPrefix, it) }
+
+        private fun open(file: String, check: (OnnxNames.Graph) -> Unit): OnnxGraph<T> =
+            onnx.reporting(Problem.RUNTIME_REFUSED, "ONNX Runtime does not take a graph of ${bundle.directory}") {
+                val graph = onnx.open(bundle.file(file), threads)
+                graph.closingOnFailure { check(graph.names) }
+                graph
+            }
+    }
+}
+
+/** Runs [action]; closes this if it throws. */
+internal inline fun <R> AutoCloseable.closingOnFailure(action: () -> R): R = try {
+    action()
+} catch (error: Throwable) {
+    close()
+    throw error
 }
 
 /** Runs [action]; what ONNX Runtime reports becomes a [LiteNlpException]. */

@@ -13,6 +13,36 @@ import kotlin.math.pow
  */
 fun lengthPenalty(length: Int, alpha: Double): Double = ((5.0 + length) / 6.0).pow(alpha)
 
+/** The error of a model whose logits are no numbers. */
+internal fun damagedModel() = LiteNlpException(
+    Problem.RUNTIME_FAILED,
+    "model: expected finite logits at every step, found NaN or infinity; its weights are damaged",
+)
+
+/**
+ * Calls [tell] with each token that would complete an n-gram of [size] tokens which a hypothesis contains already; more than once
+ * where there are several such n-grams.
+ *
+ * @param history Holds the hypothesis: [length] tokens from [offset] on.
+ * @param size 0 for none.
+ */
+internal inline fun forEachRepeated(history: IntArray, offset: Int, length: Int, size: Int, tell: (token: Int) -> Unit) {
+    if (size == 0) return
+    val prefix = offset + length - size + 1
+    for (start in offset..offset + length - size) {
+        var same = 0
+        while (same < size - 1 && history[start + same] == history[prefix + same]) same++
+        if (same == size - 1) tell(history[start + same])
+    }
+}
+
+/** The tokens that [forEachRepeated] tells for the whole of [history]. */
+internal fun repeatedTokens(history: IntArray, size: Int): IntArray {
+    val tokens = ArrayList<Int>()
+    forEachRepeated(history, 0, history.size, size) { tokens += it }
+    return tokens.toIntArray()
+}
+
 /**
  * Tokens that would complete an n-gram which a hypothesis contains already.
  *
@@ -25,14 +55,8 @@ internal class BlockedTokens(vocabSize: Int, private val size: Int) {
 
     /** Sets the hypothesis to [length] tokens of [history] from [offset] on. */
     fun read(history: IntArray, offset: Int, length: Int) {
-        if (size == 0) return
         stamp++
-        val prefix = offset + length - size + 1
-        for (start in offset..offset + length - size) {
-            var same = 0
-            while (same < size - 1 && history[start + same] == history[prefix + same]) same++
-            if (same == size - 1) stamps[history[start + same]] = stamp
-        }
+        forEachRepeated(history, offset, length, size) { stamps[it] = stamp }
     }
 
     operator fun contains(token: Int): Boolean = size > 0 && stamps[token] == stamp
@@ -87,12 +111,7 @@ internal class RowTokens(private val vocabSize: Int, beamSize: Int) {
             }
         }
         normalizer = largest + ln(sumOfExponentials(values, offset, largest))
-        if (normalizer.isNaN() || normalizer.isInfinite()) {
-            throw LiteNlpException(
-                Problem.RUNTIME_FAILED,
-                "model: expected finite logits at every step, found NaN or infinity; its weights are damaged",
-            )
-        }
+        if (normalizer.isNaN() || normalizer.isInfinite()) throw damagedModel()
     }
 
     /** Puts a token behind those that are not smaller, [last] being the place that falls off. */

@@ -2,6 +2,7 @@ package dev.litenlp.core.search
 
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
+import dev.litenlp.core.engine.BeamDecoding
 import dev.litenlp.core.engine.Engine
 
 /**
@@ -29,9 +30,14 @@ fun search(
 ): List<Hypothesis> {
     if (sources.isEmpty()) return emptyList()
     stopIfCancelled(listener)
+    require(engine.vocabSize > SpecialTokens.COUNT) {
+        "vocabulary: expected more than the special types, found ${engine.vocabSize} types"
+    }
     val limits = IntArray(sources.size) { options.steps(sources[it].size, engine.maxSteps) }
+    val ended = sources.map { it + SpecialTokens.EOS }
+    engine.startBeams(ended, limits.max())?.use { return searchBeams(it, BeamRun(options, limits, engine.vocabSize), listener) }
     val run = SearchRun(options, limits, engine.vocabSize)
-    engine.start(sources.map { it + SpecialTokens.EOS }, run.capacity).use { decoding ->
+    engine.start(ended, run.capacity).use { decoding ->
         while (true) {
             stopIfCancelled(listener)
             val logits = decoding.step(run.latest)
@@ -41,6 +47,17 @@ fun search(
             if (rows.size != decoding.rows || rows.indices.any { rows[it] != it }) decoding.reorder(rows)
         }
     }
+}
+
+/** Without a listener there is no reason to come back before sentences are done. */
+private fun searchBeams(decoding: BeamDecoding, run: BeamRun, listener: SearchListener?): List<Hypothesis> {
+    val most = if (listener == null) Int.MAX_VALUE else 1
+    while (!run.isDone) {
+        stopIfCancelled(listener)
+        run.take(decoding.search(run.call(most)))
+        listener?.onStep(run.leader())
+    }
+    return run.hypotheses()
 }
 
 private fun stopIfCancelled(listener: SearchListener?) {
@@ -53,10 +70,6 @@ private fun stopIfCancelled(listener: SearchListener?) {
  * @param limits Steps allowed per sentence.
  */
 private class SearchRun(private val options: SearchOptions, private val limits: IntArray, private val vocabSize: Int) {
-    init {
-        require(vocabSize > SpecialTokens.COUNT) { "vocabulary: expected more than the special types, found $vocabSize types" }
-    }
-
     /** Steps that the longest sentence is allowed. */
     val capacity = limits.max()
 

@@ -100,20 +100,27 @@ class BundleEngineTest {
     fun `graphs are bound by the names of the manifest`() {
         val encode = OnnxNames.Graph(listOf("src_tokens", "src_mask"), listOf("key"))
         val step = OnnxNames.Graph(listOf("tokens", "position", "mask", "key", "cache"), listOf("logits", "new.position", "new.cache"))
-        OnnxNames.check(manifest, "new.", encode, step)
-        // The graph's optimizer may leave out an input.
-        OnnxNames.check(manifest, "new.", OnnxNames.Graph(listOf("src_tokens"), encode.outputs), step)
-        val wrong = mapOf(
-            "inputs of encode" to (OnnxNames.Graph(encode.inputs + "x", encode.outputs) to step),
-            "outputs of encode" to (OnnxNames.Graph(encode.inputs, emptyList()) to step),
-            "inputs of decode_step" to (encode to OnnxNames.Graph(step.inputs + "x", step.outputs)),
-            "outputs of decode_step" to (encode to OnnxNames.Graph(step.inputs, step.outputs - "logits")),
-            "outputs of decode_step:" to (encode to OnnxNames.Graph(step.inputs, step.outputs + "more")),
+        val beam = OnnxNames.Graph(
+            step.inputs + listOf("parents", "live", "best", "finished", "limits", "blocked", "penalties") +
+                listOf("count", "step", "steps", "leave", "min_length"),
+            listOf("new.position", "new.cache", "made.tokens", "made.parents", "last.live", "last.best") +
+                listOf("last.origins", "last.finished", "last.done", "last.log_prob_sum"),
         )
-        for ((what, graphs) in wrong) {
-            assertProblem(Problem.RUNTIME_REFUSED, what, "expected") {
-                OnnxNames.check(manifest, "new.", graphs.first, graphs.second)
-            }
+        val checks = listOf<Triple<String, OnnxNames.Graph, (OnnxNames.Graph) -> Unit>>(
+            Triple("encode", encode) { OnnxNames.checkEncode(manifest, it) },
+            Triple("decode_step", step) { OnnxNames.checkDecodeStep(manifest, "new.", it) },
+            Triple("beam", beam) { OnnxNames.checkBeam(manifest, "new.", it) },
+        )
+        for ((name, graph, check) in checks) {
+            check(graph)
+            // The graph's optimizer may leave out an input.
+            check(OnnxNames.Graph(graph.inputs.drop(1), graph.outputs))
+            val wrong = mapOf(
+                "inputs of $name" to OnnxNames.Graph(graph.inputs + "x", graph.outputs),
+                "outputs of $name" to OnnxNames.Graph(graph.inputs, graph.outputs.drop(1)),
+                "outputs of $name:" to OnnxNames.Graph(graph.inputs, graph.outputs + "more"),
+            )
+            for ((what, other) in wrong) assertProblem(Problem.RUNTIME_REFUSED, what, "expected") { check(other) }
         }
     }
 }

@@ -8,7 +8,9 @@ import dev.litenlp.core.bundle.TestBundle
 import java.io.File
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertFalse
 import org.junit.jupiter.api.Assertions.assertThrows
+import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.BeforeEach
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.io.TempDir
@@ -25,67 +27,163 @@ class OnnxEngineTest {
 
     private class FakeFailure(message: String) : Exception(message)
 
-    private class FakeTensor(val shape: List<Int>, val firsts: List<Float>)
+    private class FakeTensor(val type: String, val shape: List<Int>, val values: List<Double>) {
+        init {
+            assertEquals(shape.fold(1, Int::times), values.size)
+        }
 
-    /** A tensor is the first element of each of its rows; the logits of a row are its token, its cache and two zeros. */
+        val rows: List<List<Double>> get() = values.chunked(values.size / shape[0])
+    }
+
+    /**
+     * A step gives each row its token behind its cache, read as a number, as first logit; a search gives each hypothesis the
+     * cache's length as token and the key of its sentence as score, and counts what it is given.
+     */
     private class FakeRuntime : OnnxRuntime<FakeTensor> {
         val tensors = HashSet<FakeTensor>()
         val graphs = HashSet<OnnxGraph<FakeTensor>>()
+        val opened = ArrayList<String>()
 
         /** Calls that succeed before one throws [thrown]. */
         var callsLeft = Int.MAX_VALUE
         var thrown: Throwable = FakeFailure("broken")
         var stepOutputs = listOf("logits", "new.position", "new.cache")
+        var beamOutputs = BEAM_OUTPUTS
+        var cacheSymbols = listOf("batch", "past")
+
+        /** Takes the place of what a search gives, by name. */
+        var given = mapOf<String, FakeTensor>()
 
         override val version = "1.2.3"
         override val failure = FakeFailure::class.java
 
-        private fun made(shape: List<Int>, firsts: List<Float>): FakeTensor {
+        private fun spend() {
             if (callsLeft-- == 0) throw thrown
-            return FakeTensor(shape, firsts).also { tensors += it }
+        }
+
+        private fun made(type: String, shape: List<Int>, values: List<Double>): FakeTensor {
+            spend()
+            return FakeTensor(type, shape, values).also { tensors += it }
         }
 
         override fun open(graph: File, threads: Int): OnnxGraph<FakeTensor> {
-            if (callsLeft-- == 0) throw thrown
-            val opened = if (graph.name == "encode.onnx") {
-                FakeGraph(OnnxNames.Graph(listOf("src_tokens", "src_mask"), listOf("key"))) { given ->
-                    listOf(made(listOf(given.getValue("src_tokens").shape[0], 4, 2, 2), given.getValue("src_tokens").firsts))
-                }
-            } else {
-                FakeGraph(OnnxNames.Graph(listOf("tokens", "position", "mask", "key", "cache"), stepOutputs)) { given ->
-                    val cache = given.getValue("tokens").firsts.zip(given.getValue("cache").firsts) { token, past -> 10 * past + token }
-                    val rows = cache.size
-                    listOf(made(listOf(rows, 4), cache), made(listOf(rows), List(rows) { 0f }), made(listOf(rows, 8), cache))
-                }
+            spend()
+            opened += graph.name
+            val state = listOf("position", "mask", "key", "cache")
+            val opened = when (graph.name) {
+                "encode.onnx" -> FakeGraph(OnnxNames.Graph(listOf("src_tokens", "src_mask"), listOf("key")), ::encode)
+                "decode_step.onnx" -> FakeGraph(OnnxNames.Graph(listOf("tokens") + state, stepOutputs), ::step)
+                else -> FakeGraph(OnnxNames.Graph(BEAM_INPUTS + state, beamOutputs), ::search)
             }
             return opened.also { graphs += it }
+        }
+
+        private fun encode(given: Map<String, FakeTensor>): List<FakeTensor> {
+            val firsts = given.getValue("src_tokens").rows.map { it[0] }
+            return listOf(FakeTensor("float", listOf(firsts.size, 1), firsts))
+        }
+
+        private fun step(given: Map<String, FakeTensor>): List<FakeTensor> {
+            val cache = given.getValue("tokens").values.zip(given.getValue("cache").rows) { token, past -> 10 * past[0] + token }
+            val rows = cache.size
+            return listOf(
+                FakeTensor("float", listOf(rows, 4), cache.flatMap { listOf(it, 0.0, 0.0, 0.0) }),
+                FakeTensor("long", listOf(rows), List(rows) { 0.0 }),
+                FakeTensor("float", listOf(rows, 8), cache.flatMap { first -> List(8) { if (it == 0) first else 0.0 } }),
+            )
+        }
+
+        private fun search(given: Map<String, FakeTensor>): List<FakeTensor> {
+            fun scalar(name: String) = given.getValue(name).run { assertEquals(emptyList<Int>(), shape); values[0].toInt() }
+            val (sentences, width) = given.getValue("tokens").shape
+            assertEquals(sentences, given.getValue("mask").shape[0])
+            val steps = scalar("steps")
+            val (before, past) = given.getValue("cache").shape
+            assertEquals(scalar("step"), past)
+            // Each row is given what its hypothesis extends; the words themselves are of no matter.
+            val caches = given.getValue("parents").values.zip(given.getValue("tokens").values) { parent, token ->
+                assertTrue(parent.toInt() < before)
+                given.getValue("cache").values.subList(parent.toInt() * past, (parent.toInt() + 1) * past) + List(steps) { token }
+            }
+            val words = List(steps) { step -> caches.map { (it.sum() + step) % 4 } }.flatten()
+            val keys = given.getValue("key").values
+            val done = given.getValue("limits").values.map { if (it <= scalar("step") + steps) 1.0 else 0.0 }
+            val results = mapOf(
+                "made.tokens" to FakeTensor("long", listOf(steps, sentences, width), words),
+                "made.parents" to FakeTensor("long", listOf(steps, sentences, width), List(words.size) { (it % width).toDouble() }),
+                "last.live" to FakeTensor("double", listOf(sentences, width), List(sentences * width) { keys[it / width] }),
+                "last.best" to FakeTensor("double", listOf(sentences, 1), given.getValue("best").values.map { it + 0.5 }),
+                "last.origins" to FakeTensor("long", listOf(sentences, 1), List(sentences) { 1.0 }),
+                "last.finished" to FakeTensor("long", listOf(sentences), given.getValue("finished").values.map { it + 1 }),
+                "last.done" to FakeTensor("bool", listOf(sentences), done),
+                "last.log_prob_sum" to FakeTensor("float", listOf(), listOf(-1.0)),
+                "new.position" to FakeTensor("long", listOf(caches.size), List(caches.size) { 0.0 }),
+                "new.cache" to FakeTensor("float", listOf(caches.size, past + steps), caches.flatten()),
+            )
+            return results.map { (name, tensor) -> this.given[name] ?: tensor }
         }
 
         inner class FakeGraph(
             override val names: OnnxNames.Graph,
             private val compute: (Map<String, FakeTensor>) -> List<FakeTensor>,
         ) : OnnxGraph<FakeTensor> {
-            override fun run(tensors: Map<String, FakeTensor>) = compute(tensors.filterKeys { it in names.inputs })
+            override fun inputShape(name: String) =
+                if (name == "cache") OnnxShape(longArrayOf(-1, -1), cacheSymbols) else OnnxShape(longArrayOf(-1), listOf(""))
+
+            override fun run(tensors: Map<String, FakeTensor>): List<FakeTensor> {
+                spend()
+                return compute(tensors.filterKeys { it in names.inputs }).also { this@FakeRuntime.tensors += it }
+            }
 
             override fun close() = check(graphs.remove(this)) { "closed twice" }
         }
 
-        override fun newLongs(values: LongArray, shape: LongArray) =
-            made(shape.map { it.toInt() }, List(shape[0].toInt()) { values[it * values.size / shape[0].toInt()].toFloat() })
+        private fun sizes(shape: LongArray) = shape.map { it.toInt() }
 
-        override fun newBooleans(values: BooleanArray, shape: LongArray) = made(shape.map { it.toInt() }, List(shape[0].toInt()) { 1f })
+        override fun newLongs(values: LongArray, shape: LongArray) = made("long", sizes(shape), values.map { it.toDouble() })
 
-        override fun newZeros(type: ElementType, shape: LongArray) = made(shape.map { it.toInt() }, List(shape[0].toInt()) { 0f })
+        override fun newDoubles(values: DoubleArray, shape: LongArray) = made("double", sizes(shape), values.asList())
 
-        override fun readFloats(tensor: FakeTensor, target: FloatArray) {
-            assertEquals(tensor.shape.reduce(Int::times), target.size)
-            for ((row, first) in tensor.firsts.withIndex()) target[row * tensor.shape[1]] = first
+        override fun newBooleans(values: BooleanArray, shape: LongArray) =
+            made("bool", sizes(shape), values.map { if (it) 1.0 else 0.0 })
+
+        override fun newZeros(type: ElementType, shape: LongArray) =
+            made(type.name, sizes(shape), List(sizes(shape).fold(1, Int::times)) { 0.0 })
+
+        override fun shape(tensor: FakeTensor): LongArray {
+            spend()
+            return LongArray(tensor.shape.size) { tensor.shape[it].toLong() }
         }
 
+        private fun read(tensor: FakeTensor, type: String, size: Int): List<Double> {
+            spend()
+            if (tensor.type != type || tensor.values.size != size) throw FakeFailure("no $type of $size elements")
+            return tensor.values
+        }
+
+        override fun readFloats(tensor: FakeTensor, target: FloatArray) =
+            read(tensor, "float", target.size).forEachIndexed { index, value -> target[index] = value.toFloat() }
+
+        override fun readDoubles(tensor: FakeTensor, target: DoubleArray) =
+            read(tensor, "double", target.size).forEachIndexed { index, value -> target[index] = value }
+
+        override fun readLongs(tensor: FakeTensor, target: LongArray) =
+            read(tensor, "long", target.size).forEachIndexed { index, value -> target[index] = value.toLong() }
+
+        override fun readBooleans(tensor: FakeTensor, target: BooleanArray) =
+            read(tensor, "bool", target.size).forEachIndexed { index, value -> target[index] = value > 0 }
+
         override fun gatherRows(tensor: FakeTensor, rows: IntArray) =
-            made(listOf(rows.size) + tensor.shape.drop(1), rows.map { tensor.firsts[it] })
+            made(tensor.type, listOf(rows.size) + tensor.shape.drop(1), rows.flatMap { tensor.rows[it] })
 
         override fun release(tensor: FakeTensor) = check(tensors.remove(tensor)) { "released twice" }
+    }
+
+    private companion object {
+        val BEAM_INPUTS = listOf("tokens", "parents", "live", "best", "finished", "limits", "blocked", "penalties") +
+            listOf("count", "step", "steps", "leave", "min_length")
+        val BEAM_OUTPUTS = listOf("made.tokens", "made.parents", "last.live", "last.best", "last.origins", "last.finished") +
+            listOf("last.done", "last.log_prob_sum", "new.position", "new.cache")
     }
 
     @BeforeEach
@@ -97,6 +195,26 @@ class OnnxEngineTest {
     }
 
     private fun start(engine: Engine) = engine.start(listOf(intArrayOf(3, 2), intArrayOf(1, 2)), 8)
+
+    private fun startBeams(engine: Engine) = engine.startBeams(listOf(intArrayOf(3, 2), intArrayOf(1, 2)), 8)!!
+
+    /** A call for sentences that the state has, two hypotheses each, that extend these rows of it. */
+    private fun call(vararg parents: Int, kept: IntArray = intArrayOf(0, 1), step: Int = 0, steps: Int = 2, token: Int = 1) = BeamCall(
+        tokens = IntArray(parents.size) { token },
+        parents = parents,
+        kept = kept,
+        live = DoubleArray(parents.size),
+        best = DoubleArray(kept.size) { it.toDouble() },
+        finished = IntArray(kept.size) { 4 + it },
+        limits = IntArray(kept.size) { 4 + it },
+        blocked = IntArray(3 * parents.size) { -1 },
+        penalties = DoubleArray(6) { 1.0 },
+        count = 2,
+        step = step,
+        steps = steps,
+        leave = 1,
+        minLength = 0,
+    )
 
     private fun firsts(logits: FloatArray, rows: Int) = List(rows) { logits[it * 4] }
 
@@ -121,6 +239,7 @@ class OnnxEngineTest {
     @Test
     fun `a failure at any call while a decoding starts leaves no tensor`() {
         val engine = factory.open(bundle, 1)
+        start(engine).close()
         for (calls in 0..5) {
             onnx.callsLeft = calls
             assertProblem(Problem.RUNTIME_FAILED, "encode with 2 rows of 2 tokens: broken") { start(engine) }
@@ -163,20 +282,135 @@ class OnnxEngineTest {
     }
 
     @Test
+    fun `searches follow the rows, and all tensors and graphs are given back`() {
+        val engine = factory.open(bundle, 1)
+        val decoding = startBeams(engine)
+        assertEquals(4, onnx.tensors.size)
+        val first = decoding.search(call(0, 0, 1, 1))
+        assertEquals(listOf(2, 2, 2, 2, 3, 3, 3, 3), first.tokens.asList())
+        assertEquals(listOf(0, 1, 0, 1, 0, 1, 0, 1), first.parents.asList())
+        assertEquals(listOf(3.0, 3.0, 1.0, 1.0), first.live.asList())
+        assertEquals(listOf(0.5, 1.5), first.best.asList())
+        assertEquals(listOf(5, 6), first.finished.asList())
+        assertEquals(listOf(false, false), first.done.asList())
+        assertEquals(listOf(1, 1), first.origins.asList())
+        assertTrue(first.isSound && first.steps == 2)
+        assertEquals(4, onnx.tensors.size)
+        // The first sentence leaves; the other goes on with what both of its hypotheses have.
+        val second = decoding.search(call(3, 2, kept = intArrayOf(1), step = 2, token = 2))
+        assertEquals(listOf(1.0, 1.0), second.live.asList())
+        assertEquals(listOf(2, 2, 3, 3), second.tokens.asList())
+        assertEquals(listOf(true), second.done.asList())
+        assertEquals(4, onnx.tensors.size)
+        decoding.close()
+        assertEquals(0, onnx.tensors.size)
+        assertThrows(IllegalStateException::class.java) { decoding.search(call(0, 0, 1, 1)) }
+        startBeams(engine)
+        engine.close()
+        assertEquals(listOf(0, 0), listOf(onnx.tensors.size, onnx.graphs.size))
+        assertThrows(IllegalStateException::class.java) { startBeams(engine) }
+    }
+
+    @Test
+    fun `the graph of single steps is opened when it is needed`() {
+        val engine = factory.open(bundle, 1)
+        startBeams(engine).use { it.search(call(0, 0, 1, 1)) }
+        assertEquals(listOf("encode.onnx", "beam.onnx"), onnx.opened)
+        repeat(2) { start(engine).close() }
+        assertEquals(listOf("encode.onnx", "beam.onnx", "decode_step.onnx"), onnx.opened)
+        engine.close()
+        onnx.stepOutputs = listOf("logits")
+        val other = factory.open(bundle, 1)
+        assertProblem(Problem.RUNTIME_REFUSED, "outputs of decode_step: expected [new.position, new.cache, logits]") { start(other) }
+        assertEquals(listOf(0, 2), listOf(onnx.tensors.size, onnx.graphs.size))
+    }
+
+    @Test
+    fun `a search that fails at any call leaves no tensor, and a state that goes on`() {
+        val decoding = startBeams(factory.open(bundle, 1))
+        decoding.search(call(0, 0, 1, 1))
+        fun next() = decoding.search(call(3, 2, kept = intArrayOf(1), step = 2))
+        // 13 tensors are given, and of the results of the run 8 read, after looks at their shapes.
+        for (calls in 0 until 13 + 1 + 17) {
+            onnx.callsLeft = calls
+            assertProblem(Problem.RUNTIME_FAILED, "beam with 2 hypotheses: broken") {
+                // Once the first sentence has left, the other is the first.
+                if (calls <= 2) next() else decoding.search(call(3, 2, kept = intArrayOf(0), step = 2))
+            }
+            assertEquals(4, onnx.tensors.size, "$calls calls before the failure")
+            onnx.callsLeft = Int.MAX_VALUE
+        }
+        assertEquals(listOf(0, 0, 1, 1), decoding.search(call(3, 2, kept = intArrayOf(0), step = 2)).tokens.asList())
+    }
+
+    @Test
+    fun `a call outside the state is refused`() {
+        val engine = factory.open(bundle, 1)
+        startBeams(engine).use { decoding ->
+            val wrong = mapOf(
+                "parents: expected 0 to 1, found 2" to call(0, 0, 1, 2),
+                "parents: expected 0 to 1, found -1" to call(0, 0, 1, -1),
+                "kept: expected 0 to 1, found 2" to call(0, 0, 1, 1, kept = intArrayOf(1, 2)),
+                "tokens: expected 0 to 3, found 4" to call(0, 0, 1, 1, token = 4),
+                "expected at most 8 steps, the capacity of the state, found 9" to call(0, 0, 1, 1, step = 7),
+            )
+            for ((message, call) in wrong) {
+                val error = assertThrows(IllegalArgumentException::class.java) { decoding.search(call) }
+                assertTrue(message in error.message!!, error.message)
+            }
+            decoding.search(call(0, 0, 1, 1))
+            decoding.search(call(3, 3, 3, 3, step = 2))
+            assertThrows(IllegalArgumentException::class.java) { decoding.search(call(4, 3, 3, 3, step = 4)) }
+        }
+    }
+
+    @Test
+    fun `what no search gives is refused`() {
+        val engine = factory.open(bundle, 1)
+        fun tensor(type: String, value: Double, vararg shape: Int) =
+            FakeTensor(type, shape.asList(), List(shape.fold(1, Int::times)) { value })
+        val wrong = mapOf(
+            "made.tokens: expected 0 to 3, found 4" to tensor("long", 4.0, 2, 2, 2),
+            "made.tokens: expected the shape [1, 2, 2], found [3, 2, 2]" to tensor("long", 1.0, 3, 2, 2),
+            "made.tokens: expected the shape [1, 2, 2], found []" to tensor("long", 1.0),
+            "made.parents: expected 0 to 1, found 2" to tensor("long", 2.0, 2, 2, 2),
+            "made.parents: expected the shape [2, 2, 2], found [1, 2, 2]" to tensor("long", 0.0, 1, 2, 2),
+            "no double of 4 elements: last.live" to tensor("float", 0.0, 2, 2),
+            "last.best: expected the shape [2, 1], found [2]" to tensor("double", 0.0, 2),
+            "last.origins: expected 0 to 4, found 5" to tensor("long", 5.0, 2, 1),
+            "last.finished: expected 0 to 2147483646, found -1" to tensor("long", -1.0, 2),
+            "no bool of 2 elements: last.done" to tensor("long", 0.0, 2),
+            "last.log_prob_sum: expected the shape [], found [1]" to tensor("float", 0.0, 1),
+        )
+        for ((message, tensor) in wrong) {
+            onnx.given = mapOf(BEAM_OUTPUTS.first { it in message } to tensor)
+            startBeams(engine).use { decoding ->
+                assertProblem(Problem.RUNTIME_FAILED, message.substringBefore(": last")) { decoding.search(call(0, 0, 1, 1)) }
+            }
+            assertEquals(0, onnx.tensors.size, message)
+        }
+        onnx.given = mapOf("last.log_prob_sum" to tensor("float", Double.NaN))
+        startBeams(engine).use { assertFalse(it.search(call(0, 0, 1, 1)).isSound) }
+    }
+
+    @Test
     fun `graphs that are refused are closed`() {
         onnx.callsLeft = 1
         assertProblem(Problem.RUNTIME_REFUSED, "broken") { factory.open(bundle, 1) }
         assertEquals(0, onnx.graphs.size)
-        onnx.callsLeft = Int.MAX_VALUE
         // What shows only when the graphs are run: the first trial, and the second step of it.
-        for (calls in listOf(2, 8, 13)) {
+        for (calls in listOf(2, 8, 21, 22, 39, 55)) {
             onnx.callsLeft = calls
             assertProblem(Problem.RUNTIME_REFUSED, "do not do what the manifest says", "broken") { factory.open(bundle, 1) }
             assertEquals(listOf(0, 0), listOf(onnx.tensors.size, onnx.graphs.size), "$calls calls before the failure")
         }
         onnx.callsLeft = Int.MAX_VALUE
-        onnx.stepOutputs = listOf("logits")
-        assertProblem(Problem.RUNTIME_REFUSED, "outputs of decode_step: expected [new.position, new.cache, logits]") { factory.open(bundle, 1) }
-        assertEquals(0, onnx.graphs.size)
+        onnx.cacheSymbols = listOf("batch", "other")
+        assertProblem(Problem.RUNTIME_REFUSED, "beam: cache: expected a shape of known sizes, found [-1, -1] with the symbols [batch, other]") {
+            factory.open(bundle, 1)
+        }
+        onnx.beamOutputs = BEAM_OUTPUTS - "new.cache"
+        assertProblem(Problem.RUNTIME_REFUSED, "outputs of beam: expected [new.position, new.cache, made.tokens") { factory.open(bundle, 1) }
+        assertEquals(listOf(0, 0), listOf(onnx.tensors.size, onnx.graphs.size))
     }
 }

@@ -1,5 +1,6 @@
 package dev.litenlp.core.metrics
 
+import dev.litenlp.core.search.BeamDouble
 import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.search
 import org.json.JSONObject
@@ -44,5 +45,24 @@ class MeteredEngineTest {
         search(metered, listOf(intArrayOf(3)), SearchOptions())
         assertEquals(0, metered.macs)
         assertEquals(2, metered.steps)
+    }
+
+    @Test
+    fun aSearchByTheEngineCountsTheSlotsThatEachStepHas() {
+        val inner = BeamDouble(backwards())
+        var nowNs = 0L
+        val metered = MeteredEngine(inner, work) { ++nowNs }
+        val sources = listOf(intArrayOf(3, 4, 5), intArrayOf(6))
+        assertEquals(
+            listOf(listOf(5, 4, 3), listOf(6)),
+            search(metered, sources, SearchOptions()).map { it.tokens.toList() },
+        )
+        var expected = 2 * work.encodeMacs(4, 16)
+        for ((call, following) in inner.calls.zip(inner.calls.drop(1).map { it.step } + metered.steps.toInt())) {
+            for (slots in call.step + 1..following) expected += call.tokens.size * work.stepMacs(4, slots)
+        }
+        assertEquals(expected, metered.macs)
+        assertEquals(1, metered.firstStepEndNs)
+        assertEquals(listOf(2, 1), inner.calls.map { it.tokens.size })
     }
 }

@@ -21,12 +21,15 @@ class GoldenSearchTest {
         val cases = vectors.getJSONArray("cases").objects()
         assertTrue(cases.size > 400) { "expected hundreds of cases, found ${cases.size}" }
         for ((index, case) in cases.withIndex()) {
-            val found = search(engine(case.getJSONObject("model")), sources(case), options(case.getJSONObject("options")))
-            val about = { "case $index: ${case.getJSONObject("model")} ${case.getJSONObject("options")}" }
-            assertEquals(case.getJSONArray("tokens").rows().map { it.toList() }, found.map { it.tokens.toList() }, about)
-            val scores = case.getJSONArray("scores")
-            found.forEachIndexed { row, hypothesis ->
-                assertEquals(scores.getDouble(row), hypothesis.score, 1e-5, about)
+            val engine = engine(case.getJSONObject("model"))
+            for (searching in listOf(engine, BeamDouble(engine))) {
+                val found = search(searching, sources(case), options(case.getJSONObject("options")))
+                val about = { "case $index: ${case.getJSONObject("model")} ${case.getJSONObject("options")}" }
+                assertEquals(case.getJSONArray("tokens").rows().map { it.toList() }, found.map { it.tokens.toList() }, about)
+                val scores = case.getJSONArray("scores")
+                found.forEachIndexed { row, hypothesis ->
+                    assertEquals(scores.getDouble(row), hypothesis.score, 1e-5, about)
+                }
             }
         }
     }
