@@ -28,12 +28,14 @@ class EngineState:
 
     Attributes:
         tensors: By name; the batch is the first dimension of each.
+        sentences: (B,), of which source each row is.
         source: Tokens of the longest source.
         capacity: Steps that it has place for.
         steps: Steps so far.
     """
 
     tensors: State
+    sentences: NDArray[np.int64]
     source: int
     capacity: int
     steps: int = 0
@@ -85,7 +87,8 @@ class Engine:
         self._check(src_tokens, src_mask, capacity)
         encoded = self._runner.encode(src_tokens, src_mask)
         tensors = first_state(self._manifest.state, encoded, src_mask, capacity)
-        return EngineState(tensors, source=src_tokens.shape[1], capacity=capacity)
+        sentences = np.arange(len(src_tokens))
+        return EngineState(tensors, sentences=sentences, source=src_tokens.shape[1], capacity=capacity)
 
     def step(self, tokens: NDArray[np.int64], state: EngineState) -> tuple[NDArray[np.float32], EngineState]:
         """Feed one token per row, (B,); return logits (B, V) and the new state.
@@ -105,12 +108,16 @@ class Engine:
         tensors = dict(state.tensors)
         for name in self._changing:
             before = tensors[name]
-            tensors[name] = expect_tensor(f"decode_step: {name}", changed.get(name), before.dtype.name, before.shape)
+            tensors[name] = expect_tensor(f"decode_step: {name}", changed.get(name), before.dtype, before.shape)
         return logits, replace(state, tensors=tensors, steps=state.steps + 1)
 
     def reorder(self, state: EngineState, rows: NDArray[np.int64]) -> EngineState:
-        """Gather rows of every tensor of the state."""
-        return replace(state, tensors={name: value[rows] for name, value in state.tensors.items()})
+        """Gather rows of the state: only what steps change, as long as every row stays one of its sentence."""
+        sentences = state.sentences[rows]
+        within = np.array_equal(sentences, state.sentences)
+        moved = self._changing if within else tuple(state.tensors)
+        gathered = {name: state.tensors[name][rows] for name in moved}
+        return replace(state, tensors={**state.tensors, **gathered}, sentences=sentences)
 
     def try_out(self) -> None:
         """One step for one token, the last ones of the vocabularies: what graphs do not say of themselves shows here.

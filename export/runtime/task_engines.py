@@ -96,7 +96,7 @@ class TextEngine:
         for name in self._manifest.layout.changing:
             before = tensors[name]
             tensors[name] = expect_tensor(
-                f"decode_step: {name}", found[CHANGED_PREFIX + name], before.dtype.name, before.shape
+                f"decode_step: {name}", found[CHANGED_PREFIX + name], before.dtype, before.shape
             )
         return logits, replace(state, tensors=tensors, steps=state.steps + 1)
 

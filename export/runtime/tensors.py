@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.interface import Array, State
@@ -55,13 +55,15 @@ def check_ids(where: str, tokens: NDArray[np.int64], types: int, *, least: int =
         raise BundleError(f"{where}: expected token ids {least} to {types - 1}, found {tokens.min()} to {tokens.max()}")
 
 
-def expect_tensor(where: str, found: Array | None, dtype: str, shape: tuple[int, ...]) -> Array:
+def expect_tensor(where: str, found: Array | None, dtype: DTypeLike, shape: tuple[int, ...]) -> Array:
     """Check type and shape of a tensor; returns it.
 
     Raises:
         BundleError: If they are not what the manifest says, or there is no tensor.
     """
-    if found is None or found.dtype.name != dtype or found.shape != shape:
+    expected = np.dtype(dtype)
+    # Names are for the message alone: NumPy puts them together anew each time, which takes longer than all of this.
+    if found is None or found.dtype != expected or found.shape != shape:
         shown = "none" if found is None else f"{found.dtype.name} {found.shape}"
-        raise BundleError(f"{where}: expected {dtype} {shape} as the manifest says, found {shown}")
+        raise BundleError(f"{where}: expected {expected.name} {shape} as the manifest says, found {shown}")
     return found

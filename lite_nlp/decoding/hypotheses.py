@@ -157,12 +157,13 @@ def expand(
     ends &= end_scores > -np.inf
 
     best = np.argsort(-scores, axis=1, kind="stable")[:, :beam_size]  # (S, W')
+    rows = np.arange(sentences)[:, None]
     return Candidates(
         end_scores=end_scores,
         ends=ends,
-        scores=np.take_along_axis(scores, best, axis=1),
+        scores=scores[rows, best],
         parents=best // kept,
-        tokens=np.take_along_axis(extensions.tokens.reshape(sentences, width * kept), best, axis=1),
+        tokens=extensions.tokens.reshape(sentences, width * kept)[rows, best],
     )
 
 
@@ -193,4 +194,4 @@ def _largest(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64]
         columns = values.argmax(axis=1)[:, None]
     else:
         columns = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
-    return columns, np.take_along_axis(values, columns, axis=1)
+    return columns, values[np.arange(len(values))[:, None], columns]

@@ -166,7 +166,11 @@ class _Run:
             logits, state = model.step(self.latest, state)
             size = self.options.no_repeat_ngram
             blocked = repeated_ngrams(self.history, size) if size else None
-            self.advance(best_extensions(logits, self.options.beam_size, blocked), step)
+            extensions = best_extensions(logits, self.options.beam_size, blocked)
+            if self.options.beam_size == 1:
+                self.advance_one(extensions, step)
+            else:
+                self.advance(extensions, step)
             if not len(self.sentences):
                 return
             yield
@@ -192,6 +196,25 @@ class _Run:
         self.sentences = self.sentences[going]
         self.live = candidates.scores[going]
         self.latest = candidates.tokens[going].reshape(-1)
+        self.history = np.concatenate([self.history[self.rows], self.latest[:, None]], axis=1)
+
+    def advance_one(self, extensions: Extensions, step: int) -> None:
+        """:meth:`advance` of one hypothesis for each sentence, where nothing has to be ranked."""
+        live = self.live[:, 0]
+        ends, scores = live + extensions.ends, live + extensions.scores[:, 0]
+        over = self.limits[self.sentences] <= step
+        # Of equal ones the end counts, as it does where both are ranked.
+        ended = over | (scores == -np.inf)
+        if step > self.options.min_length:
+            ended |= ends >= scores
+        penalty = float(length_penalty(step, self.options.length_penalty))
+        for row in np.flatnonzero(ended & (ends > -np.inf)):
+            self.best[self.sentences[row]] = [Hypothesis(self.history[row].tolist(), float(ends[row]) / penalty)]
+        self.fed = len(self.latest)
+        self.rows = np.flatnonzero(~ended)
+        self.sentences = self.sentences[self.rows]
+        self.live = scores[self.rows, None]
+        self.latest = extensions.tokens[self.rows, 0]
         self.history = np.concatenate([self.history[self.rows], self.latest[:, None]], axis=1)
 
     def _finish(self, candidates: Candidates, step: int) -> None:

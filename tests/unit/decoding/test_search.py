@@ -3,7 +3,7 @@ import pytest
 
 from lite_nlp.core.errors import ConfigError, ModelError
 from lite_nlp.decoding.hypotheses import best_extensions, expand, length_penalty, repeated_ngrams
-from lite_nlp.decoding.search import SearchOptions, search, search_best, stream_search
+from lite_nlp.decoding.search import SearchOptions, _Run, search, search_best, stream_search
 from tests.unit.decoding.beam_double import BeamDouble
 
 
@@ -216,3 +216,34 @@ def test_a_model_that_searches_by_itself_may_be_damaged_too(options):
 
     with pytest.raises(ModelError, match="found NaN or infinity"):
         search(BeamDouble(Damaged()), [[3]], SearchOptions(**options))
+
+
+class DrawnModel:
+    """Logits of few words, drawn anew at each step for each source: ties are common, and so are words ruled out."""
+
+    def __init__(self, seed):
+        self.seed = seed
+
+    def start(self, src_tokens, src_mask, capacity):
+        return np.arange(len(src_tokens)), 0
+
+    def step(self, tokens, state):
+        sources, step = state
+        draws = [np.random.default_rng([self.seed, source, step]) for source in sources]
+        logits = np.array([draw.integers(0, 3, 7) for draw in draws], np.float32)
+        ruled_out = np.array([draw.random(7) < 0.4 for draw in draws])
+        # The softmax has to have something.
+        ruled_out[:, 0] = False
+        return np.where(ruled_out, np.float32(-np.inf), logits), (sources, step + 1)
+
+    def reorder(self, state, rows):
+        return state[0][rows], state[1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("options", [SearchOptions(), SearchOptions(min_length=3), SearchOptions(no_repeat_ngram=1)])
+def test_one_hypothesis_goes_on_as_if_it_were_ranked(monkeypatch, seed, options):
+    sources = [[3] * (index % 4) for index in range(8)]
+    found = search(DrawnModel(seed), sources, options)
+    monkeypatch.setattr(_Run, "advance_one", _Run.advance)
+    assert search(DrawnModel(seed), sources, options) == found

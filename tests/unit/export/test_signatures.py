@@ -188,6 +188,18 @@ def test_a_step_too_many_or_with_an_unknown_token_is_refused(opened, runtime: st
         engine.step(np.array([1, 5]), engine.reorder(state, np.array([0, 1])))
 
 
+def test_rows_that_stay_with_their_source_keep_what_the_encoder_gave(opened) -> None:
+    engine = create_engine(opened(), runtime="onnx", threads=1)
+    state = engine.reorder(_start(engine, 3), np.array([0, 0, 1]))
+    _, state = engine.step(np.array([5, 6, 7]), state)
+    within, across = (engine.reorder(state, np.array(rows)) for rows in ([1, 0, 2], [2, 0, 1]))
+    for tensor in engine._manifest.state:
+        before = state.tensors[tensor.name]
+        assert np.array_equal(within.tensors[tensor.name], before[[1, 0, 2]])
+        assert np.array_equal(across.tensors[tensor.name], before[[2, 0, 1]])
+        assert (within.tensors[tensor.name] is before) == (not tensor.changes)
+
+
 class _Runner:
     """Gives whatever tensors it is told to."""
 
