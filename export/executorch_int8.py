@@ -7,15 +7,15 @@ become fp32 in ExecuTorch's general kernels, since not every runtime has its ker
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch import Tensor
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
+from lite_nlp.export.executorch_edits import add_constant, call_operator
 from lite_nlp.export.rounding import MIN_OUTPUTS, quantize_rows
 
 __all__ = ["quantize_program"]
@@ -88,21 +88,13 @@ class _Quantizer:
         if weight not in self._made:
             tensor: Any = get_param_tensor(self._program, weight)
             values, scales = map(torch.from_numpy, quantize_rows(tensor.detach().numpy()))
+            add = partial(add_constant, self._program, before=weight)
             self._made[weight] = _Integers(
-                values=self._add(f"{weight.name}_int8", values, before=weight),
-                scales=self._add(f"{weight.name}_scales", scales, before=weight),
-                zeros=self._add(f"{weight.name}_zeros", torch.zeros(len(scales), dtype=torch.int64), before=weight),
+                values=add(f"{weight.name}_int8", values),
+                scales=add(f"{weight.name}_scales", scales),
+                zeros=add(f"{weight.name}_zeros", torch.zeros(len(scales), dtype=torch.int64)),
             )
         return self._made[weight]
-
-    def _add(self, name: str, data: Tensor, *, before: Node) -> Node:
-        from executorch.backends.transforms.utils import create_constant_placeholder
-
-        with self._graph.inserting_before(before):
-            added: Node = create_constant_placeholder(
-                self._program, self._graph, name, InputKind.BUFFER, data, persistent_buffer=True
-            )
-        return added
 
     def _multiply(self, integers: _Integers, x: Node, weight: Node, *bias: Node) -> Node:
         """``linear`` of the rounded input and the integers, each times its scale: one product in XNNPACK."""
@@ -122,6 +114,4 @@ class _Quantizer:
         return self._call(_ATEN.mul.Tensor, self._call(_ATEN.to.dtype, rows, torch.float32), factors)
 
     def _call(self, target: Callable[..., Any], *arguments: Any) -> Node:
-        node: Node = self._graph.call_function(target, arguments)
-        node.meta["val"] = target(*(value.meta["val"] if isinstance(value, Node) else value for value in arguments))
-        return node
+        return call_operator(self._graph, target, *arguments)

@@ -99,7 +99,7 @@ class Engine:
         """
         size = self._manifest.vocabulary.tgt_size
         _check_capacity(state)
-        rows = next((len(value) for value in state.tensors.values()), len(tokens))
+        rows = len(state.sentences)
         if tokens.shape != (rows,) or rows == 0:
             raise BundleError(f"step: expected a token for each of {rows} rows, found {tokens.shape}")
         check_ids("step", tokens, size)
@@ -115,7 +115,7 @@ class Engine:
         """Gather rows of the state: only what steps change, as long as every row stays one of its sentence."""
         sentences = state.sentences[rows]
         within = np.array_equal(sentences, state.sentences)
-        moved = self._changing if within else tuple(state.tensors)
+        moved = self._changing if within else state.tensors
         gathered = {name: state.tensors[name][rows] for name in moved}
         return replace(state, tensors={**state.tensors, **gathered}, sentences=sentences)
 

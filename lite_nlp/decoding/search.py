@@ -189,32 +189,35 @@ class _Run:
             may_end=(step > self.options.min_length) | (self.limits[self.sentences] <= step),
         )
         self._finish(candidates, step)
-        going = ~self._done(candidates, step)
-        self.fed = len(self.latest)
         first = np.arange(len(self.sentences))[:, None] * self.live.shape[1]
-        self.rows = (first + candidates.parents)[going].reshape(-1)
-        self.sentences = self.sentences[going]
-        self.live = candidates.scores[going]
-        self.latest = candidates.tokens[going].reshape(-1)
-        self.history = np.concatenate([self.history[self.rows], self.latest[:, None]], axis=1)
+        self._go_on(~self._done(candidates, step), first + candidates.parents, candidates.scores, candidates.tokens)
 
     def advance_one(self, extensions: Extensions, step: int) -> None:
         """:meth:`advance` of one hypothesis for each sentence, where nothing has to be ranked."""
         live = self.live[:, 0]
         ends, scores = live + extensions.ends, live + extensions.scores[:, 0]
-        over = self.limits[self.sentences] <= step
         # Of equal ones the end counts, as it does where both are ranked.
-        ended = over | (scores == -np.inf)
+        ended = (self.limits[self.sentences] <= step) | (scores == -np.inf)
         if step > self.options.min_length:
             ended |= ends >= scores
         penalty = float(length_penalty(step, self.options.length_penalty))
         for row in np.flatnonzero(ended & (ends > -np.inf)):
             self.best[self.sentences[row]] = [Hypothesis(self.history[row].tolist(), float(ends[row]) / penalty)]
+        self._go_on(~ended, np.arange(len(live))[:, None], scores[:, None], extensions.tokens)
+
+    def _go_on(
+        self,
+        going: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        tokens: NDArray[np.int64],
+    ) -> None:
+        """Keep the sentences that are ``going`` (S,), with new hypotheses (S, W): rows extended, scores, tokens."""
         self.fed = len(self.latest)
-        self.rows = np.flatnonzero(~ended)
-        self.sentences = self.sentences[self.rows]
-        self.live = scores[self.rows, None]
-        self.latest = extensions.tokens[self.rows, 0]
+        self.rows = rows[going].reshape(-1)
+        self.sentences = self.sentences[going]
+        self.live = scores[going]
+        self.latest = tokens[going].reshape(-1)
         self.history = np.concatenate([self.history[self.rows], self.latest[:, None]], axis=1)
 
     def _finish(self, candidates: Candidates, step: int) -> None:
