@@ -23,8 +23,9 @@ from tests.unit.export.conftest import build_wide, describe, members_of
 
 BOUNDS = Bounds(source=24, capacity=20, executorch_batch=4)
 WHOLE: list[Precision] = ["fp32", "int8"]
-#: For random weights, whose predictions are no surer than chance.
-LIMIT = 0.02
+#: For random weights, whose predictions are no surer than chance: enough for some matrices in each form, by far, since
+#: the losses depend a little on how a processor computes.
+LIMIT = 0.1
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +79,7 @@ def test_a_mixed_file_has_the_forms_of_its_plan(files: dict[str, OnnxFiles]) -> 
     made = files["mixed"]
     forms = {planned.matrix.name: planned.form for planned in made.plan}
     assert {"src_embedding.weight", "decoder.0.ffn.up_proj.weight", "encoder.0.ffn.up_proj.weight"} <= forms.keys()
-    assert "int4" in forms.values()
-    assert len(set(forms.values())) > 1
+    assert set(forms.values()) == {"fp32", "int8", "int4"}
     operators = {"int8": "DynamicQuantizeMatMul", "int4": "MatMulNBits"}
     for form, operator in operators.items():
         assert (f"com.microsoft::{operator}" in made.operators) == (form in forms.values())

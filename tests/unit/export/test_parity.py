@@ -8,18 +8,20 @@ from lite_nlp.export.parity import compare_engines, require_parity
 
 
 class _Copier:
-    """Says the source tokens back, with ``wrong`` in place of token ``of``."""
+    """Says the source tokens back, with ``wrong`` in place of token ``of``, or as likely but for ``margin``."""
 
-    def __init__(self, of: int = -1, wrong: int = -1) -> None:
-        self._of, self._wrong = of, wrong
+    def __init__(self, of: int = -1, wrong: int = -1, margin: float = 1.0) -> None:
+        self._of, self._wrong, self._margin = of, wrong, margin
 
     def start(self, src_tokens, src_mask, capacity):
         said = np.where(src_tokens == self._of, self._wrong, src_tokens)
-        return {"said": said, "place": np.zeros(len(said), np.int64)}
+        return {"said": said, "other": src_tokens, "place": np.zeros(len(said), np.int64)}
 
     def step(self, tokens, state):
         place = np.minimum(state["place"], state["said"].shape[1] - 1)
-        logits = np.eye(20, dtype=np.float32)[state["said"][np.arange(len(place)), place]]
+        rows = np.arange(len(place))
+        logits = (1 - self._margin) * np.eye(20, dtype=np.float32)[state["other"][rows, place]]
+        logits[rows, state["said"][rows, place]] = 1
         return logits, {**state, "place": state["place"] + 1}
 
     def reorder(self, state, rows):
@@ -49,3 +51,22 @@ def test_each_differing_sentence_is_found() -> None:
 def test_an_early_end_is_a_difference() -> None:
     report = compare_engines(_Copier(), _Copier(of=7, wrong=EOS_ID), ROWS, SearchOptions())
     assert [d.found for d in report.disagreements] == [(5, 6)]
+
+
+@pytest.mark.parametrize(("margin", "found"), [(5e-6, []), (5e-5, [0, 2])])
+def test_a_tie_is_no_difference(margin: float, found: list[int]) -> None:
+    # Either may choose the other token; after it they may differ as they like.
+    reference, other = _Copier(of=5, wrong=12, margin=margin), _Copier(of=5, wrong=5)
+    report = compare_engines(reference, other, ROWS, SearchOptions())
+    assert [d.index for d in report.disagreements] == found
+    # The reference alone decides what a tie is.
+    report = compare_engines(other, reference, ROWS, SearchOptions())
+    assert [d.index for d in report.disagreements] == [0, 2]
+
+
+def test_a_tie_with_the_end_is_no_difference() -> None:
+    reference = _Copier(of=7, wrong=EOS_ID, margin=0.0)
+    assert not compare_engines(reference, _Copier(of=7, wrong=7), ROWS, SearchOptions()).disagreements
+    # A difference before the tie is one.
+    report = compare_engines(reference, _Copier(of=6, wrong=12), ROWS, SearchOptions())
+    assert [d.index for d in report.disagreements] == [0]
