@@ -120,7 +120,7 @@ def _is_tie(reference: StepModel, src_row: Sequence[int], expected: Sequence[int
     for token in (BOS_ID, *expected[:first]):
         logits, state = reference.step(np.array([token], np.int64), state)
     one, other = logits[0, list(pairs[first])].tolist()
-    return abs(one - other) <= _TIE * float(np.abs(logits).max())
+    return bool(abs(one - other) <= _TIE * np.abs(logits).max())
 
 
 def require_parity(report: ParityReport, *, runtime: str) -> None:
