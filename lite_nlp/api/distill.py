@@ -11,11 +11,11 @@ from lite_nlp.api.train import TrainedModel, check_options, check_start, fit_dat
 from lite_nlp.artifacts.fingerprint import model_sha256
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, load_config
-from lite_nlp.core.errors import TrainingError, UsageError
+from lite_nlp.core.errors import ModelError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.suggestions import did_you_mean
-from lite_nlp.tasks.distillation import BEAM, LEVELS, Lesson, Level, SequenceTargets, Teaching
+from lite_nlp.tasks.distillation import BEAM, LEVELS, Lesson, Level, SequenceTargets, TeacherModel, Teaching
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.training.destination import HYPOTHESES_DIRECTORY, check_destination
 from lite_nlp.training.interruption import TimeLimit
@@ -39,6 +39,7 @@ def distill_model(
     *,
     data: str | Path,
     out: str | Path,
+    ensemble: Sequence[str | Path | LoadedModel] = (),
     level: Level | None = None,
     temperature: float | None = None,
     label_weight: float | None = None,
@@ -69,8 +70,11 @@ def distill_model(
         config: The student: name of a preset, a config file, or a config.
         data: Data directory of the kind that the student is trained on.
         out: Directory of the run, then of the model.
+        ensemble: Further teachers of the same vocabulary, which translate together with ``teacher``, each word by the
+            mean of their probabilities; sequence level alone.
         level: ``word``, ``sequence`` or ``both``; None is ``both`` for sentence pairs, ``sequence`` where the student
-            has another vocabulary than the teacher, and ``word`` for language models and classifiers.
+            has another vocabulary than the teacher or there are several, and ``word`` for language models and
+            classifiers.
         temperature: By which the logits of both are divided at word level, 0.1 to 100; None is 1.
         label_weight: Weight of the labels at word level, from 0 to less than 1; None is 0.5.
         beam: Hypotheses of the teacher's search at sequence level, 1 to 256; None is 5.
@@ -128,11 +132,10 @@ def distill_model(
         raise TrainingError(
             f"{data}: expected data of a task that has distillation, found {task_of_data(opened.path).name}"
         )
-    loaded = load_model(teacher)
-    opened.teaching.check_teacher(loaded)
+    teachers = _load_teachers((teacher, *ensemble), opened.teaching)
     notes: list[str] = []
-    chosen = level or _default_level(opened.teaching, loaded, fitted, notes)
-    _check_possible(chosen, opened.teaching, loaded, fitted)
+    chosen = level or _default_level(opened.teaching, teachers, fitted, notes)
+    _check_possible(chosen, opened.teaching, teachers, fitted)
     _check_level(chosen, soft=soft, targets=targets)
     initial = None if init_from is None else load_model(init_from)
     check_start(fitted, opened, init_from=initial)
@@ -145,10 +148,8 @@ def distill_model(
 
     with progress if progress is not None and first else nullcontext(SilentProgress()) as receiver:
         lesson = Lesson(
-            teacher=loaded,
-            source=teacher,
+            teachers=teachers,
             runtime=runtime or "torch",
-            sha256=model_sha256(loaded),
             soft=None if chosen == "sequence" else softened,
             targets=None if chosen == "word" else sequence,
             hypotheses=place,
@@ -159,7 +160,7 @@ def distill_model(
             progress=receiver,
             say=say,
         )
-        say(f"distillation from {loaded.name}, level {chosen}")
+        say(f"distillation from {lesson.name}, level {chosen}")
         for note in notes:
             say(note)
         objective = opened.teaching.objective(lesson)
@@ -199,22 +200,45 @@ def _check_level(level: Level | None, *, soft: Mapping[str, Any], targets: Mappi
             raise UsageError(f"--{name.replace('_', '-')}: expected with --level {other} or both, found {level}")
 
 
-def _default_level(teaching: Teaching, teacher: LoadedModel, student: Config, notes: list[str]) -> Level:
+def _load_teachers(sources: Sequence[str | Path | LoadedModel], teaching: Teaching) -> tuple[TeacherModel, ...]:
+    """Load the teachers; several have to be able to translate together."""
+    teachers = []
+    for source in sources:
+        loaded = load_model(source)
+        teaching.check_teacher(loaded)
+        teachers.append(TeacherModel(model=loaded, source=source, sha256=model_sha256(loaded)))
+    first, *others = (teacher.model for teacher in teachers)
+    for other in others:
+        if other.tokenizer.to_json() != first.tokenizer.to_json():
+            raise ModelError(
+                f"--ensemble {other.name}: expected the vocabulary of {first.name}, with which it is to translate, "
+                "found another one"
+            )
+    return tuple(teachers)
+
+
+def _default_level(teaching: Teaching, teachers: Sequence[TeacherModel], student: Config, notes: list[str]) -> Level:
     if "sequence" not in teaching.levels:
         return "word"
-    reason = teaching.refuses_words(teacher, student)
+    if len(teachers) > 1:
+        return "sequence"
+    reason = teaching.refuses_words(teachers[0].model, student)
     if reason is not None:
         notes.append(f"level sequence alone; at word level: {reason}")
         return "sequence"
     return "both"
 
 
-def _check_possible(level: Level, teaching: Teaching, teacher: LoadedModel, student: Config) -> None:
+def _check_possible(level: Level, teaching: Teaching, teachers: Sequence[TeacherModel], student: Config) -> None:
     if level not in teaching.levels:
         raise UsageError(
             f"--level: expected {' or '.join(teaching.levels)} with model.architecture = "
             f"{student.model.architecture!r}, found {level}"
         )
-    reason = None if level == "sequence" else teaching.refuses_words(teacher, student)
+    if len(teachers) > 1 and level != "sequence":
+        raise UsageError(
+            f"--ensemble: expected --level sequence, at which several teachers translate, found {level}"
+        )
+    reason = None if level == "sequence" else teaching.refuses_words(teachers[0].model, student)
     if reason is not None:
         raise TrainingError(f"--level {level}: {reason}")

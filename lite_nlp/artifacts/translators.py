@@ -5,7 +5,7 @@ Torch runs weights, ONNX Runtime and ExecuTorch run bundles; bundles open withou
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, overload
 
@@ -30,6 +30,7 @@ __all__ = [
     "RunnableModel",
     "SearchChoices",
     "build_translator",
+    "open_ensemble",
     "open_translator",
     "torch_engine",
 ]
@@ -192,21 +193,39 @@ def open_translator(
         max_length=max_length,
         long_input=long_input,
     )
-    count = threads or default_threads()
-    if isinstance(model, LoadedModel):
-        name, chosen = model.name, runtime or "torch"
-        refuse_loaded(name, chosen)
-        engine = _open_torch(model, count)
-    else:
-        source = resolve_source(model)
-        name, chosen = source.name, runtime or ("onnx" if source.kind == "bundle" else "torch")
-        engine = (
-            _open_torch(load_for_torch(source), count)
-            if chosen == "torch"
-            else _open_bundle(source, chosen, count, progress)
-        )
+    engine, name, chosen = _open_engine(model, runtime, threads or default_threads(), progress)
     translator = build_translator(engine, choices, warn=warn, progress=progress)
     return OpenedTranslator(translator, name=name, runtime=chosen, batch=batch)
+
+
+def open_ensemble(
+    models: Sequence[str | Path | LoadedModel], *, runtime: str, threads: int | None = None, beam: int = 1
+) -> OpenedTranslator:
+    """Open several models that translate together, each word by the mean of their probabilities.
+
+    Args:
+        models: As ``model`` of :func:`open_translator`, at least one, all with one vocabulary. The ``[decoding]``
+            section is that of the first.
+        runtime: See :func:`open_translator`, as for ``threads`` and ``beam``.
+        threads: Threads of the runtime.
+        beam: Hypotheses kept per sentence.
+
+    Raises:
+        RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
+        LiteNlpError: If a model is missing, damaged, or does not turn one text into another.
+    """
+    from lite_nlp.decoding.ensemble import EnsembleModel
+
+    choices = SearchChoices(beam=beam)
+    opened = [_open_engine(model, runtime, threads or default_threads(), None) for model in models]
+    engines, names = [engine for engine, _, _ in opened], [name for _, name, _ in opened]
+    together = replace(
+        engines[0],
+        model=engines[0].model if len(engines) == 1 else EnsembleModel([engine.model for engine in engines]),
+        max_source_tokens=min(engine.max_source_tokens for engine in engines),
+        max_steps=min(engine.max_steps for engine in engines),
+    )
+    return OpenedTranslator(build_translator(together, choices), name=" + ".join(names), runtime=runtime)
 
 
 def build_translator(
@@ -260,6 +279,24 @@ def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "S
         length_penalty=decoding.length_penalty,
         no_repeat_ngram=decoding.no_repeat_ngram,
     )
+
+
+def _open_engine(
+    model: str | Path | LoadedModel | None, runtime: str | None, threads: int, progress: Progress | None
+) -> tuple[RunnableModel, str, str]:
+    """A MODEL or a loaded model in its runtime, its name, and the runtime's."""
+    if isinstance(model, LoadedModel):
+        chosen = runtime or "torch"
+        refuse_loaded(model.name, chosen)
+        return _open_torch(model, threads), model.name, chosen
+    source = resolve_source(model)
+    chosen = runtime or ("onnx" if source.kind == "bundle" else "torch")
+    engine = (
+        _open_torch(load_for_torch(source), threads)
+        if chosen == "torch"
+        else _open_bundle(source, chosen, threads, progress)
+    )
+    return engine, source.name, chosen
 
 
 def _open_torch(loaded: LoadedModel, threads: int) -> RunnableModel:

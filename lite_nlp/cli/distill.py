@@ -48,12 +48,22 @@ def distill(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one key of the config.")
     ] = None,
+    ensemble: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ensemble",
+            metavar="MODEL",
+            help="Sequence level: a further teacher of the same vocabulary, which translates together with TEACHER; "
+            "repeatable.",
+        ),
+    ] = None,
     level: Annotated[
         LevelName | None,
         typer.Option(
             "--level",
             help="Learn from the teacher's distribution of every token or class, from its translations, or from both. "
-            "Else both for sentence pairs (sequence where the vocabularies differ), word for other tasks.",
+            "Else both for sentence pairs (sequence where the vocabularies differ, or with --ensemble), word for other "
+            "tasks.",
             show_default=False,
         ),
     ] = None,
@@ -170,6 +180,7 @@ def distill(
             config,
             data=data,
             out=out_directory,
+            ensemble=ensemble or (),
             level=None if level is None else level.value,
             temperature=temperature,
             label_weight=label_weight,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.training.objective import Objective
 
-__all__ = ["BEAM", "LEVELS", "Lesson", "Level", "SequenceTargets", "Teaching", "check_vocabulary"]
+__all__ = ["BEAM", "LEVELS", "Lesson", "Level", "SequenceTargets", "TeacherModel", "Teaching", "check_vocabulary"]
 
 #: What the student learns from: the teacher's distribution of every target, its own outputs, or both.
 Level = Literal["word", "sequence", "both"]
@@ -61,29 +61,40 @@ class SequenceTargets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lesson:
-    """A teacher, what the student is to learn from it, and what that may take.
+class TeacherModel:
+    """A loaded teacher.
 
     Attributes:
-        teacher: The teacher.
+        model: The model.
         source: Where it was read from, for runtimes other than torch; the loaded model itself if it was not.
-        runtime: Runtime of its search.
         sha256: Hash of its weights, config and tokenizer.
-        soft: How its distribution is mixed with the labels; None leaves the distribution out.
-        targets: Its outputs as targets; None leaves them out.
-        hypotheses: Directory of its outputs.
+    """
+
+    model: "LoadedModel"
+    source: "str | Path | LoadedModel"
+    sha256: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """A teacher or an ensemble of them, what the student is to learn, and what that may take.
+
+    Attributes:
+        teachers: The teachers, at least one; several of one vocabulary translate together, and have no ``soft``.
+        runtime: Runtime of their search.
+        soft: How the teacher's distribution is mixed with the labels; None leaves the distribution out.
+        targets: The teachers' outputs as targets; None leaves them out.
+        hypotheses: Directory of these outputs.
         force: Whether outputs of another teacher, data or search may be overwritten there.
         first: Whether this is the first of the processes.
-        threads: Threads of its search; None is one per core.
+        threads: Threads of the search; None is one per core.
         limit: The time that is left.
-        progress: Receives the progress of its search.
+        progress: Receives the progress of the search.
         say: Receives remarks.
     """
 
-    teacher: "LoadedModel"
-    source: "str | Path | LoadedModel"
+    teachers: tuple[TeacherModel, ...]
     runtime: str
-    sha256: str
     soft: SoftTargets | None
     targets: SequenceTargets | None
     hypotheses: Path
@@ -95,6 +106,21 @@ class Lesson:
     say: Callable[[str], None]
 
     @property
+    def teacher(self) -> "LoadedModel":
+        """The first teacher, or the only one."""
+        return self.teachers[0].model
+
+    @property
+    def name(self) -> str:
+        """The names of all teachers."""
+        return " + ".join(teacher.model.name for teacher in self.teachers)
+
+    @property
+    def sha256(self) -> str:
+        """The hashes of all teachers."""
+        return "+".join(teacher.sha256 for teacher in self.teachers)
+
+    @property
     def level(self) -> Level:
         """The level that ``soft`` and ``targets`` amount to."""
         if self.soft is None:
@@ -103,7 +129,7 @@ class Lesson:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Teacher and options, as JSON values."""
+        """Teachers and options, as JSON values."""
         options = {**(asdict(self.soft) if self.soft else {}), **(asdict(self.targets) if self.targets else {})}
         return {"teacher_sha256": self.sha256, "level": self.level, **options}
 

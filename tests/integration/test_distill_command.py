@@ -79,6 +79,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shape = {"family": "transformer", "num_heads": 2, "max_positions": 64}
     languages = {"languages": {"src": "en", "tgt": "de"}}
     write_teacher(path / "teacher", tokenizer, metrics=languages, cross_num_heads=2, **shape)
+    write_teacher(path / "second", tokenizer, metrics=languages, cross_num_heads=2, **shape, embed_dim=12)
+    other = path / "other" / "tokenizer.json"
+    write_teacher(path / "stranger", other, metrics=languages, cross_num_heads=2, **shape)
     write_teacher(path / "text-teacher", tokenizer, architecture="language-model", **shape)
     write_teacher(
         path / "class-teacher", tokenizer, architecture="sequence-classifier", num_classes=2, **shape,
@@ -178,6 +181,30 @@ def test_a_student_with_another_vocabulary_learns_from_sequences(distill: Distil
 @pytest.fixture
 def short_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lite_nlp.tasks.translation.teacher_outputs._BATCH_TOKENS", 64)
+
+
+def test_several_teachers_translate_together(distill: Distill, tmp_path: Path) -> None:
+    best, messages = {}, {}
+    for name, words in (
+        ("one", ("--level", "sequence")),
+        ("two", ("--ensemble", "second")),
+        # A model with itself is that model.
+        ("same", ("--ensemble", "teacher")),
+    ):
+        done = distill("--hypotheses", tmp_path / name, *words, out=f"run-{name}")
+        assert done.code == 0, done.err
+        lines = (tmp_path / name / "hypotheses.jsonl").read_text().splitlines()
+        best[name] = [json.loads(line)["texts"][:1] for line in lines]
+        messages[name] = done.message
+    assert "distillation from teacher + second, level sequence" in messages["two"]
+    assert "teacher + second translates, beam 5: 100" in messages["two"]
+    assert metrics_of(tmp_path / "run-two")["distillation"]["teacher"] == "teacher + second"
+    assert best["same"] == best["one"]
+    assert best["two"] != best["one"]
+    # The translations of one ensemble are not taken for those of another.
+    done = distill("--hypotheses", tmp_path / "two", "--level", "sequence", out="run-one-again")
+    assert done.code == 1
+    assert "expected translations by this teacher" in done.message
 
 
 @pytest.mark.usefixtures("short_batches")
@@ -363,6 +390,9 @@ def test_other_tasks_learn_from_distributions(
         (("--label-weight", "1"), 2, "--label-weight: expected 0 to less than 1"),
         (("--reference-weight", "1"), 2, "--reference-weight: expected 0 to less than 1"),
         (("--resume", "--force"), 2, "--resume and --force: expected one of them, found both"),
+        (("--ensemble", "second", "--level", "both"), 2, "--ensemble: expected --level sequence, at which several"),
+        (("--ensemble", "stranger"), 1, "--ensemble stranger: expected the vocabulary of teacher, with which it is"),
+        (("--ensemble", "nowhere"), 1, "nowhere: expected a model directory, a .lnlp file"),
         (("--level", "letters"), 2, "'letters' is not one of 'word', 'sequence', 'both'"),
         (("--max-macs", "10K"), 3, "over budget: tiny.toml"),
         (("--set", "model.width=3"), 1, "unknown key model.width"),

@@ -78,7 +78,7 @@ class LabelTeaching:
 
             model = as_classifier(lesson.teacher.model, source=lesson.teacher.name)
             teacher = ClassTeacher(model, read, lesson.soft)
-        facts = {"teacher": lesson.teacher.name}
+        facts = {"teacher": lesson.name}
         return lambda config: TaughtObjective(
             self._make_objective(config, teacher=teacher), identity=lesson.identity, facts=facts
         )

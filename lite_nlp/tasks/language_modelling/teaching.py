@@ -70,7 +70,7 @@ class TextTeaching:
         if lesson.soft is not None:
             model = as_language_model(lesson.teacher.model, source=lesson.teacher.name)
             teacher = TextTeacher(model, read_text, lesson.soft)
-        facts = {"teacher": lesson.teacher.name}
+        facts = {"teacher": lesson.name}
         return lambda config: TaughtObjective(
             self._make_objective(config, teacher=teacher), identity=lesson.identity, facts=facts
         )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.artifacts.translators import OpenedTranslator, SearchChoices, open_translator
+from lite_nlp.artifacts.translators import OpenedTranslator, SearchChoices, open_ensemble
 from lite_nlp.config.preset import DecodingConfig
 from lite_nlp.core.errors import TrainingError
 from lite_nlp.data.pairs.batches import make_batches
@@ -73,7 +73,7 @@ def _search(
     if done:
         lesson.say(f"{lesson.hypotheses}: {len(done):,} of {len(split):,} sources are translated already")
     # Only what is left, from which the time left is estimated.
-    lesson.progress.start(f"{lesson.teacher.name} translates, beam {targets.beam}", len(split) - len(done))
+    lesson.progress.start(f"{lesson.name} translates, beam {targets.beam}", len(split) - len(done))
     begin, translated = time.monotonic(), 0
     with (
         _open(lesson, targets) as translator,
@@ -95,11 +95,12 @@ def _search(
 
 
 def _open(lesson: Lesson, targets: SequenceTargets) -> OpenedTranslator:
-    if lesson.runtime != "torch":
-        return open_translator(lesson.source, runtime=lesson.runtime, threads=lesson.threads, beam=targets.beam)
-    if (accelerator := torch.accelerator.current_accelerator(check_available=True)) is not None:
-        lesson.teacher.model.to(accelerator)
-    return open_translator(lesson.teacher, threads=lesson.threads, beam=targets.beam)
+    in_torch = lesson.runtime == "torch"
+    if in_torch and (accelerator := torch.accelerator.current_accelerator(check_available=True)) is not None:
+        for teacher in lesson.teachers:
+            teacher.model.model.to(accelerator)
+    models = [teacher.model if in_torch else teacher.source for teacher in lesson.teachers]
+    return open_ensemble(models, runtime=lesson.runtime, threads=lesson.threads, beam=targets.beam)
 
 
 def _interrupted(reason: str, *, done: int, rows: int) -> TrainingError:

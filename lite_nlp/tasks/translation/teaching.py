@@ -82,7 +82,7 @@ class PairTeaching:
         if lesson.soft is not None:
             teacher = PairTeacher(lesson.teacher.encoder_decoder, read_pairs, lesson.soft)
         candidates = self._candidates(lesson)
-        facts: dict[str, Any] = {"teacher": lesson.teacher.name}
+        facts: dict[str, Any] = {"teacher": lesson.name}
         choose = None
         if candidates is not None:
             facts |= {"sources": len(np.unique(candidates.sources)), "targets": len(candidates)}

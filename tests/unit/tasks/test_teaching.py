@@ -16,7 +16,7 @@ from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
-from lite_nlp.tasks.distillation import Lesson
+from lite_nlp.tasks.distillation import Lesson, TeacherModel
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.training.interruption import TimeLimit
@@ -71,8 +71,8 @@ def load(config: Config, tokenizer: Tokenizer, metrics: dict[str, Any] | None = 
 
 def lesson(teacher: LoadedModel, path: Path, **soft: float) -> Lesson:
     return Lesson(
-        teacher=teacher, source=teacher, runtime="torch", sha256="ab", soft=SoftTargets(**soft), targets=None,
-        hypotheses=path, force=False, first=True,
+        teachers=(TeacherModel(model=teacher, source=teacher, sha256="ab"),), runtime="torch",
+        soft=SoftTargets(**soft), targets=None, hypotheses=path, force=False, first=True,
         threads=1, limit=TimeLimit(None), progress=SilentProgress(), say=pytest.fail,
     )  # fmt: skip
 
