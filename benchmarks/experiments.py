@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import corpora
-from compression import shipped, sizes, tasks
+from compression import shipped, tasks
 from families import FAMILIES, multi30k_family
 from initialisation import initialisation
 from rows import Place, Row, train_stage
 from sacrebleu.metrics import BLEU
 from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
+from students import sizes
 
 __all__ = ["EXPERIMENTS", "figures"]
 

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from cells import MISSING, score_cell, table_head, table_line
-from compression import shipped_table, sizes_table, tasks_table
+from compression import shipped_table, tasks_table
 from experiments import EXPERIMENTS, figures
 from initialisation import initialisation_table
 from rows import Place
 from shipped import shipped_models_table
 from stages import Failed, Measure, Train, UnderWay, run_stage
+from students import sizes_table
 
 from lite_nlp.core.files import write_text
 

@@ -1,0 +1,228 @@
+"""The experiment on small files of ``docs/results.md``: students for Multi30k, distilled, and compressed to sizes."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cells import MISSING, score_cell, table_head, table_line
+from corpora import multi30k
+from families import multi30k_family
+from rows import Place, Row, compress_stage, train_stage
+from stages import Measure, Prepare, Stage
+
+__all__ = ["sizes", "sizes_table"]
+
+#: The published model of the size that the Multi30k rows are compared with: 2.6M weights as fp32 (Wu et al. 2021).
+PUBLISHED_BYTES: Final = 10_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lesson:
+    """What a student learns from teachers on Multi30k.
+
+    Attributes:
+        stem: Of the directory of their translations.
+        ensemble: Whether the teachers are those of ``ENSEMBLE``; else the one of the comparison of families.
+        options: Of ``distill``.
+        in_tuning: Whether ``compress`` trains on the translations too, and not on the references alone.
+    """
+
+    stem: str
+    ensemble: bool = False
+    options: Sequence[str] = ("--n-best", "4", "--reference-weight", "0.3")
+    in_tuning: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Student:
+    """A model for Multi30k that is trained to be compressed.
+
+    Attributes:
+        name: Its name in the table.
+        stem: Of the directory of its run.
+        types: Size of its vocabulary.
+        settings: Keys that differ from the preset and ``TRAINING``.
+        lesson: What it learns from teachers; None if it learns from the corpus itself.
+        targets: Sizes of its files, vocabulary included.
+        tuning: Options of ``compress``.
+        seeds: Seeds of its training.
+    """
+
+    name: str
+    stem: str
+    types: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    lesson: Lesson | None = None
+    targets: Sequence[str] = ("570KB", "350KB", "200KB")
+    tuning: Sequence[str] = ("--effort", "normal")
+    seeds: Sequence[int] = (1,)
+
+
+#: What students and teachers are trained from, but for the single teacher's 10,000 types.
+PRESET: Final = "multi30k-lite-transformer"
+
+#: Settings of the teachers that translate together, by the stem of their runs. One has other kernels, so that it errs
+#: in other sentences.
+_TEACHER: Final = {
+    "training.precision": "bf16",
+    "training.max_epochs": 60,
+    "training.max_steps": 3000,
+    "training.warmup_steps": 700,
+    "training.schedule": "cosine",
+    "training.average_checkpoints": 5,
+    "training.patience": 60,
+}
+ENSEMBLE: Final = {
+    "m30k-teacher-lightweight": {**_TEACHER, "training.seed": 1},
+    "m30k-teacher-dynamic": {**_TEACHER, "training.seed": 2, "model.conv_type": "dynamic"},
+}
+
+#: The training of all students. Weight decay keeps the weights small, and with them the entropy of their levels.
+TRAINING: Final = {
+    "training.precision": "bf16",
+    "training.max_epochs": 40,
+    "training.max_steps": 6200,
+    "training.warmup_steps": 1000,
+    "training.schedule": "cosine",
+    "training.weight_decay": 0.05,
+    "training.average_checkpoints": 5,
+    "training.patience": 40,
+}
+
+#: What a small model learns from a larger one needs less regularization than what it learns from 29,000 pairs.
+TAUGHT: Final = {"training.weight_decay": 0.01, "model.dropout": 0.15, "model.conv_dropout": 0.0}
+
+SINGLE: Final = Lesson(stem="m30k-lite-transformer-hypotheses")
+TOGETHER: Final = Lesson(stem="m30k-ensemble-hypotheses", ensemble=True, in_tuning=True)
+
+STUDENTS: Final = (
+    Student(
+        name="Lite Transformer, 1,000 types, 1.5M parameters",
+        stem="m30k-1k-144",
+        types=1000,
+        targets=("570KB",),
+    ),
+    Student(
+        name="Lite Transformer, 2,000 types, 1.6M parameters, distilled",
+        stem="m30k-2k-144",
+        types=2000,
+        settings=TAUGHT,
+        lesson=SINGLE,
+    ),
+    Student(
+        name="Lite Transformer, 2,000 types, 1.6M parameters, distilled from two",
+        stem="m30k-2k-144-two",
+        types=2000,
+        settings={**TAUGHT, "training.max_steps": 4000, "training.warmup_steps": 800},
+        lesson=TOGETHER,
+        targets=("570KB", "350KB"),
+        tuning=("--finetune-steps", "5000"),
+    ),
+    Student(
+        name="Lite Transformer, 1,500 types, 0.9M parameters, distilled from two",
+        stem="m30k-1500-112-two",
+        types=1500,
+        settings={
+            **TAUGHT,
+            "model.embed_dim": 112,
+            "model.ffn_dim": 224,
+            "training.max_steps": 4500,
+            "training.warmup_steps": 800,
+        },
+        lesson=TOGETHER,
+        targets=("350KB", "200KB"),
+        tuning=("--finetune-steps", "5000"),
+    ),
+)
+
+
+def sizes(place: Place) -> list[Row]:
+    """Bytes of the whole file against BLEU on test2016, beam 5, trained on Multi30k alone."""
+    references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
+    rows = []
+    for student in STUDENTS:
+        data, prepare = multi30k(place, types=student.types)
+        teachers, words, tuning_data = [], [], data
+        if student.lesson is not None:
+            teaching, teachers, words = _lesson(place, student.lesson)
+            prepare = [*teaching, *prepare]
+        for seed in student.seeds:
+            stem = student.stem if seed == 1 else f"{student.stem}-{seed}"
+            settings = {**TRAINING, **student.settings, "training.seed": seed}
+            train = train_stage(place, stem, PRESET, data, settings, *words, teacher=teachers[0] if teachers else None)
+            original = place.runs / stem
+            stages = [*prepare, train, *_beam_search(place, stem, original, data)]
+            rows.append(Row(f"{student.name}, as trained", stages, original, stem, references, group=student.name))
+            stages = [*prepare, train]
+            if student.lesson is not None and student.lesson.in_tuning:
+                tuning_data, taught = _taught_data(place, student, data)
+                stages += taught
+            for target in student.targets:
+                small = f"{stem}-{target}"
+                options = ["--data", str(tuning_data), "--target-size", target, *student.tuning]
+                compress = compress_stage(place, small, original, *options)
+                measures = _beam_search(place, small, compress.out / "model.lnlp", data)
+                name = f"{student.name}, {target}"
+                rows.append(
+                    Row(name, [*stages, compress, *measures], compress.out, small, references, group=student.name)
+                )
+    return rows
+
+
+def _lesson(place: Place, lesson: Lesson) -> tuple[list[Stage], list[Path], list[str]]:
+    """The stages that train the teachers, their runs, and the options of ``distill``."""
+    data, train, single = multi30k_family(place, "lite-transformer")
+    teachers = [single]
+    if lesson.ensemble:
+        # The same data, without the preset's own training.
+        data, prepare = multi30k(place)
+        trainings = [train_stage(place, stem, PRESET, data, settings) for stem, settings in ENSEMBLE.items()]
+        train, teachers = [*prepare, *trainings], [training.out for training in trainings]
+    others = [word for teacher in teachers[1:] for word in ("--ensemble", str(teacher))]
+    words = [*others, "--level", "sequence", "--hypotheses", str(place.runs / lesson.stem), *lesson.options]
+    return train, teachers, words
+
+
+def _taught_data(place: Place, student: Student, data: Path) -> tuple[Path, list[Stage]]:
+    """The data of what a student was taught, in its own vocabulary, and the stages that make it."""
+    if student.lesson is None:
+        raise ValueError(f"{student.name}: expected a student with a lesson")
+    hypotheses = place.runs / student.lesson.stem
+    pairs, out = hypotheses.with_suffix(".tsv"), data.with_name(f"{data.name}-taught")
+    script = str(Path(__file__).with_name("taught_pairs.py"))
+    write = Stage(
+        out=pairs, program=(sys.executable, script), arguments=[str(data), str(hypotheses), "--out", str(pairs)]
+    )
+    folder = place.corpora / "multi30k"
+    files = [
+        word
+        for split, stem in (("valid", "val"), ("test", "test2016"))
+        for word in (f"--{split}", *(str(folder / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")))
+    ]
+    languages = ["--src-lang", "en", "--tgt-lang", "de"]
+    options = ["--tsv", str(pairs), *files, *languages, "--tokenizer", str(data / "tokenizer.json")]
+    return out, [write, Prepare(out=out, arguments=["data", "prepare", *options])]
+
+
+def _beam_search(place: Place, stem: str, model: Path, data: Path) -> list[Stage]:
+    output = place.figures(stem).with_suffix(".txt")
+    search = ["--beam", "5", "--output", str(output), "--force"]
+    return [
+        Measure(out=place.figures(stem), arguments=["evaluate", str(model), "--data", str(data), *search, "--json"])
+    ]
+
+
+def sizes_table(rows: Sequence[dict[str, Any]]) -> str:
+    """Bytes of the whole file, the ratio to the published model's weights, and BLEU."""
+    lines = table_head(["model", "bytes", "of 10.4 MB", "BLEU, 95 % interval", "BLEU of the tokens"])
+    for row in rows:
+        stages = row["ledger"]["stages"] if row["ledger"] else None
+        size = stages[-1]["size_bytes"] if stages else row["weights_bytes"]
+        cells = [MISSING] * 4
+        if size and row["evaluation"]:
+            score, tokens = score_cell(row["evaluation"]["scores"], "bleu"), f"{row['tokenized_bleu']:.2f}"
+            cells = [f"{size:,}", f"{PUBLISHED_BYTES / size:.1f}x", score, tokens]
+        lines.append(table_line([row["name"], *cells]))
+    return "\n".join(lines)
