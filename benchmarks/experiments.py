@@ -1,6 +1,5 @@
 """The experiments of ``docs/results.md``: their stages and rows."""
 
-import gzip
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +10,10 @@ from compression import shipped, tasks
 from families import FAMILIES, multi30k_family
 from initialisation import initialisation
 from rows import Place, Row, train_stage
-from sacrebleu.metrics import BLEU
 from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
 from students import sizes
+from token_bleu import token_bleu
 
 __all__ = ["EXPERIMENTS", "figures"]
 
@@ -171,13 +170,5 @@ def figures(place: Place, row: Row) -> dict[str, Any]:
     translations = place.figures(row.measured).with_suffix(".txt")
     if row.tokenized_references is not None:
         done = found["evaluation"] is not None and row.tokenized_references.exists()
-        found["tokenized_bleu"] = _tokenized_bleu(translations, row.tokenized_references) if done else None
+        found["tokenized_bleu"] = token_bleu(translations, row.tokenized_references) if done else None
     return found
-
-
-def _tokenized_bleu(translations: Path, references: Path) -> float:
-    """BLEU on the given tokens, as papers on tokenized text report it."""
-    hypotheses = translations.read_text(encoding="utf-8").splitlines()
-    with gzip.open(references, "rt", encoding="utf-8") as file:
-        expected = file.read().splitlines()
-    return float(BLEU(tokenize="none", force=True).corpus_score(hypotheses, [expected]).score)

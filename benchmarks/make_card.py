@@ -10,17 +10,13 @@ shipped-models --commands`` prints them. Writes NAME.json, which
 
 import argparse
 import json
-import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from card_parts import lite_nlp, sample_rows, score_rows, validation_curve
 from first_inputs import answer_inputs
 
-from lite_nlp import open_translator
 from lite_nlp.core.files import write_text
-from lite_nlp.decoding.lines import read_file_lines
 
 LANGUAGES = {"en": "English", "de": "German"}
 
@@ -106,45 +102,16 @@ names are sometimes replaced by frequent ones. It is a small model, trained on a
 """
 
 
-def _lite_nlp(*words: str) -> dict[str, Any]:
-    command = [str(Path(sys.executable).with_name("lite-nlp")), *words, "--json"]
-    content: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return content
-
-
 def _scores(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
     scores = {}
     for name, stem in TEST_SETS.items():
-        source, target = (str(arguments.corpora / f"{stem}.{code}.gz") for code in (arguments.src, arguments.tgt))
-        files = ("--input", source, "--reference", target)
-        scores[name] = _lite_nlp("evaluate", model, *files)["scores"]
+        source, target = (str(path) for path in _files(stem, arguments))
+        scores[name] = lite_nlp("evaluate", model, "--input", source, "--reference", target)["scores"]
     return scores
 
 
-def _rows(scores: dict[str, Any]) -> str:
-    return "\n".join(
-        f"| {name} | {row['sentences']:,} | {row['bleu']:.1f} ({row['bleu_low']:.1f} to {row['bleu_high']:.1f}) "
-        f"| {row['chrf']:.1f} ({row['chrf_low']:.1f} to {row['chrf_high']:.1f}) |"
-        for name, row in scores.items()
-    )
-
-
-def _samples(arguments: argparse.Namespace) -> str:
-    stem = next(iter(TEST_SETS.values()))
-    lines = [
-        read_file_lines(arguments.corpora / f"{stem}.{code}.gz")[::EVERY] for code in (arguments.src, arguments.tgt)
-    ]
-    with open_translator(str(arguments.model)) as translator:
-        outputs = translator.translate(lines[0])
-    return "\n".join(f"| {' | '.join(row)} |" for row in zip(lines[0], outputs, lines[1], strict=True))
-
-
-def _curve(run: Path) -> str:
-    """Validation perplexity by step, as the run's log has it."""
-    events = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    return ", ".join(
-        f"{event['step']:,}: {math.exp(event['nll']):.2f}" for event in events if event["event"] == "valid"
-    )
+def _files(stem: str, arguments: argparse.Namespace) -> list[Path]:
+    return [arguments.corpora / f"{stem}.{code}.gz" for code in (arguments.src, arguments.tgt)]
 
 
 def main() -> None:
@@ -163,7 +130,7 @@ def main() -> None:
     fp32_scores = _scores(str(arguments.training_run), arguments)
     answered = answer_inputs(str(arguments.model), arguments.src, arguments.tgt)
     right = sum(one.right for one in answered)
-    budget = _lite_nlp("budget", str(arguments.model))
+    budget = lite_nlp("budget", str(arguments.model))
     metrics = json.loads((arguments.training_run / "metrics.json").read_text(encoding="utf-8"))
     first = next(iter(scores.values()))
     card = {
@@ -187,16 +154,16 @@ def main() -> None:
         of=len(answered),
         wrong="\n".join(f"| {one.text} | {one.output} |" for one in answered if not one.right),
         every=EVERY,
-        samples=_samples(arguments),
-        curve=_curve(arguments.training_run),
+        samples=sample_rows(str(arguments.model), *_files(next(iter(TEST_SETS.values())), arguments), every=EVERY),
+        curve=validation_curve(arguments.training_run),
         preset="tatoeba-lite-transformer",
         paper_params=budget["params"]["paper"],
         total_params=budget["params"]["total"],
         macs=budget["macs"]["paper"],
         size=arguments.model.stat().st_size,
-        scores=_rows(scores),
+        scores=score_rows(scores),
         fp32_size=(arguments.training_run / "model.safetensors").stat().st_size,
-        fp32_scores=_rows(fp32_scores),
+        fp32_scores=score_rows(fp32_scores),
         bleu_signature=first["bleu_signature"],
         chrf_signature=first["chrf_signature"],
         train_pairs=metrics["train_pairs"],

@@ -12,7 +12,7 @@ from families import multi30k_family
 from rows import Place, Row, compress_stage, train_stage
 from stages import Measure, Prepare, Stage
 
-__all__ = ["sizes", "sizes_table"]
+__all__ = ["PUBLISHED_BYTES", "sizes", "sizes_table"]
 
 #: The published model of the size that the Multi30k rows are compared with: 2.6M weights as fp32 (Wu et al. 2021).
 PUBLISHED_BYTES: Final = 10_400_000
