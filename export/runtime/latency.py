@@ -1,23 +1,27 @@
-"""Latency and throughput of a model: first token, sentences, tokens and Mult-Adds per second. Imports no torch."""
+"""Latency and throughput of a model: first result, examples, tokens and Mult-Adds per second. Imports no torch."""
 
 import gc
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Self, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
-from lite_nlp.decoding.options import SearchOptions
-from lite_nlp.decoding.search import search
-from lite_nlp.decoding.step_models import BeamCall, BeamModel, BeamSteps, GreedyModel, State, StepModel
 from lite_nlp.export.runtime.device import Memory, read_data_memory, read_memory, reset_peak_memory
 
-__all__ = ["LatencyPlan", "LatencyRow", "MeteredModel", "Opening", "Summary", "measure_latency", "tokens_sha256"]
+__all__ = [
+    "LatencyPlan",
+    "LatencyRow",
+    "Measured",
+    "Meter",
+    "Opening",
+    "Summary",
+    "measure_latency",
+    "tokens_sha256",
+]
 
 _DIGITS: Final = 3
 
@@ -51,26 +55,50 @@ class Summary:
         return {name: round(value, _DIGITS) for name, value in vars(self).items()}
 
 
+class Measured(NamedTuple):
+    """What came of an example.
+
+    Attributes:
+        tokens: Ids of what was produced: target tokens without the end mark, or the number of a class.
+        first_s: Seconds from the ids of the example to the first of them.
+        whole_s: Seconds to the last.
+    """
+
+    tokens: list[int]
+    first_s: float
+    whole_s: float
+
+
+class Meter(Protocol):
+    """An open engine that takes the examples of a measurement one at a time, by their places."""
+
+    @property
+    def macs(self) -> int:
+        """Mult-Adds executed by all runs so far; 0 if the work of the graphs is not known."""
+        ...
+
+    def probe(self, place: int) -> None:
+        """Take an example to its first result, uncounted."""
+        ...
+
+    def run(self, place: int) -> Measured:
+        """Take an example to its end."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class LatencyPlan:
     """Settings of a measurement.
 
     Attributes:
-        sources: Token ids of the sentences without special ids, at least one; translated one at a time.
-        options: How to search.
-        warmup: Times that all sentences are translated before it counts.
-        repeats: Times that they are translated for the figures, at least 1.
+        examples: Number of examples, at least one.
+        warmup: Times that all are taken before it counts.
+        repeats: Times that they are taken for the figures, at least 1.
     """
 
-    sources: Sequence[Sequence[int]]
-    options: SearchOptions
+    examples: int
     warmup: int
     repeats: int
-
-    @property
-    def translations(self) -> int:
-        """Number of translations in all, of warm-up and measurement."""
-        return len(self.sources) * (self.warmup + self.repeats)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +106,7 @@ class Opening:
     """The first opening of a bundle in a process that has loaded the runtime's library.
 
     Attributes:
-        ms: From the file's name to the end of the first decoder step of the first sentence.
+        ms: From the file's name to the first result for the first example.
         memory: Resident bytes that it added, without code of libraries; 0 if unknown.
     """
 
@@ -94,11 +122,11 @@ class LatencyRow:
         opening: Of the bundle, with its file.
         load_cold_ms: The first opening of the engine in this process, loading its library included.
         load_warm_ms: Opening it again after it was closed.
-        first_token_ms: From the ids of a sentence to the end of the first decoder step.
-        sentence_ms: From the ids of a sentence to those of its translation.
-        seconds: Time for all sentences of all repeats.
-        tgt_tokens: Tokens produced in one repeat, end marks not counted.
-        repeats: How often all sentences were translated.
+        first_token_ms: From the ids of an example to the first token or class.
+        sentence_ms: From the ids of an example to all that is produced for it.
+        seconds: Time for all examples of all repeats.
+        tgt_tokens: Tokens or classes produced in one repeat, end marks not counted.
+        repeats: How often all examples were taken.
         macs: Mult-Adds executed in one repeat; 0 if the work of the graphs is not known.
         memory: Resident memory before the engine was opened, once it was, and the most since.
         tokens_sha256: Of the produced ids.
@@ -133,123 +161,12 @@ class LatencyRow:
         }
 
 
-class MeteredModel:
-    """A step model that counts the Mult-Adds that another executes and notes the end of its first step.
-
-    Rows are counted as they are fed, padding and all: the figures are exact for whatever search runs on it.
-
-    Args:
-        model: Runs the graphs.
-        work: Of its graphs; None if unknown, and then no Mult-Adds are counted.
-        clock: Seconds.
-
-    Attributes:
-        macs: Executed so far.
-        first_step_end: When the first step of the latest translation ended, by the clock.
-    """
-
-    def __init__(self, model: StepModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
-        self._model = model
-        self._work = work
-        self._clock = clock
-        self._step_macs = 0
-        self._first = True
-        self.macs = 0
-        self.first_step_end = 0.0
-
-    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
-        """Encode the sources and count their Mult-Adds."""
-        state = self._model.start(src_tokens, src_mask, capacity)
-        rows, length = src_tokens.shape
-        if self._work is not None:
-            self.macs += rows * _total(self._work.encode, length, capacity)
-            self._step_macs = _total(self._work.decode_step, length, capacity)
-        self._first = True
-        return state
-
-    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
-        """Feed one token per row."""
-        result = self._model.step(tokens, state)
-        if self._first:
-            self.first_step_end = self._clock()
-            self._first = False
-        self.macs += len(tokens) * self._step_macs
-        return result
-
-    def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
-        """Gather rows."""
-        return self._model.reorder(state, rows)
-
-
-class MeteredBeamModel(MeteredModel):
-    """A metered model that searches with several hypotheses by itself.
-
-    Its steps attend to the tokens so far, so that the Mult-Adds of each are those at so many slots.
-
-    Args:
-        model: Runs the graphs.
-        work: As of ``MeteredModel``.
-        clock: Seconds.
-    """
-
-    def __init__(self, model: BeamModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
-        super().__init__(model, work, clock)
-        self._searching = model
-        self._source = 0
-
-    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
-        """Encode the sources and count their Mult-Adds."""
-        self._source = src_tokens.shape[1]
-        return super().start(src_tokens, src_mask, capacity)
-
-    def search_beams(self, call: BeamCall, state: State) -> tuple[BeamSteps, State]:
-        """Take steps and count the Mult-Adds of all hypotheses, dead ones and those of sentences that are done too."""
-        made, state = self._searching.search_beams(call, state)
-        if self._work is not None:
-            slots = range(call.step + 1, call.step + len(made.tokens) + 1)
-            steps = (_total(self._work.decode_step, self._source, slot) for slot in slots)
-            self.macs += call.tokens.size * sum(steps)
-        return made, state
-
-
-class MeteredGreedyModel(MeteredModel):
-    """A metered model that decodes greedily in one call too.
-
-    Its steps attend to the tokens so far, so that the Mult-Adds of each are those at so many slots.
-
-    Args:
-        model: Runs the graphs.
-        work: As of ``MeteredModel``.
-        clock: Seconds.
-    """
-
-    def __init__(self, model: GreedyModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
-        super().__init__(model, work, clock)
-        self._greedy = model
-
-    def decode_greedily(
-        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Decode the sources and count the Mult-Adds of the encoder and of all steps."""
-        tokens, log_probs = self._greedy.decode_greedily(src_tokens, src_mask, limits, min_length)
-        rows, length = src_tokens.shape
-        if self._work is not None:
-            steps = (_total(self._work.decode_step, length, slots) for slots in range(1, len(tokens) + 1))
-            self.macs += rows * (_total(self._work.encode, length, len(tokens)) + sum(steps))
-        return tokens, log_probs
-
-
-def _total(kinds: Mapping[Any, Callable[[int, int], int]], length: int, capacity: int) -> int:
-    return sum(polynomial(length, capacity) for polynomial in kinds.values())
-
-
 def measure_latency(
     open_file: Callable[[], _File],
-    open_model: Callable[[_File], StepModel],
+    open_meter: Callable[[_File], Meter],
     plan: LatencyPlan,
     *,
     load_library: Callable[[], object],
-    work: GraphWork | None,
     progress: Callable[[], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> LatencyRow:
@@ -257,15 +174,14 @@ def measure_latency(
 
     Args:
         open_file: Opens the bundle.
-        open_model: Opens the engine of a bundle; called twice.
+        open_meter: Opens the engine of a bundle; called twice.
         plan: What to measure.
         load_library: Loads the runtime's library.
-        work: Of the engine's graphs; None if unknown.
-        progress: Called after each translated sentence.
+        progress: Called after each example.
         clock: Seconds.
 
     Raises:
-        ModelError: If a sentence gives other tokens when it is translated again.
+        ModelError: If an example gives something else when it is taken again.
     """
     reset_peak_memory()
     before = read_memory().resident
@@ -276,57 +192,42 @@ def measure_latency(
     started = clock()
     file = open_file()
     opened = clock()
-    model = open_model(file)
+    meter = open_meter(file)
     cold += clock() - opened
     loaded = read_memory().resident
-    search(model, [plan.sources[0]], replace(plan.options, max_steps=1))
+    meter.probe(0)
     opening = Opening(ms=1e3 * (clock() - started), memory=max(0, read_data_memory() - data_before))
     # Closed before the other one is opened: two at once would count the memory twice.
-    del model
+    del meter
     gc.collect()
     started = clock()
-    model = open_model(file)
-    if plan.options.is_plain_greedy and isinstance(model, GreedyModel):
-        metered: MeteredModel = MeteredGreedyModel(model, work, clock)
-    elif isinstance(model, BeamModel):
-        metered = MeteredBeamModel(model, work, clock)
-    else:
-        metered = MeteredModel(model, work, clock)
-    # A search of one step is timed by itself where the steps of a call cannot be told apart from outside.
-    in_calls = type(metered) is not MeteredModel
+    meter = open_meter(file)
     warm = clock() - started
 
-    def translate_all() -> tuple[list[list[int]], list[float], list[float]]:
-        tokens, first, whole = [], [], []
-        for source in plan.sources:
-            started = clock()
-            tokens.append(search(metered, [source], plan.options)[0].tokens)
-            whole.append(clock() - started)
-            if in_calls:
-                started = clock()
-                search(model, [source], replace(plan.options, max_steps=1))
-                metered.first_step_end = clock()
-            first.append(metered.first_step_end - started)
+    def take_all() -> list[Measured]:
+        found = []
+        for place in range(plan.examples):
+            found.append(meter.run(place))
             progress()
-        return tokens, first, whole
+        return found
 
     for _ in range(plan.warmup):
-        translate_all()
-    metered.macs = 0
-    tokens, first_times, times = translate_all()
-    macs = metered.macs
+        take_all()
+    counted = meter.macs
+    found = take_all()
+    macs = meter.macs - counted
+    tokens = [measured.tokens for measured in found]
     for _ in range(plan.repeats - 1):
-        again, first, whole = translate_all()
-        _expect_same(tokens, again)
-        first_times += first
-        times += whole
+        again = take_all()
+        _expect_same(tokens, [measured.tokens for measured in again])
+        found += again
     return LatencyRow(
         opening=opening,
         load_cold_ms=1e3 * cold,
         load_warm_ms=1e3 * warm,
-        first_token_ms=Summary.of([1e3 * value for value in first_times]),
-        sentence_ms=Summary.of([1e3 * value for value in times]),
-        seconds=sum(times),
+        first_token_ms=Summary.of([1e3 * measured.first_s for measured in found]),
+        sentence_ms=Summary.of([1e3 * measured.whole_s for measured in found]),
+        seconds=sum(measured.whole_s for measured in found),
         tgt_tokens=sum(map(len, tokens)),
         repeats=plan.repeats,
         macs=macs,

@@ -9,13 +9,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from lite_nlp.api.bench_examples import read_examples
 from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, resolve_source
-from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, check_range
-from lite_nlp.core.errors import BundleError, DataError, ModelError, RuntimeUnavailableError, UsageError
+from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, MAX_TOKENS, check_range
+from lite_nlp.core.errors import BundleError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
@@ -25,10 +26,10 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
 
-__all__ = ["NUM_SENTENCES", "BenchReport", "bench_model"]
+__all__ = ["MAX_NEW_TOKENS", "BenchReport", "bench_model"]
 
-#: Everyday sentences that are measured by default: enough for a p90, few enough for a minute.
-NUM_SENTENCES: Final = 32
+#: Tokens that a language model adds by default: more than the prompts have, so that reading them is the smaller part.
+MAX_NEW_TOKENS: Final = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,8 +39,8 @@ class BenchReport:
     Attributes:
         created: Time of the measurement, UTC, in ISO 8601.
         device: The machine.
-        model: Name, hash and sizes of the bundle.
-        settings: Beam, sentences, tokens and repeats.
+        model: Name, task, hash and sizes of the bundle.
+        settings: Beam or tokens added, sentences, tokens and repeats.
         rows: One for each runtime and number of threads.
     """
 
@@ -51,7 +52,7 @@ class BenchReport:
 
     @property
     def same_tokens(self) -> bool:
-        """Whether all rows gave the same translations."""
+        """Whether all rows gave the same tokens or classes."""
         return len({row["tokens_sha256"] for row in self.rows}) <= 1
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,6 +74,7 @@ def bench_model(
     runtimes: Sequence[str] | None = None,
     threads: Sequence[int] | None = None,
     beam: int = 1,
+    max_tokens: int | None = None,
     repeats: int = 3,
     warmup: int = 1,
     input_path: str | Path | None = None,
@@ -81,22 +83,26 @@ def bench_model(
 ) -> BenchReport:
     """Measure load time, first token, sentences, tokens and Mult-Adds per second, and memory.
 
-    Each row is measured in a process of its own, one sentence at a time.
+    Each row is measured in a process of its own, one sentence at a time: a translator translates it, a language model
+    continues it greedily, a classifier classifies it, or it and the next one if the model reads pairs.
 
     Args:
         model: A MODEL (path or shipped name); one that is no bundle is exported into the cache first. A loaded model
             is exported for this measurement alone. None is the default shipped model.
         runtimes: Names of runtimes; None is all that the bundle has graphs for and that are installed.
         threads: Numbers of threads; None is 1 and one per core.
-        beam: Hypotheses kept per sentence, 1 to 256.
+        beam: Hypotheses kept per sentence of a translator, 1 to 256.
+        max_tokens: Most tokens that a language model continues a sentence by; None is 32.
         repeats: Times that every sentence is measured, at least 1.
-        warmup: Times that it is translated unmeasured before.
-        input_path: Sentences, one per line, ``.gz`` or not; None is 32 everyday ones.
+        warmup: Times that it is taken unmeasured before.
+        input_path: Sentences, one per line, ``.gz`` or not, the two of a pair separated by a tab; None is 32 everyday
+            ones.
         warn: Receives a warning for each runtime that is left out; None logs them.
         progress: Receives the progress, sentence by sentence.
 
     Raises:
-        UsageError: If a runtime does not run bundles, or a number is too small or too large.
+        UsageError: If a runtime does not run bundles, a number is too small or too large, or an option is another
+            task's.
         RuntimeUnavailableError: If a named runtime, or without names every runtime, is not installed.
         DataError: If the input is missing, empty, or has a line that is too long for the bundle.
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
@@ -105,7 +111,8 @@ def bench_model(
     if not counts or not 1 <= min(counts) <= max(counts) <= MAX_THREADS:
         raise UsageError(f"--threads: expected numbers from 1 to {MAX_THREADS}, found {counts}")
     for option, number, least, most in (
-        ("--beam", beam, 1, MAX_BEAM), ("--repeats", repeats, 1, MAX_REPEATS), ("--warmup", warmup, 0, MAX_REPEATS)
+        ("--beam", beam, 1, MAX_BEAM), ("--max-tokens", max_tokens, 1, MAX_TOKENS),
+        ("--repeats", repeats, 1, MAX_REPEATS), ("--warmup", warmup, 0, MAX_REPEATS),
     ):  # fmt: skip
         check_range(option, number, least, most)
     unknown = [name for name in runtimes or () if name not in RUNTIMES]
@@ -114,19 +121,18 @@ def bench_model(
     progress = progress or SilentProgress()
     with _bundle_of(model, progress) as path:
         bundle = open_any_bundle(path)
-        if bundle.manifest.task != TRANSLATION:
-            raise ModelError(f"{path}: expected a bundle of an encoder-decoder, found one for {bundle.manifest.task}")
-        sources = _read_sources(bundle, None if input_path is None else Path(input_path))
+        _check_options(bundle, beam=beam, max_tokens=max_tokens)
+        examples = read_examples(bundle, None if input_path is None else Path(input_path))
         orders = [
             Order(
                 bundle=str(path),
                 runtime=runtime,
                 threads=count,
                 beam=beam,
-                sources=sources,
+                max_tokens=max_tokens or MAX_NEW_TOKENS,
+                examples=examples,
                 warmup=warmup,
                 repeats=repeats,
-                capacity=bundle.manifest.bounds.capacity,
                 work=bundle.manifest.graphs.get(runtime),
             )
             for runtime in _choose_runtimes(bundle, runtimes)
@@ -139,8 +145,9 @@ def bench_model(
             row["opening"]["weights_bytes"] = _weights_bytes(bundle, row["runtime"])
     settings = {
         "beam": beam,
-        "sentences": len(sources),
-        "src_tokens": sum(map(len, sources)),
+        **({"max_tokens": orders[0].max_tokens} if described["task"] == "language-modelling" else {}),
+        "sentences": len(examples),
+        "src_tokens": sum(len(sentence) for example in examples for sentence in example),
         "tgt_tokens": found[0]["tgt_tokens"],
         "warmup": warmup,
         "repeats": repeats,
@@ -168,35 +175,21 @@ def _bundle_of(model: str | Path | LoadedModel | None, progress: Progress) -> It
 
 
 def _choose_runtimes(bundle: "Bundle", asked: Sequence[str] | None) -> list[str]:
-    chosen = list(dict.fromkeys(asked)) if asked else [name for name in RUNTIMES if name in bundle.manifest.runtimes]
+    manifest = bundle.manifest
+    there = [name for name in RUNTIMES if name in manifest.runtimes or getattr(manifest.programs, name, None)]
+    chosen = list(dict.fromkeys(asked)) if asked else there
     if not chosen:
         raise BundleError(f"{bundle.path}: expected graphs for {' or '.join(RUNTIMES)}, found none")
     return chosen
 
 
-def _read_sources(bundle: "Bundle", path: Path | None) -> list[list[int]]:
-    """Token ids of the sentences; blank lines are left out."""
-    from lite_nlp.data.pairs.everyday import EVERYDAY_FILE, read_everyday_pairs
-    from lite_nlp.data.tokenizer import Tokenizer
-    from lite_nlp.decoding.lines import read_file_lines
-
-    everyday = [english for english, _ in read_everyday_pairs()[:NUM_SENTENCES]]
-    lines = everyday if path is None else read_file_lines(path)
-    tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
-    longest = bundle.manifest.bounds.source - 1  # the end mark takes a place
-    sources = []
-    for number, line in enumerate(lines, start=1):
-        tokens = tokenizer.encode(line) if line.strip() else []
-        if len(tokens) > longest:
-            raise DataError(
-                f"{path or EVERYDAY_FILE}: line {number}: expected at most {longest} tokens, which the bundle takes "
-                f"at once, found {len(tokens)}"
-            )
-        if tokens:
-            sources.append(tokens)
-    if not sources:
-        raise DataError(f"{path}: expected at least one line that is not blank, found none")
-    return sources
+def _check_options(bundle: "Bundle", *, beam: int, max_tokens: int | None) -> None:
+    """Refuse options that have no effect on the bundle's task."""
+    task = bundle.manifest.task
+    if beam > 1 and task != TRANSLATION:
+        raise UsageError(f"--beam: expected 1 with a bundle for {task}, found {beam}")
+    if max_tokens is not None and task != "language-modelling":
+        raise UsageError(f"--max-tokens: expected a bundle for language-modelling, found one for {task}")
 
 
 def _measure_all(
@@ -206,7 +199,7 @@ def _measure_all(
 
     Args:
         orders: At least one.
-        progress: Receives the sentences translated.
+        progress: Receives the examples taken.
         needed: Whether a runtime that is not installed is an error; else it is left out with a warning.
         warn: Receives the warnings.
     """
@@ -215,8 +208,8 @@ def _measure_all(
     for order in orders:
         if order.runtime in missing:
             continue
-        translations = len(order.sources) * (order.warmup + order.repeats)
-        progress.start(f"{order.runtime}, threads {order.threads}", translations)
+        taken = len(order.examples) * (order.warmup + order.repeats)
+        progress.start(f"{order.runtime}, threads {order.threads}", taken)
         try:
             found.append(measure_in_process(order, progress.advance))
         except RuntimeUnavailableError as error:
@@ -236,13 +229,15 @@ def _weights_bytes(bundle: "Bundle", runtime: str) -> int:
     sizes = {name: entry.size_bytes for name, entry in manifest.files.items()}
     if manifest.packed is not None:
         sizes |= {name: member.size_bytes for name, member in manifest.packed.members.items()}
-    return sum(sizes[name] for name in manifest.runtimes[runtime].members)
+    entry = manifest.runtimes.get(runtime) or getattr(manifest.programs, runtime)
+    return sum(sizes[name] for name in entry.members)
 
 
 def _describe_model(bundle: "Bundle") -> dict[str, Any]:
     manifest = bundle.manifest
     return {
         "name": manifest.name,
+        "task": manifest.task,
         "manifest_sha256": bundle.manifest_sha256,
         "size_bytes": sum(entry.size_bytes for entry in manifest.files.values()),
         "params": manifest.recorded_count("params", "total"),

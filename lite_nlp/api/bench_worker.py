@@ -2,7 +2,7 @@
 
 A fresh process makes the first opening cold and separates the memory of the runtimes. The order comes on standard input
 as one JSON object; results go to standard output, one event with its content per line: ``progress`` after each
-sentence, then one ``row`` or ``error``.
+example, then one ``row`` or ``error``.
 """
 
 import json
@@ -18,13 +18,17 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lite_nlp.artifacts.bundles import open_any_bundle
-from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.budget.traced.graphs import GraphWork, Work, work_from_json
 from lite_nlp.core import errors
 from lite_nlp.core.signals import undisturbed
+from lite_nlp.decoding.continuation import GenerationOptions
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.export.runtime import create_engine
-from lite_nlp.export.runtime.latency import LatencyPlan, measure_latency
+from lite_nlp.export.runtime import Bundle, create_engine
+from lite_nlp.export.runtime.latency import LatencyPlan, Meter, measure_latency
+from lite_nlp.export.runtime.meters import TranslationMeter
 from lite_nlp.export.runtime.registry import find_runtime
+from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
+from lite_nlp.export.runtime.task_meters import ClassificationMeter, ContinuationMeter
 
 __all__ = ["Order", "main", "measure_in_process"]
 
@@ -37,22 +41,23 @@ class Order:
         bundle: Path of the bundle.
         runtime: Name of the runtime.
         threads: Threads of the runtime.
-        beam: Hypotheses kept per sentence.
-        sources: Token ids of the sentences, without special ids.
-        warmup: Times that every sentence is translated unmeasured.
+        beam: Hypotheses kept per sentence of a translator.
+        max_tokens: Most tokens that a language model continues a text by.
+        examples: Of each example the token ids of its sentences, without special ids: two for a classifier of pairs,
+            else one.
+        warmup: Times that every example is taken unmeasured.
         repeats: Times that it is measured.
-        capacity: Most steps of the bundle.
-        work: Of its graphs, as the manifest records it; None if it does not.
+        work: Of the bundle's graphs, as the manifest records it; None if it does not.
     """
 
     bundle: str
     runtime: str
     threads: int
     beam: int
-    sources: list[list[int]]
+    max_tokens: int
+    examples: list[list[list[int]]]
     warmup: int
     repeats: int
-    capacity: int
     work: dict[str, Any] | None
 
 
@@ -61,7 +66,7 @@ def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, A
 
     Args:
         order: The measurement.
-        advance: Called after each translated sentence.
+        advance: Called after each example.
 
     Returns:
         ``tgt_tokens`` of one repeat, and the ``row`` for the report.
@@ -161,18 +166,11 @@ def _claim_stdout() -> TextIO:
 
 def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
     runtime = find_runtime(order.runtime)
-    plan = LatencyPlan(
-        sources=order.sources,
-        options=SearchOptions(beam_size=order.beam, max_steps=order.capacity),
-        warmup=order.warmup,
-        repeats=order.repeats,
-    )
     row = measure_latency(
         lambda: open_any_bundle(Path(order.bundle), runtime=order.runtime),
-        lambda bundle: create_engine(bundle, runtime=order.runtime, threads=order.threads),
-        plan,
+        lambda bundle: _open_meter(bundle, order),
+        LatencyPlan(examples=len(order.examples), warmup=order.warmup, repeats=order.repeats),
         load_library=runtime.load_library,
-        work=None if order.work is None else GraphWork.from_json(order.work),
         progress=progress,
     )
     return {
@@ -184,6 +182,24 @@ def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
             **row.to_json(),
         },
     }
+
+
+def _open_meter(bundle: Bundle, order: Order) -> Meter:
+    """The engine of the bundle's task, and what it is measured on."""
+    manifest, threads = bundle.manifest, order.threads
+    work: Work | None = None if order.work is None else work_from_json(order.work, task=manifest.task)
+    graphs, task_work = (work, None) if isinstance(work, GraphWork) else (None, work)
+    if manifest.task == "classification":
+        classifier = create_classifier_engine(bundle, runtime=order.runtime, threads=threads)
+        return ClassificationMeter(classifier, order.examples, work=task_work)
+    sources = [example[0] for example in order.examples]
+    if manifest.task == "language-modelling":
+        text = create_text_engine(bundle, runtime=order.runtime, threads=threads)
+        options = GenerationOptions(max_tokens=order.max_tokens)
+        return ContinuationMeter(text, sources, options, max_positions=text.max_steps, work=task_work)
+    engine = create_engine(bundle, runtime=order.runtime, threads=threads)
+    search = SearchOptions(beam_size=order.beam, max_steps=manifest.bounds.capacity)
+    return TranslationMeter(engine, sources, search, work=graphs)
 
 
 if __name__ == "__main__":

@@ -236,9 +236,7 @@ def _check_possible(level: Level, teaching: Teaching, teachers: Sequence[Teacher
             f"{student.model.architecture!r}, found {level}"
         )
     if len(teachers) > 1 and level != "sequence":
-        raise UsageError(
-            f"--ensemble: expected --level sequence, at which several teachers translate, found {level}"
-        )
+        raise UsageError(f"--ensemble: expected --level sequence, at which several teachers translate, found {level}")
     reason = None if level == "sequence" else teaching.refuses_words(teachers[0].model, student)
     if reason is not None:
         raise TrainingError(f"--level {level}: {reason}")

@@ -9,12 +9,13 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from lite_nlp.api.bench import NUM_SENTENCES, BenchReport, bench_model
+from lite_nlp.api.bench import MAX_NEW_TOKENS, BenchReport, bench_model
+from lite_nlp.api.bench_examples import NUM_SENTENCES
 from lite_nlp.api.estimate import SpeedEstimate, estimate_speed
 from lite_nlp.budget.closed_form.roofline import PROCESSORS
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.options import BeamOption, ModelArgument
-from lite_nlp.core.bounds import MAX_REPEATS, MAX_THREADS
+from lite_nlp.core.bounds import MAX_REPEATS, MAX_THREADS, MAX_TOKENS
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.files import write_text
 from lite_nlp.core.outputs import check_output_file
@@ -47,6 +48,16 @@ def bench(
         ),
     ] = None,
     beam: BeamOption = 1,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-tokens",
+            min=1,
+            max=MAX_TOKENS,
+            help=f"Language models: most tokens that a sentence is continued by; else {MAX_NEW_TOKENS}.",
+            show_default=False,
+        ),
+    ] = None,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, max=MAX_REPEATS, help="Measured passes over the sentences.")
     ] = 3,
@@ -56,7 +67,8 @@ def bench(
         typer.Option(
             "--input",
             metavar="FILE",
-            help=f"Sentences, one per line, .gz or not; else {NUM_SENTENCES} everyday ones.",
+            help=f"Sentences, one per line, .gz or not, those of a pair separated by a tab; else {NUM_SENTENCES} "
+            "everyday ones.",
             show_default=False,
         ),
     ] = None,
@@ -77,14 +89,15 @@ def bench(
 
     With --estimate nothing is measured: the counter says what a processor would take at least.
 
-    Each row of the table is measured in its own process, one sentence at a time. A model that is no bundle is first
+    Each row of the table is measured in its own process, one sentence at a time. A language model continues the
+    sentences, a classifier gives each its class. A model that is no bundle is first
     exported into the cache.
     """
     counts = None if threads is None else _parse_threads(threads)
     if output is not None:
         check_output_file(output, force=force)
     if estimate is not None:
-        given = {"--runtime": runtime, "--threads": threads, "--input": input_path}
+        given = {"--runtime": runtime, "--threads": threads, "--input": input_path, "--max-tokens": max_tokens}
         if excluded := [name for name, value in given.items() if value]:
             raise UsageError(f"{excluded[0]}: expected no --estimate with it, which runs nothing")
         estimated = estimate_speed(model, processor=estimate, beam=beam)
@@ -98,6 +111,7 @@ def bench(
             runtimes=runtime or None,
             threads=counts,
             beam=beam,
+            max_tokens=max_tokens,
             repeats=repeats,
             warmup=warmup,
             input_path=input_path,
@@ -128,7 +142,8 @@ def _parse_threads(text: str) -> list[int]:
 
 
 def _print_table(report: BenchReport) -> None:
-    title = f"{report.model['name']}, {report.settings['sentences']} sentences, beam {report.settings['beam']}"
+    settings = report.settings
+    title = ", ".join([report.model["name"], f"{settings['sentences']} sentences", *_way(report)])
     table = Table("runtime", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("threads", *_FIGURES, "memory MB\nloaded\n/ peak"):
         table.add_column(heading, justify="right")
@@ -163,6 +178,14 @@ def _print_table(report: BenchReport) -> None:
         warn("expected the same tokens in all rows, found different ones")
     elif len(report.rows) > 1:
         out.print("The same tokens in all rows.")
+
+
+def _way(report: BenchReport) -> list[str]:
+    """How the sentences were taken, in words."""
+    settings = report.settings
+    if report.model["task"] == "language-modelling":
+        return [f"continued by {settings['max_tokens']} tokens at most"]
+    return [] if report.model["task"] == "classification" else [f"beam {settings['beam']}"]
 
 
 def _print_estimate(estimated: SpeedEstimate) -> None:

@@ -11,7 +11,7 @@ from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.core.special_tokens import EOS_ID, PAD_ID
 from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_letters
 
-__all__ = ["Classification", "Classifier", "ClassifierModel", "split_sentences"]
+__all__ = ["Classification", "Classifier", "ClassifierModel", "pad_sentences", "split_sentences"]
 
 #: Batches per window: examples are sorted by length inside a window, and its labels come out together.
 _WINDOW_BATCHES: Final = 16
@@ -102,7 +102,7 @@ class Classifier:
         order = sorted(rows, key=lambda place: max(map(len, rows[place])))
         for start in range(0, len(order), batch_size):
             batch = order[start : start + batch_size]
-            sentences = [_pad(side) for side in zip(*(rows[place] for place in batch), strict=True)]
+            sentences = [pad_sentences(side) for side in zip(*(rows[place] for place in batch), strict=True)]
             for place, probabilities in zip(batch, _softmax(self._model.classify(sentences)), strict=True):
                 found[place] = self._describe(probabilities)
         return found
@@ -149,7 +149,7 @@ def split_sentences(chunks: Iterable[Sequence[str]], *, sentences: int, name: st
         yield examples
 
 
-def _pad(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def pad_sentences(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Tokens and mask, both (B, T), of rows without special tokens; the end mark is added."""
     lengths = np.array([len(row) + 1 for row in rows])
     mask = np.arange(int(lengths.max())) < lengths[:, None]

@@ -7,14 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from lite_nlp import bench_model, load_model, open_classifier, open_generator
 from lite_nlp.api.export import export_model
 from lite_nlp.artifacts.bundles import open_any_bundle
+from lite_nlp.budget.traced.graphs import work_from_json
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.export.runtime.latency import tokens_sha256
 from tests.integration.conftest import LiteNlp, write_model
 
 LINES = ["a boy runs over the bridge", "is it raining", "the old man is waiting for the bus", "yes", "over the bus"]
 LABELS = ["no", "yes"]
+BENCH_SCHEMA = json.loads(
+    Path(__file__).parents[2].joinpath("lite_nlp", "assets", "bench.schema.json").read_text(encoding="utf-8")
+)
 MODELS: dict[str, dict[str, Any]] = {
     "text": {
         "architecture": "language-model",
@@ -156,13 +164,81 @@ def test_a_bundle_needs_no_torch(run: LiteNlp, name: str, monkeypatch: pytest.Mo
     assert expected.code == 0
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_bench_measures_what_the_command_says(run: LiteNlp, files: Path, tmp_path: Path, name: str) -> None:
+    (_, *words), lines = COMMANDS[name]
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    more = words if name == "text" else []
+    settings = ("--threads", "1", "--repeats", "2", "--warmup", "0")
+    found = run.json("bench", f"{name}.zip", "--input", source, *more, *settings)
+    assert [error.message for error in Draft202012Validator(BENCH_SCHEMA).iter_errors(found)] == []
+    [row] = found["rows"]
+    assert (row["runtime"], found["settings"]["sentences"]) == ("onnx", len(lines))
+    bundle = open_any_bundle(files / f"{name}.zip")
+    assert found["model"]["task"] == bundle.manifest.task
+    work = work_from_json(bundle.manifest.graphs["onnx"], task=bundle.manifest.task)
+    tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
+    examples = [[tokenizer.encode(sentence) for sentence in line.split("\t")] for line in lines]
+    assert found["settings"]["src_tokens"] == sum(len(sentence) for example in examples for sentence in example)
+    if name == "text":
+        assert found["settings"]["max_tokens"] == 9
+        with open_generator(files / "text.zip", max_tokens=9) as generator:
+            generated = generator.generate(lines)
+        assert found["settings"]["tgt_tokens"] == sum(item.tokens for item in generated)
+        assert not any(item.ended for item in generated)
+        # A step for the mark, each token of the prompt and all new ones but the last, at as many slots.
+        steps = [len(prompt) + 9 for [prompt] in examples]
+        assert row["macs"] == sum(sum(work.macs(1, count).values()) for count in steps)
+    else:
+        with open_classifier(files / f"{name}.zip") as classifier:
+            labels = [item.label for line in lines if (item := classifier.classify(_example(line))) is not None]
+        assert row["tokens_sha256"] == tokens_sha256([[LABELS.index(label)] for label in labels])
+        lengths = [[len(sentence) + 1 for sentence in example] for example in examples]
+        assert row["macs"] == sum(sum(work.macs(sizes[0], sizes[-1]).values()) for sizes in lengths)
+    page = run("bench", f"{name}.zip", "--input", source, *more, *settings)
+    assert page.code == 0, page.err
+    assert f"{len(lines)} sentences" in page.out
+    assert ("continued by 9 tokens at most" in page.out) == (name == "text")
+
+
+def _example(line: str) -> str | tuple[str, str]:
+    first, tab, second = line.partition("\t")
+    return (first, second) if tab else first
+
+
+def test_a_loaded_model_is_measured_without_a_file(files: Path, tmp_path: Path) -> None:
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    report = bench_model(load_model(files / "single"), input_path=source, threads=[1], repeats=1, warmup=0)
+    assert report.model["task"] == "classification"
+    assert report.settings["tgt_tokens"] == len(LINES)
+
+
+def test_bench_takes_everyday_sentences_and_pairs_of_them(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(LINES, vocab_size=300).to_json()
+    for name, sentences in (("single", 1), ("pair", 2)):
+        options = {**MODELS[name], "max_positions": 128}
+        write_model(tmp_path / name, LINES, tokenizer=tokenizer, metrics={"labels": LABELS}, **options)
+        report = bench_model(tmp_path / name, threads=[1], repeats=1, warmup=0)
+        assert report.settings["sentences"] == report.settings["tgt_tokens"] == 32
+        everyday = [english for english, _ in read_everyday_pairs()[:32]]
+        tokens = sum(len(Tokenizer(tokenizer).encode(english)) for english in everyday)
+        assert report.settings["src_tokens"] == sentences * tokens
+
+
 def test_what_is_refused(run: LiteNlp) -> None:
     for words, message in (
         (
             ("translate", "text.zip", "--text", "a"),
             "expected a bundle of an encoder-decoder, found one for language-mo",
         ),
-        (("bench", "single.zip"), "expected a bundle of an encoder-decoder, found one for classification"),
+        (("bench", "single.zip", "--beam", "2"), "--beam: expected 1 with a bundle for classification, found 2"),
+        (
+            ("bench", "single.zip", "--max-tokens", "2"),
+            "--max-tokens: expected a bundle for language-modelling, found one for classification",
+        ),
+        (("bench", "pair.zip", "--input", "text.txt"), "line 1: expected two sentences, separated by a tab, found 1"),
         (
             ("generate", "single.zip", "--text", "a"),
             "expected a language-model, found a model of architecture sequence",

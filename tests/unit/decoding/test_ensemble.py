@@ -24,7 +24,7 @@ class TableModel:
 
     def step(self, tokens, state):
         assert len(tokens) == len(state)
-        return self.logits[state[:, 1]], state + [0, 1]
+        return self.logits[state[:, 1]], state + np.array([0, 1])
 
     def reorder(self, state, rows):
         return state[rows]

@@ -16,14 +16,8 @@ from lite_nlp.export.runtime.device import (
     read_memory,
     reset_peak_memory,
 )
-from lite_nlp.export.runtime.latency import (
-    LatencyPlan,
-    MeteredBeamModel,
-    MeteredModel,
-    Summary,
-    measure_latency,
-    tokens_sha256,
-)
+from lite_nlp.export.runtime.latency import LatencyPlan, Summary, measure_latency, tokens_sha256
+from lite_nlp.export.runtime.meters import MeteredBeamModel, MeteredModel, TranslationMeter
 from tests.unit.decoding.beam_double import BeamDouble
 
 START, STEP, OPEN, LIBRARY, FILE = 5.0, 2.0, 40.0, 300.0, 70.0
@@ -72,7 +66,7 @@ class SlowModel:
         return state
 
 
-def measure(lengths=(3,), sources=([3, 4], [5]), **plan):
+def measure(lengths=(3,), sources=([3, 4], [5]), warmup=2, repeats=3):
     clock, opened = Clock(), []
 
     def load_library():
@@ -87,15 +81,14 @@ def measure(lengths=(3,), sources=([3, 4], [5]), **plan):
         assert SlowModel.alive == 0
         clock.now += OPEN / (1 + len(opened))
         opened.append(True)
-        return SlowModel(clock, lengths)
+        return TranslationMeter(SlowModel(clock, lengths), sources, SearchOptions(), work=WORK, clock=clock)
 
     done = []
     row = measure_latency(
         open_file,
         open_model,
-        LatencyPlan(**{"sources": sources, "options": SearchOptions(), "warmup": 2, "repeats": 3} | plan),
+        LatencyPlan(examples=len(sources), warmup=warmup, repeats=repeats),
         load_library=load_library,
-        work=WORK,
         progress=lambda: done.append(clock.now),
         clock=clock,
     )
@@ -169,12 +162,12 @@ def test_steps_of_a_beam_count_at_the_slots_so_far():
 
 def test_the_first_token_of_a_search_in_one_call_is_a_search_of_one_step():
     clock = Clock()
+    options = SearchOptions(beam_size=2, min_length=2)
     row = measure_latency(
         lambda: None,
-        lambda _: BeamDouble(SlowModel(clock)),
-        LatencyPlan(sources=[[3, 4]], options=SearchOptions(beam_size=2, min_length=2), warmup=0, repeats=1),
+        lambda _: TranslationMeter(BeamDouble(SlowModel(clock)), [[3, 4]], options, work=WORK, clock=clock),
+        LatencyPlan(examples=1, warmup=0, repeats=1),
         load_library=lambda: None,
-        work=WORK,
         progress=lambda: None,
         clock=clock,
     )

@@ -1,0 +1,149 @@
+"""Meters of language models and classifiers, for benchmarks; see ``meters``. Imports no torch."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.budget.traced.graphs import TaskWork
+from lite_nlp.decoding.classify import ClassifierModel, pad_sentences
+from lite_nlp.decoding.continuation import GenerationOptions, TextStepModel, TokenRun, continue_steps
+from lite_nlp.decoding.step_models import State
+from lite_nlp.export.runtime.latency import Measured
+
+__all__ = ["ClassificationMeter", "ContinuationMeter"]
+
+
+class ContinuationMeter:
+    """Continues texts one at a time; see :class:`~lite_nlp.export.runtime.latency.Meter`.
+
+    The first token comes once the prompt is read, which takes a step for each of its tokens and the mark before it.
+
+    Args:
+        model: The engine.
+        prompts: Token ids of the texts without special ids.
+        options: How tokens are chosen, and how many.
+        max_positions: Most steps that the model takes.
+        work: Of the engine's graphs; None if unknown, and then no Mult-Adds are counted.
+        clock: Seconds.
+    """
+
+    def __init__(
+        self,
+        model: TextStepModel,
+        prompts: Sequence[Sequence[int]],
+        options: GenerationOptions,
+        *,
+        max_positions: int,
+        work: TaskWork | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._counted = _CountedText(model, work)
+        self._prompts, self._options, self._clock = prompts, options, clock
+        self._max_positions = max_positions
+
+    @property
+    def macs(self) -> int:
+        """Mult-Adds of all steps so far."""
+        return self._counted.macs
+
+    def probe(self, place: int) -> None:
+        """Read a text and choose its first token."""
+        before = self._counted.macs
+        next(self._steps(place, TokenRun()))
+        self._counted.macs = before
+
+    def run(self, place: int) -> Measured:
+        """Continue a text."""
+        run = TokenRun()
+        started = self._clock()
+        steps = self._steps(place, run)
+        next(steps)
+        first = self._clock() - started
+        for _ in steps:
+            pass
+        return Measured(tokens=run.tokens, first_s=first, whole_s=self._clock() - started)
+
+    def _steps(self, place: int, run: TokenRun) -> Iterator[None]:
+        prompts, numbers = [self._prompts[place]], [place]
+        return continue_steps(
+            self._counted, prompts, [run], self._options, max_positions=self._max_positions, numbers=numbers
+        )
+
+
+class ClassificationMeter:
+    """Classifies examples one at a time; see :class:`~lite_nlp.export.runtime.latency.Meter`.
+
+    What is produced is one class, so that the first result is the last one.
+
+    Args:
+        model: The engine.
+        examples: Of each example the token ids of its sentences, without special ids.
+        work: Of the engine's graph; None if unknown, and then no Mult-Adds are counted.
+        clock: Seconds.
+
+    Attributes:
+        macs: Mult-Adds of all runs so far.
+    """
+
+    def __init__(
+        self,
+        model: ClassifierModel,
+        examples: Sequence[Sequence[Sequence[int]]],
+        *,
+        work: TaskWork | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._model, self._examples, self._work, self._clock = model, examples, work, clock
+        self.macs = 0
+
+    def probe(self, place: int) -> None:
+        """Classify an example."""
+        self._model.classify([pad_sentences([sentence]) for sentence in self._examples[place]])
+
+    def run(self, place: int) -> Measured:
+        """Classify an example, and count it."""
+        started = self._clock()
+        sentences = [pad_sentences([sentence]) for sentence in self._examples[place]]
+        best = int(self._model.classify(sentences).argmax())
+        whole = self._clock() - started
+        if self._work is not None:
+            # A classifier of single sentences has no second size, on which its work would depend.
+            lengths = [tokens.shape[1] for tokens, _ in sentences]
+            self.macs += sum(self._work.macs(lengths[0], lengths[-1]).values())
+        return Measured(tokens=[best], first_s=whole, whole_s=whole)
+
+
+class _CountedText:
+    """A language model whose steps are counted, at the capacity that they attend to.
+
+    Args:
+        model: The engine.
+        work: Of its graphs; None if unknown.
+
+    Attributes:
+        macs: Of all steps so far.
+    """
+
+    def __init__(self, model: TextStepModel, work: TaskWork | None) -> None:
+        self._model, self._work = model, work
+        self._step_macs = 0
+        self.macs = 0
+
+    def start(self, rows: int, capacity: int) -> State:
+        """The state before the first token."""
+        if self._work is not None:
+            step = self._work.graphs["decode_step"]
+            self._step_macs = sum(polynomial(1, capacity) for polynomial in step.values())
+        return self._model.start(rows, capacity)
+
+    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
+        """Feed one token per row."""
+        self.macs += len(tokens) * self._step_macs
+        return self._model.step(tokens, state)
+
+    def reorder(self, state: State, rows: NDArray[np.int64]) -> Any:
+        """Gather rows."""
+        return self._model.reorder(state, rows)

@@ -1,0 +1,66 @@
+"""The sentences, or pairs of them, that a bundle is measured on. Imports no torch."""
+
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lite_nlp.core.errors import DataError
+from lite_nlp.data.pairs.everyday import EVERYDAY_FILE, read_everyday_pairs
+from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.classify import split_sentences
+from lite_nlp.decoding.lines import read_file_lines
+
+if TYPE_CHECKING:
+    from lite_nlp.export.runtime import Bundle
+
+__all__ = ["NUM_SENTENCES", "read_examples"]
+
+#: Everyday sentences that are measured by default: enough for a p90, few enough for a minute.
+NUM_SENTENCES: Final = 32
+
+
+def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
+    """Of each example the token ids of its sentences, one, or two for a classifier of pairs.
+
+    Args:
+        bundle: Tells how many sentences, and how long.
+        path: Lines of text, ``.gz`` or not, with a tab between the sentences of a pair; blank lines are left out. None
+            takes everyday sentences, each with the next one where pairs are wanted.
+
+    Raises:
+        DataError: If there is no line that is not blank, one has another number of sentences, or a sentence is too long
+            for the bundle.
+    """
+    classes = bundle.manifest.classes
+    sentences = 1 if classes is None else classes.sentences
+    if path is None:
+        everyday = [english for english, _ in read_everyday_pairs()[:NUM_SENTENCES]]
+        # Among thirty-two sentences, the next one of the last is the first.
+        examples: Sequence[tuple[str, ...]] = list(zip(everyday, everyday[1:] + everyday[:1], strict=True))
+        examples = [example[:sentences] for example in examples]
+    elif classes is None:
+        examples = [(line,) for line in read_file_lines(path)]
+    else:
+        examples = list(
+            chain.from_iterable(split_sentences([read_file_lines(path)], sentences=sentences, name=str(path)))
+        )
+    tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
+    bounds = bundle.manifest.bounds
+    # The end mark takes a place, that of a language model's prompt is left to what it adds.
+    longest = (bounds.capacity if bundle.manifest.task == "language-modelling" else bounds.source) - 1
+    found = []
+    for number, example in enumerate(examples, start=1):
+        if not any(sentence.strip() for sentence in example):
+            continue
+        rows = [tokenizer.encode(sentence) for sentence in example]
+        if max(map(len, rows)) > longest:
+            raise DataError(
+                f"{path or EVERYDAY_FILE}: line {number}: expected at most {longest} tokens, which the bundle takes "
+                f"at once, found {max(map(len, rows))}"
+            )
+        if any(rows):
+            found.append(rows)
+    if not found:
+        raise DataError(f"{path}: expected at least one line that is not blank, found none")
+    return found
