@@ -115,10 +115,10 @@ STUDENTS: Final = (
         name="Lite Transformer, 2,000 types, 1.6M parameters, distilled from two",
         stem="m30k-2k-144-two",
         types=2000,
-        settings={**TAUGHT, "training.max_steps": 4000, "training.warmup_steps": 800},
+        settings={**TAUGHT, "training.max_steps": 3600, "training.warmup_steps": 800},
         lesson=TOGETHER,
         targets=("570KB", "350KB"),
-        tuning=("--finetune-steps", "5000"),
+        tuning=("--finetune-steps", "4000"),
     ),
     Student(
         name="Lite Transformer, 1,500 types, 0.9M parameters, distilled from two",
