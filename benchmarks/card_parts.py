@@ -1,16 +1,78 @@
 """What the cards of shipped models have in common: figures by the command, rows of scores, samples, the curve."""
 
+import argparse
 import json
 import math
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from lite_nlp import open_translator
 from lite_nlp.decoding.lines import read_file_lines
 
-__all__ = ["lite_nlp", "sample_rows", "score_rows", "validation_curve"]
+__all__ = ["card_parser", "card_values", "lite_nlp", "sample_rows", "score_rows", "validation_curve"]
+
+
+def card_parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of every card: bundle, corpora, run, commands, remarks, and where the card goes."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--corpora", type=Path, required=True)
+    parser.add_argument("--training-run", type=Path, required=True)
+    parser.add_argument("--commands", type=Path, required=True)
+    parser.add_argument("--note", default="", help="difference between the run and the stated commands")
+    parser.add_argument("--processor", default="one to two cores of a server CPU")
+    parser.add_argument("--out", type=Path, required=True)
+    return parser
+
+
+def card_values(
+    arguments: argparse.Namespace, *, scores: dict[str, Any], fp32_scores: dict[str, Any], data: Sequence[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What every card has: for its JSON, and for its text.
+
+    Args:
+        arguments: Of ``card_parser``, and ``src`` and ``tgt``.
+        scores: Of the bundle, by test set.
+        fp32_scores: Of the weights before compression.
+        data: What the weights derive from, and its licences.
+    """
+    budget = lite_nlp("budget", str(arguments.model))
+    metrics = json.loads((arguments.training_run / "metrics.json").read_text(encoding="utf-8"))
+    first = next(iter(scores.values()))
+    facts = {
+        "task": "translation",
+        "languages": {"src": arguments.src, "tgt": arguments.tgt},
+        "data": list(data),
+        "params": budget["params"]["total"],
+        "macs": budget["macs"]["paper"],
+        "scores": scores,
+        "fp32_scores": fp32_scores,
+    }
+    words = {
+        "name": arguments.out.name,
+        "paper_params": budget["params"]["paper"],
+        "total_params": budget["params"]["total"],
+        "macs": budget["macs"]["paper"],
+        "size": arguments.model.stat().st_size,
+        "scores": score_rows(scores),
+        "fp32_size": (arguments.training_run / "model.safetensors").stat().st_size,
+        "fp32_scores": score_rows(fp32_scores),
+        "bleu_signature": first["bleu_signature"],
+        "chrf_signature": first["chrf_signature"],
+        "steps": metrics["steps"],
+        "tgt_tokens": metrics["tgt_tokens"],
+        "hours": metrics["seconds"] / 3600,
+        "train_pairs": metrics["train_pairs"],
+        "processor": arguments.processor,
+        "commands": arguments.commands.read_text(encoding="utf-8").strip(),
+        "curve": validation_curve(arguments.training_run),
+        "note": arguments.note,
+        "data": "\n".join(f"- {line}" for line in data),
+    }
+    return facts, words
 
 
 def lite_nlp(*words: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from card_parts import lite_nlp, sample_rows, score_rows, validation_curve
+from card_parts import card_parser, card_values, lite_nlp, sample_rows
 from first_inputs import answer_inputs
 
 from lite_nlp.core.files import write_text
@@ -115,37 +115,19 @@ def _files(stem: str, arguments: argparse.Namespace) -> list[Path]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Score a compressed model and write its card.")
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--src", choices=LANGUAGES, required=True)
-    parser.add_argument("--tgt", choices=LANGUAGES, required=True)
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--training-run", type=Path, required=True)
-    parser.add_argument("--commands", type=Path, required=True)
-    parser.add_argument("--note", default="", help="difference between the run and the stated commands")
-    parser.add_argument("--processor", default="one to two cores of a server CPU")
-    parser.add_argument("--out", type=Path, required=True)
+    parser = card_parser("Score a compressed model and write its card.")
+    for side in ("src", "tgt"):
+        parser.add_argument(f"--{side}", choices=LANGUAGES, required=True)
     arguments = parser.parse_args()
     scores = _scores(str(arguments.model), arguments)
     fp32_scores = _scores(str(arguments.training_run), arguments)
     answered = answer_inputs(str(arguments.model), arguments.src, arguments.tgt)
     right = sum(one.right for one in answered)
-    budget = lite_nlp("budget", str(arguments.model))
-    metrics = json.loads((arguments.training_run / "metrics.json").read_text(encoding="utf-8"))
-    first = next(iter(scores.values()))
-    card = {
-        "task": "translation",
-        "languages": {"src": arguments.src, "tgt": arguments.tgt},
-        "data": list(DATA),
-        "params": budget["params"]["total"],
-        "macs": budget["macs"]["paper"],
-        "scores": scores,
-        "fp32_scores": fp32_scores,
-        "first_inputs": {"right": right, "of": len(answered)},
-    }
-    write_text(arguments.out.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
+    facts, words = card_values(arguments, scores=scores, fp32_scores=fp32_scores, data=DATA)
+    facts["first_inputs"] = {"right": right, "of": len(answered)}
+    write_text(arguments.out.with_suffix(".json"), json.dumps(facts, indent=2) + "\n")
     text = CARD.format(
-        name=arguments.out.name,
+        **words,
         source=LANGUAGES[arguments.src],
         target=LANGUAGES[arguments.tgt],
         src=arguments.src,
@@ -155,25 +137,7 @@ def main() -> None:
         wrong="\n".join(f"| {one.text} | {one.output} |" for one in answered if not one.right),
         every=EVERY,
         samples=sample_rows(str(arguments.model), *_files(next(iter(TEST_SETS.values())), arguments), every=EVERY),
-        curve=validation_curve(arguments.training_run),
         preset="tatoeba-lite-transformer",
-        paper_params=budget["params"]["paper"],
-        total_params=budget["params"]["total"],
-        macs=budget["macs"]["paper"],
-        size=arguments.model.stat().st_size,
-        scores=score_rows(scores),
-        fp32_size=(arguments.training_run / "model.safetensors").stat().st_size,
-        fp32_scores=score_rows(fp32_scores),
-        bleu_signature=first["bleu_signature"],
-        chrf_signature=first["chrf_signature"],
-        train_pairs=metrics["train_pairs"],
-        steps=metrics["steps"],
-        tgt_tokens=metrics["tgt_tokens"],
-        hours=metrics["seconds"] / 3600,
-        processor=arguments.processor,
-        commands=arguments.commands.read_text(encoding="utf-8").strip(),
-        note=arguments.note,
-        data="\n".join(f"- {line}" for line in DATA),
     )
     write_text(arguments.out.with_suffix(".md"), text)
     print(text)

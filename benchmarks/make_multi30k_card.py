@@ -7,13 +7,12 @@ BUNDLE.zip is what is shipped, MODEL.lnlp the compressed file in it; the other a
 Writes NAME.json, which ``lite-nlp models`` shows, and NAME.md, for readers.
 """
 
-import argparse
 import json
 import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from card_parts import lite_nlp, sample_rows, score_rows, validation_curve
+from card_parts import card_parser, card_values, lite_nlp, sample_rows
 from students import PUBLISHED_BYTES
 from token_bleu import token_bleu
 
@@ -99,63 +98,29 @@ def _scores(model: str, source: Path, reference: Path) -> tuple[dict[str, Any], 
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Score the shipped Multi30k model and write its card.")
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--file", type=Path, required=True)
-    parser.add_argument("--training-run", type=Path, required=True)
-    parser.add_argument("--ledger", type=Path, required=True)
-    parser.add_argument("--corpora", type=Path, required=True)
-    parser.add_argument("--commands", type=Path, required=True)
-    parser.add_argument("--note", default="", help="difference between the run and the stated commands")
-    parser.add_argument("--processor", default="one core of a server CPU")
-    parser.add_argument("--out", type=Path, required=True)
+    parser = card_parser("Score the shipped Multi30k model and write its card.")
+    parser.add_argument("--file", type=Path, required=True, help="the compressed file in the bundle")
+    parser.add_argument("--ledger", type=Path, required=True, help="of its compression")
+    parser.set_defaults(src="en", tgt="de")
     arguments = parser.parse_args()
     folder = arguments.corpora / "multi30k"
     source, reference = (folder / f"test2016.lc.norm.tok.{language}.gz" for language in ("en", "de"))
     scores, tokens = _scores(str(arguments.model), source, reference)
     fp32_scores, fp32_tokens = _scores(str(arguments.training_run), source, reference)
-    budget = lite_nlp("budget", str(arguments.model))
-    metrics = json.loads((arguments.training_run / "metrics.json").read_text(encoding="utf-8"))
     stages = json.loads(arguments.ledger.read_text(encoding="utf-8"))["stages"]
-    [first] = scores.values()
-    card = {
-        "task": "translation",
-        "languages": {"src": "en", "tgt": "de"},
-        "data": list(DATA),
-        "params": budget["params"]["total"],
-        "macs": budget["macs"]["paper"],
-        "file_bytes": arguments.file.stat().st_size,
-        "scores": scores,
-        "fp32_scores": fp32_scores,
-    }
-    write_text(arguments.out.with_suffix(".json"), json.dumps(card, indent=2) + "\n")
+    facts, words = card_values(arguments, scores=scores, fp32_scores=fp32_scores, data=DATA)
+    size = arguments.file.stat().st_size
+    write_text(arguments.out.with_suffix(".json"), json.dumps({**facts, "file_bytes": size}, indent=2) + "\n")
     text = CARD.format(
-        name=arguments.out.name,
+        **words,
         beam=BEAM,
         every=EVERY,
-        total_params=budget["params"]["total"],
-        paper_params=budget["params"]["paper"],
-        macs=budget["macs"]["paper"],
-        file_size=card["file_bytes"],
-        ratio=PUBLISHED_BYTES / card["file_bytes"],
-        size=arguments.model.stat().st_size,
-        scores=score_rows(scores),
+        file_size=size,
+        ratio=PUBLISHED_BYTES / size,
         tokens=tokens,
-        fp32_size=(arguments.training_run / "model.safetensors").stat().st_size,
-        fp32_scores=score_rows(fp32_scores),
         fp32_tokens=fp32_tokens,
-        bleu_signature=first["bleu_signature"],
-        chrf_signature=first["chrf_signature"],
         samples=sample_rows(str(arguments.model), source, reference, every=EVERY, beam=BEAM),
-        steps=metrics["steps"],
-        tgt_tokens=metrics["tgt_tokens"],
-        hours=metrics["seconds"] / 3600,
-        processor=arguments.processor,
         tuning_minutes=sum(stage["seconds"] for stage in stages) / 60,
-        commands=arguments.commands.read_text(encoding="utf-8").strip(),
-        curve=validation_curve(arguments.training_run),
-        note=arguments.note,
-        data="\n".join(f"- {line}" for line in DATA),
     )
     write_text(arguments.out.with_suffix(".md"), text)
     print(text)
