@@ -1,14 +1,18 @@
 """Several models that search together: the mean of their probabilities decides."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.decoding.hypotheses import log_sum_exp
+from lite_nlp.decoding.hypotheses import damaged_model
 from lite_nlp.decoding.step_models import State, StepModel
 
 __all__ = ["EnsembleModel"]
+
+#: Rows whose probabilities are worked out at a time.
+_BLOCK_ROWS: Final = 16
 
 
 class EnsembleModel:
@@ -34,14 +38,26 @@ class EnsembleModel:
             ModelError: If the logits of a member are not finite where they should be.
         """
         found = [member.step(tokens, own) for member, own in zip(self._members, state, strict=True)]
-        total = np.zeros_like(found[0][0])
-        for logits, _ in found:
-            total += np.exp(logits - log_sum_exp(logits)[:, None].astype(np.float32))
-        # What is too improbable for a float of 32 bits is never chosen: minus infinity.
-        with np.errstate(divide="ignore"):
-            mean = np.log(total / np.float32(len(found)))
+        members = [logits for logits, _ in found]
+        mean = np.empty_like(members[0])
+        # Rows by rows, which stay in the processor's cache from one operation to the next.
+        for start in range(0, len(mean), _BLOCK_ROWS):
+            rows = slice(start, start + _BLOCK_ROWS)
+            total = sum(_probabilities(logits[rows]) for logits in members)
+            # What is too improbable for a float of 32 bits is never chosen: minus infinity.
+            with np.errstate(divide="ignore"):
+                np.log(total / np.float32(len(members)), out=mean[rows])
         return mean, [own for _, own in found]
 
     def reorder(self, state: list[State], rows: NDArray[np.int64]) -> list[State]:
         """The state whose row ``i`` is the present row ``rows[i]``, of every member."""
         return [member.reorder(own, rows) for member, own in zip(self._members, state, strict=True)]
+
+
+def _probabilities(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    largest = logits.max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all():
+        raise damaged_model()
+    probabilities: NDArray[np.float32] = np.exp(logits - largest)
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    return probabilities

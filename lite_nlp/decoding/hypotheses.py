@@ -1,7 +1,7 @@
 """Hypotheses of a search: scores, permitted extensions and selection."""
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ __all__ = [
     "log_sum_exp",
     "repeated_ngrams",
 ]
+
+#: Columns among which the largest entry is looked for at once.
+_BLOCK: Final = 64
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
 _FIRST_TOKEN = len(SPECIAL_TOKENS)
@@ -189,9 +192,23 @@ def log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def _largest(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Columns and values of the ``count`` largest entries of each row, in no order."""
+    rows = np.arange(len(values))[:, None]
     if count == 1:
         # The greedy case: several times faster than a partition.
         columns = values.argmax(axis=1)[:, None]
-    else:
+        return columns, values[rows, columns]
+    blocks = values.shape[1] // _BLOCK
+    if blocks < 2 * count:
         columns = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
-    return columns, values[np.arange(len(values))[:, None], columns]
+        return columns, values[rows, columns]
+    # They are in the blocks of columns whose largest entries are the largest, or behind the last block: finding these
+    # blocks reads every value once, where a partition of all takes five times as long.
+    whole = blocks * _BLOCK
+    largest = values[:, :whole].reshape(len(values), blocks, _BLOCK).max(axis=2)
+    chosen = np.argpartition(largest, blocks - count, axis=1)[:, -count:]
+    inside = (chosen[:, :, None] * _BLOCK + np.arange(_BLOCK)).reshape(len(values), count * _BLOCK)
+    behind = np.broadcast_to(np.arange(whole, values.shape[1]), (len(values), values.shape[1] - whole))
+    columns = np.concatenate([inside, behind], axis=1)
+    found = values[rows, columns]
+    best = np.argpartition(found, found.shape[1] - count, axis=1)[:, -count:]
+    return columns[rows, best], found[rows, best]

@@ -247,3 +247,24 @@ def test_one_hypothesis_goes_on_as_if_it_were_ranked(monkeypatch, seed, options)
     found = search(DrawnModel(seed), sources, options)
     monkeypatch.setattr(_Run, "advance_one", _Run.advance)
     assert search(DrawnModel(seed), sources, options) == found
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 40])
+@pytest.mark.parametrize("types", [6, 63, 64, 65, 639, 640, 700, 6003])
+def test_the_most_probable_tokens_are_found_wherever_they_are(types, count):
+    random = np.random.default_rng(types)
+    for spread in (1.0, 0.0):
+        logits = (spread * random.normal(size=(7, types + 3))).astype(np.float32)
+        # One row has its largest in the last column, one in the first; one has all but three blocked.
+        logits[0, -1], logits[1, 3], logits[2, 6:] = 9.0, 9.0, -np.inf
+        found = best_extensions(logits, count)
+        expected = -np.sort(-logits[:, 3:], axis=1)[:, :count]
+        rows = np.arange(len(logits))[:, None]
+        assert found.tokens.shape == (7, min(count, types))
+        assert all(len(set(row)) == len(row) for row in found.tokens.tolist())
+        np.testing.assert_array_equal(-np.sort(-logits[rows, found.tokens], axis=1), expected)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(
+                found.scores, logits[rows, found.tokens] - np.log(np.exp(logits.astype(float)).sum(axis=1))[:, None],
+                rtol=1e-5, atol=1e-5,
+            )  # fmt: skip
