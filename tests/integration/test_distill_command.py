@@ -12,6 +12,7 @@ import pytest
 from lite_nlp import distill_model, prepare_data
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.core.errors import UsageError
+from lite_nlp.core.locks import locked
 from lite_nlp.decoding.translate import Translator
 from lite_nlp.training.stepper import Stepper
 from tests.integration.conftest import Done, LiteNlp, write_model
@@ -335,6 +336,19 @@ def test_another_teacher_or_search_needs_other_hypotheses_or_force(
     done = distill("--beam", "3", "--force")
     assert done.code == 0, done.err
     assert "the teacher's translations are there already" in done.message
+
+
+def test_several_students_read_finished_translations_at_once(distill: Distill, tmp_path: Path) -> None:
+    shared = tmp_path / "hypotheses"
+    words = ("--level", "sequence", "--hypotheses", shared)
+    assert distill(*words, out="one").code == 0
+    with locked(shared, wait=False):
+        done = distill(*words, out="two")
+        assert done.code == 0, done.err
+        assert "the teacher's translations are there already" in done.message
+        other = distill(*words, "--beam", "3", "--force", out="three")
+        assert other.code == 1
+        assert "another process translates into this directory" in other.message
 
 
 def test_sources_that_the_teacher_cannot_read_are_left_out(distill: Distill, files: Path, tmp_path: Path) -> None:

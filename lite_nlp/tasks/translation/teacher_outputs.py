@@ -48,15 +48,18 @@ def make_hypotheses(split: Split, lesson: Lesson, targets: SequenceTargets) -> H
     if not lesson.first:
         store.wait()
         return store.read()
+    if store.complete:
+        # Whoever only reads them holds nobody up: several students may begin at once.
+        lesson.say(f"{lesson.hypotheses}: the teacher's translations are there already")
+        return store.read()
     with store.open(force=lesson.force):
+        # Another process may have finished them since.
         if not store.complete:
             found = store.read_partial()
             stopped = _search(split, store, found, lesson, targets)
             store.finish(found)
             if stopped is not None:
                 raise _interrupted(f"stopped by {stopped}", done=len(found), rows=len(split))
-        else:
-            lesson.say(f"{lesson.hypotheses}: the teacher's translations are there already")
         return store.read()
 
 
