@@ -123,7 +123,7 @@ STUDENTS: Final = (
         types=2000,
         settings={**TAUGHT_BY_TWO, "training.max_steps": 3600},
         lesson=TOGETHER,
-        targets=("570KB", "350KB"),
+        targets=("570KB",),
         tuning=("--finetune-steps", "4000"),
     ),
     Student(

@@ -6,10 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.data.pairs.everyday import EVERYDAY_FILE, read_everyday_pairs
-from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.decoding.classify import split_sentences
-from lite_nlp.decoding.lines import read_file_lines
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
@@ -32,6 +28,11 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
         DataError: If there is no line that is not blank, one has another number of sentences, or a sentence is too long
             for the bundle.
     """
+    from lite_nlp.data.pairs.everyday import EVERYDAY_FILE, read_everyday_pairs
+    from lite_nlp.data.tokenizer import Tokenizer
+    from lite_nlp.decoding.classify import split_sentences
+    from lite_nlp.decoding.lines import read_file_lines
+
     classes = bundle.manifest.classes
     sentences = 1 if classes is None else classes.sentences
     if path is None:

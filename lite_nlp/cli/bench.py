@@ -90,8 +90,7 @@ def bench(
     With --estimate nothing is measured: the counter says what a processor would take at least.
 
     Each row of the table is measured in its own process, one sentence at a time. A language model continues the
-    sentences, a classifier gives each its class. A model that is no bundle is first
-    exported into the cache.
+    sentences, a classifier gives each its class. A model that is no bundle is first exported into the cache.
     """
     counts = None if threads is None else _parse_threads(threads)
     if output is not None:
