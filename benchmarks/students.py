@@ -1,7 +1,7 @@
 """The experiment on small files of ``docs/results.md``: students for Multi30k, distilled, and compressed to sizes."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -45,8 +45,7 @@ class Student:
         types: Size of its vocabulary.
         settings: Keys that differ from the preset and ``TRAINING``.
         lesson: What it learns from teachers; None if it learns from the corpus itself.
-        targets: Sizes of its files, vocabulary included.
-        tuning: Options of ``compress``.
+        files: Sizes of its files, vocabulary included, each with the options of ``compress``.
         seeds: Seeds of its training.
     """
 
@@ -55,8 +54,9 @@ class Student:
     types: int
     settings: dict[str, Any] = field(default_factory=dict)
     lesson: Lesson | None = None
-    targets: Sequence[str] = ("570KB", "350KB", "200KB")
-    tuning: Sequence[str] = ("--effort", "normal")
+    files: Mapping[str, Sequence[str]] = field(
+        default_factory=lambda: dict.fromkeys(("570KB", "350KB", "200KB"), ("--effort", "normal"))
+    )
     seeds: Sequence[int] = (1,)
 
 
@@ -113,7 +113,7 @@ STUDENTS: Final = (
         name="Lite Transformer, 1,000 types, 1.5M parameters",
         stem="m30k-1k-144",
         types=1000,
-        targets=("570KB",),
+        files={"570KB": ("--effort", "normal")},
     ),
     Student(
         name="Lite Transformer, 2,000 types, 1.6M parameters, distilled",
@@ -128,8 +128,7 @@ STUDENTS: Final = (
         types=2000,
         settings={**TAUGHT_BY_TWO, "training.max_steps": 3600},
         lesson=TOGETHER,
-        targets=("570KB",),
-        tuning=("--finetune-steps", "4000"),
+        files={"570KB": ("--finetune-steps", "4000")},
     ),
     Student(
         name="Lite Transformer, 1,500 types, 0.9M parameters, distilled from two",
@@ -142,8 +141,7 @@ STUDENTS: Final = (
             "training.max_steps": 4500,
         },
         lesson=TOGETHER,
-        targets=("200KB",),
-        tuning=("--finetune-steps", "5000"),
+        files={"350KB": ("--finetune-steps", "3000"), "200KB": ("--finetune-steps", "5000")},
     ),
 )
 
@@ -169,9 +167,9 @@ def sizes(place: Place) -> list[Row]:
             if student.lesson is not None and student.lesson.in_tuning:
                 tuning_data, taught = _taught_data(place, student, data)
                 stages += taught
-            for target in student.targets:
+            for target, tuning in student.files.items():
                 small = f"{stem}-{target}"
-                options = ["--data", str(tuning_data), "--target-size", target, *student.tuning]
+                options = ["--data", str(tuning_data), "--target-size", target, *tuning]
                 compress = compress_stage(place, small, original, *options)
                 measures = _beam_search(place, small, compress.out / "model.lnlp", data)
                 name = f"{student.name}, {target}"
