@@ -6,19 +6,28 @@ from pathlib import Path
 from rows import Place
 from stages import Prepare, Stage
 
-__all__ = ["CORPORA", "mnli", "multi30k", "tinyshakespeare"]
+__all__ = ["CORPORA", "mnli", "multi30k", "multi30k_files", "tinyshakespeare"]
 
 
 def multi30k(place: Place, *, types: int = 10_000) -> tuple[Path, list[Stage]]:
     """Lowercased and tokenized, as published; with a vocabulary of so many types."""
     data = place.runs / ("data-multi30k-lc" if types == 10_000 else f"data-multi30k-lc-{types}")
-    folder = place.corpora / "multi30k"
-    files = [
-        word
-        for split, stem in (("train", "train"), ("valid", "val"), ("test", "test2016"))
-        for word in (f"--{split}", *(str(folder / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")))
-    ]
+    files = multi30k_files(place, "train", "valid", "test")
     return data, [Prepare(out=data, arguments=["data", "prepare", *files, "--vocab-size", str(types)])]
+
+
+def multi30k_files(place: Place, *splits: str) -> list[str]:
+    """Options of ``data prepare`` for some splits, lowercased and tokenized."""
+    folder = place.corpora / "multi30k"
+    stems = {"train": "train", "valid": "val", "test": "test2016"}
+    return [
+        word
+        for split in splits
+        for word in (
+            f"--{split}",
+            *(str(folder / f"{stems[split]}.lc.norm.tok.{language}.gz") for language in ("en", "de")),
+        )
+    ]
 
 
 def tinyshakespeare(place: Place) -> tuple[Path, list[Stage]]:

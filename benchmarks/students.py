@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cells import MISSING, score_cell, table_head, table_line
-from corpora import multi30k
+from corpora import multi30k, multi30k_files
 from families import multi30k_family
 from rows import Place, Row, compress_stage, train_stage
 from stages import Measure, Prepare, Stage
@@ -165,7 +165,7 @@ def sizes(place: Place) -> list[Row]:
             rows.append(Row(f"{student.name}, as trained", stages, original, stem, references, group=student.name))
             stages = [*prepare, train]
             if student.lesson is not None and student.lesson.in_tuning:
-                tuning_data, taught = _taught_data(place, student, data)
+                tuning_data, taught = _taught_data(place, student.lesson, data)
                 stages += taught
             for target, tuning in student.files.items():
                 small = f"{stem}-{target}"
@@ -193,22 +193,15 @@ def _lesson(place: Place, lesson: Lesson) -> tuple[list[Stage], list[Path], list
     return train, teachers, words
 
 
-def _taught_data(place: Place, student: Student, data: Path) -> tuple[Path, list[Stage]]:
+def _taught_data(place: Place, lesson: Lesson, data: Path) -> tuple[Path, list[Stage]]:
     """The data of what a student was taught, in its own vocabulary, and the stages that make it."""
-    if student.lesson is None:
-        raise ValueError(f"{student.name}: expected a student with a lesson")
-    hypotheses = place.runs / student.lesson.stem
+    hypotheses = place.runs / lesson.stem
     pairs, out = hypotheses.with_suffix(".tsv"), data.with_name(f"{data.name}-taught")
     script = str(Path(__file__).with_name("taught_pairs.py"))
     write = Stage(
         out=pairs, program=(sys.executable, script), arguments=[str(data), str(hypotheses), "--out", str(pairs)]
     )
-    folder = place.corpora / "multi30k"
-    files = [
-        word
-        for split, stem in (("valid", "val"), ("test", "test2016"))
-        for word in (f"--{split}", *(str(folder / f"{stem}.lc.norm.tok.{language}.gz") for language in ("en", "de")))
-    ]
+    files = multi30k_files(place, "valid", "test")
     languages = ["--src-lang", "en", "--tgt-lang", "de"]
     options = ["--tsv", str(pairs), *files, *languages, "--tokenizer", str(data / "tokenizer.json")]
     return out, [write, Prepare(out=out, arguments=["data", "prepare", *options])]

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,37 +39,33 @@ class ContinuationMeter:
         work: TaskWork | None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._counted = _CountedText(model, work)
+        self._model, self._counted = model, _CountedText(model, work)
         self._prompts, self._options, self._clock = prompts, options, clock
         self._max_positions = max_positions
 
     @property
     def macs(self) -> int:
-        """Mult-Adds of all steps so far."""
+        """Mult-Adds of all that :meth:`run` has continued."""
         return self._counted.macs
 
     def probe(self, place: int) -> None:
         """Read a text and choose its first token."""
-        before = self._counted.macs
-        next(self._steps(place, TokenRun()))
-        self._counted.macs = before
+        next(self._steps(self._model, place, TokenRun()))
 
     def run(self, place: int) -> Measured:
         """Continue a text."""
         run = TokenRun()
         started = self._clock()
-        steps = self._steps(place, run)
+        steps = self._steps(self._counted, place, run)
         next(steps)
         first = self._clock() - started
         for _ in steps:
             pass
         return Measured(tokens=run.tokens, first_s=first, whole_s=self._clock() - started)
 
-    def _steps(self, place: int, run: TokenRun) -> Iterator[None]:
+    def _steps(self, model: TextStepModel, place: int, run: TokenRun) -> Iterator[None]:
         prompts, numbers = [self._prompts[place]], [place]
-        return continue_steps(
-            self._counted, prompts, [run], self._options, max_positions=self._max_positions, numbers=numbers
-        )
+        return continue_steps(model, prompts, [run], self._options, max_positions=self._max_positions, numbers=numbers)
 
 
 class ClassificationMeter:
@@ -144,6 +139,6 @@ class _CountedText:
         self.macs += len(tokens) * self._step_macs
         return self._model.step(tokens, state)
 
-    def reorder(self, state: State, rows: NDArray[np.int64]) -> Any:
+    def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
         """Gather rows."""
         return self._model.reorder(state, rows)
