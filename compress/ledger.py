@@ -70,6 +70,8 @@ class CompressionSubject:
         information: Their loss: ``lite_nlp.compress.importance.diagonal_fisher`` says which.
         count_macs: Mult-Adds of a model; None if they are not counted.
         reference: Another model to compare with.
+        stored: The tensors of the file that the model comes from, if it has been quantized before: they are kept where
+            compression would not make them smaller.
     """
 
     name: str
@@ -82,6 +84,7 @@ class CompressionSubject:
     information: Callable[[nn.Module, Any], Tensor]
     count_macs: Callable[[nn.Module], int | None]
     reference: ReferenceModel | None = None
+    stored: Mapping[str, EncodedTensor] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from lite_nlp.compress.stages import (
     pruned_model,
     quantized_model,
 )
+from lite_nlp.compress.stored import holds_model
 from lite_nlp.compress.tolerance import largest_tolerance
 from lite_nlp.compress.weight_tuner import Finetuning, WeightTuner
 from lite_nlp.compress.work import Work
@@ -168,9 +169,17 @@ class _Run:
         self.ledger.add(STRUCTURED, self.model, dense_model(model_tensors(self.model).tensors))
 
     def compress_within_limits(self) -> list[StageRow]:
-        """Plan and compress; without a target as far as the largest loss allows, if there is one."""
+        """Plan and compress; without a target as far as the largest loss allows, if there is one.
+
+        What has been quantized before, and reaches the target or is no larger than the plan without one, is kept: a
+        second rounding would lose more for nothing.
+        """
         target, max_loss = self.options.target_bytes, self.options.max_loss
         planner = Planner(self.model, subject=self.subject, ledger=self.ledger, work=self.work, progress=self.progress)
+        stored = self.subject.stored
+        kept_bytes = planner.size_of(self.model, stored) if holds_model(stored, self.model) else math.inf
+        if target is not None and kept_bytes <= target:
+            return self._keep_stored()
         planner.measure()
         done = len(self.ledger.rows)
         tolerance = self.options.tolerance
@@ -183,23 +192,37 @@ class _Run:
         if max_loss is not None and target is None and tolerance > 0:
             tolerance = self._tolerance_within(max_loss, planner, choose)
         for factor in (1.0, *_BACKOFF):
-            for row in self.ledger.forget_after(done):
-                self.on_dropped(row)
+            planned = choose(factor * tolerance)
+            if planned.size_bytes >= kept_bytes:
+                break
             # Every attempt starts from the weights as they are now.
             with weights_restored(dict(self.model.named_parameters())):
-                last = self._compress(choose(factor * tolerance), planner)
+                last = self._compress(planned, planner)
             lost = self.subject.metric.lost(self.ledger.rows[0].scores, last.scores)
             if max_loss is None or lost <= max_loss:
                 return self.ledger.rows
             if target is not None:
                 break
             self.attempt += 1
+            self._drop_after(done)
+        if target is None and kept_bytes < math.inf:
+            return self._keep_stored()
         within = "" if target is None else f" within {target:,} bytes"
         unit = self.subject.metric.unit
         raise ModelError(
             f"{self.subject.name}: cannot be compressed{within} with a loss of at most {max_loss} {unit}; "
             f"the smallest loss reached is {lost:.2f} {unit} at {last.size_bytes:,} bytes"
         )
+
+    def _drop_after(self, done: int) -> None:
+        """Forget the stages after so many, which lost too much."""
+        for row in self.ledger.forget_after(done):
+            self.on_dropped(row)
+
+    def _keep_stored(self) -> list[StageRow]:
+        """Write the tensors of the model's own file again: it has been quantized before, and that is small enough."""
+        self.ledger.add(ENTROPY_CODED, self.model, self.subject.stored)
+        return self.ledger.rows
 
     def _tolerance_within(self, max_loss: float, planner: Planner, choose: Callable[[float], Planned]) -> float:
         """The largest tolerance that loses no more than allowed after brief tuning."""

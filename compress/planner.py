@@ -147,7 +147,8 @@ class Planner:
     def out_of_reach(self, target_bytes: int) -> TargetSizeError:
         """The error that no plan is small enough, with the figures of the smallest file."""
         smallest = min(self.too_large.values(), key=lambda planned: planned.size_bytes)
-        content = self._content(self._model, smallest.fit(self._parameters, self.importance))
+        quantized = smallest.fit(self._parameters, self.importance)
+        content = self._content(self._model, self.encoded(self._model, quantized))
         by_kind = bytes_by_kind(parse_container(content), size_bytes=len(content))
         by_kind["header"] += smallest.size_bytes - len(content)
         return out_of_reach(
@@ -176,17 +177,21 @@ class Planner:
 
     def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
         """The size of the final file in bytes, or a little more: its ledger is not known yet."""
-        return _UNKNOWN_BYTES + len(self._content(model, quantized))
+        return self.size_of(model, self.encoded(model, quantized))
+
+    def size_of(self, model: nn.Module, encoded: Mapping[str, EncodedTensor]) -> int:
+        """``file_size`` of tensors that are encoded already."""
+        return _UNKNOWN_BYTES + len(self._content(model, encoded))
 
     def scale_to(self, target_bytes: int, size_bytes: int, quantized: QuantizedWeights) -> float:
         """The factor of the bits of the matrices by which a file becomes as small as its target."""
         matrices = sum(len(tensor.payload) for tensor in quantized.encode_entropy().values())
         return max(0.5, (matrices - (size_bytes - _MARGIN * target_bytes)) / matrices)
 
-    def _content(self, model: nn.Module, quantized: QuantizedWeights) -> bytes:
+    def _content(self, model: nn.Module, encoded: Mapping[str, EncodedTensor]) -> bytes:
         """The final file, as far as its ledger is known."""
         return container_bytes(
-            tensors=self.encoded(model, quantized),
+            tensors=encoded,
             aliases=model_tensors(model).aliases,
             files=self._subject.files(model),
             metadata=self._ledger.metadata(ENTROPY_CODED, expected=_STAGES_BEFORE),

@@ -36,6 +36,7 @@ __all__ = [
     "Container",
     "container_bytes",
     "parse_container",
+    "quantized_matrices",
     "read_container",
     "write_container",
 ]
@@ -68,15 +69,6 @@ class Container:
     aliases: dict[str, str] = field(default_factory=dict)
     stored_bytes: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def quantized(self) -> frozenset[str]:
-        """Names of the matrices that are stored with a few values, not as floats."""
-        return frozenset(
-            name
-            for name, tensor in self.tensors.items()
-            if len(tensor.shape) > 1 and tensor.encoding.startswith(("kmeans", "grid"))
-        )
-
     def state_dict(self) -> dict[str, NDArray[Any]]:
         """Decode every tensor to float32 (integers to int64); aliases share the array of their tensor.
 
@@ -85,6 +77,15 @@ class Container:
         """
         state = decode_tensors(self.tensors)
         return state | {alias: state[name] for alias, name in self.aliases.items()}
+
+
+def quantized_matrices(tensors: Mapping[str, EncodedTensor]) -> frozenset[str]:
+    """Names of the matrices that are stored with a few values, not as floats."""
+    return frozenset(
+        name
+        for name, tensor in tensors.items()
+        if len(tensor.shape) > 1 and tensor.encoding.startswith(("kmeans", "grid"))
+    )
 
 
 def container_bytes(

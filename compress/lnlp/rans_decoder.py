@@ -17,8 +17,9 @@ from lite_nlp.core.errors import ContainerError
 
 __all__ = ["DecodedStream", "NamedStream", "SymbolTables", "decode_streams"]
 
-#: Entries in the tables of a group, eight bytes each: 512 tables of the default scale.
-_GROUP_SLOTS: Final = 1 << 21
+#: Entries in the tables of a group, eight bytes each: 1,024 tables of the default scale. With half of it a model of
+#: five million weights takes two groups, and twice as many rows.
+_GROUP_SLOTS: Final = 1 << 22
 
 #: Lanes of a group, and of the part of a row that is decoded at once; some hundred bytes each.
 _GROUP_LANES: Final = 1 << 16
@@ -250,31 +251,36 @@ class _WordReader:
         self._names = names
         lengths = np.array([len(part) for part in words], dtype=np.int64)
         self._words = words[0] if len(words) == 1 else np.concatenate(words)
+        if not self._words.size:
+            # For lanes that ask for a word where there is none.
+            self._words = np.zeros(1, np.uint16)
         self._ends = np.cumsum(lengths)
         self._next = self._ends - lengths
         self._owners = owners
         self._places = np.arange(min(len(owners), _GROUP_LANES))
 
     def take(self, lanes: IntArray) -> UInt32Array:
-        """The next word for each of these lanes (ascending)."""
+        """The next word for each of these lanes (ascending); any word where there is none: ``finish`` tells."""
         owner = self._owners.take(lanes)
         taken = np.bincount(owner, minlength=len(self._next))
         positions = (self._next - taken.cumsum() + taken).take(owner)
         positions += self._places[: len(lanes)]
         self._next += taken
-        short = self._next > self._ends
-        if short.any():
-            raise _damaged(self._names[int(np.argmax(short))], "expected more words than there are")
-        words: UInt32Array = self._words.take(positions).astype(np.uint32)
+        words: UInt32Array = self._words.take(positions, mode="clip").astype(np.uint32)
         return words
 
     def finish(self) -> None:
-        """Check that every word was taken."""
+        """Check that every word was taken, and none beyond the last."""
         left = self._next != self._ends
         if left.any():
             position = int(np.argmax(left))
             count = int(self._ends[position] - self._next[position])
-            raise _damaged(self._names[position], f"expected the words to end with the last index, found {count} more")
+            problem = (
+                f"expected the words to end with the last index, found {count} more"
+                if count > 0
+                else "expected more words than there are"
+            )
+            raise _damaged(self._names[position], problem)
 
 
 def _damaged(name: str, problem: str) -> ContainerError:

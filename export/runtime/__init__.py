@@ -1,6 +1,6 @@
 """Translation from a bundle without torch."""
 
-from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.bundle import Bundle, open_bundle, open_stored
 from lite_nlp.export.runtime.engine import create_engine
 
-__all__ = ["Bundle", "create_engine", "open_bundle"]
+__all__ = ["Bundle", "create_engine", "open_bundle", "open_stored"]

@@ -4,6 +4,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -18,21 +19,34 @@ from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, File
 from lite_nlp.export.runtime.recipes import ContainerDecoder, Packed, make_member
 from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
-__all__ = ["Bundle", "open_bundle"]
+__all__ = ["Bundle", "open_bundle", "open_stored"]
 
 #: Of a member at a time, and of a residual, of which the unread part of a block is copied for every part.
 _BLOCK_BYTES: Final = 1 << 20
 _RESIDUAL_BLOCK_BYTES: Final = 1 << 14
 
 
+@dataclass(frozen=True)
+class BundleFile:
+    """What the file of a bundle holds.
+
+    Attributes:
+        manifest: Its table of contents.
+        manifest_sha256: Of ``manifest.json``.
+        stored: Places of all members.
+    """
+
+    manifest: Manifest
+    manifest_sha256: str
+    stored: dict[str, StoredMember]
+
+
 class Bundle:
-    """A bundle whose members have been verified. Made by :func:`open_bundle`.
+    """A bundle whose members have been verified. Made by :func:`open_bundle` and :func:`open_stored`.
 
     Args:
         path: The file.
-        manifest: Its table of contents.
-        manifest_sha256: Of ``manifest.json``.
-        stored: Places of the other members in the file.
+        contents: What it holds.
         made: The members that a compact bundle describes.
 
     Attributes:
@@ -41,19 +55,11 @@ class Bundle:
         manifest_sha256: SHA-256 of ``manifest.json``, by which benchmarks name what they measured.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        manifest: Manifest,
-        *,
-        manifest_sha256: str,
-        stored: dict[str, StoredMember],
-        made: MadeMembers,
-    ) -> None:
+    def __init__(self, path: Path, contents: BundleFile, *, made: MadeMembers) -> None:
         self.path = path
-        self.manifest = manifest
-        self.manifest_sha256 = manifest_sha256
-        self._stored = stored
+        self.manifest = contents.manifest
+        self.manifest_sha256 = contents.manifest_sha256
+        self._stored = contents.stored
         self._made = made
 
     @property
@@ -73,7 +79,7 @@ class Bundle:
         if entry is None:
             packed = self.manifest.packed
             if packed and name in packed.members:
-                raise BundleError(f"{self.path}: expected {name} to be made, found a bundle opened for another runtime")
+                raise BundleError(f"{self.path}: expected {name} to be made, found a bundle opened without it")
             known = sorted({*self.manifest.files, *(packed.members if packed else ())})
             raise BundleError(f"{self.path}: expected a member {name}, found {known}")
         with _open_file(self.path) as (file, _):
@@ -96,37 +102,64 @@ def open_bundle(path: str | Path, *, decode: ContainerDecoder | None = None, run
             schema, or compact and there is no ``decode``; the message names the defect.
     """
     path = Path(path)
+    made = MadeMembers()
     with _open_file(path) as (file, size_bytes):
-        try:
-            members = read_directory(file, size_bytes)
-        except BundleError as error:
-            raise BundleError(f"{path}: {error}") from error
-        content = _read_manifest(path, file, members)
-        manifest = parse_manifest(content, source=str(path))
-        expected = {MANIFEST_FILE, *manifest.files}
-        if set(members) != expected:
-            raise BundleError(
-                f"{path}: members do not match the manifest: expected {sorted(expected)}, found {sorted(members)}"
-            )
-        for name, entry in manifest.files.items():
-            # The container is verified when it is read, once.
-            if manifest.packed is None or name != manifest.packed.container:
-                for _ in _verified_blocks(f"{path}: {name}", file, members[name], entry):
-                    pass
-        made = MadeMembers()
-        if manifest.packed is not None:
-            skipped = _members_of_others(manifest, runtime)
-            _make_members(path, file, members, manifest, manifest.packed, decode, made, skipped)
-    bundle = Bundle(path, manifest, manifest_sha256=sha256_bytes(content), stored=members, made=made)
+        contents = _read_file(path, file, size_bytes)
+        packed = contents.manifest.packed
+        if packed is not None:
+            skipped = _members_of_others(contents.manifest, runtime)
+            _make_members(path, file, contents, packed, decode, made, skipped)
+    bundle = Bundle(path, contents, made=made)
     _check_tokenizer(bundle)
     return bundle
+
+
+def open_stored(path: str | Path) -> Bundle:
+    """Open a bundle as far as its file goes: what a compact one describes is not made, and cannot be read.
+
+    That is enough for the manifest and what is stored as it is, and takes some hundredths of the time.
+
+    Args:
+        path: The ``.zip`` file.
+
+    Raises:
+        BundleError: As for :func:`open_bundle`, of what is stored.
+    """
+    path = Path(path)
+    with _open_file(path) as (file, size_bytes):
+        contents = _read_file(path, file, size_bytes)
+        packed = contents.manifest.packed
+        if packed is not None:
+            name = packed.container
+            _read_verified(f"{path}: {name}", file, contents.stored[name], contents.manifest.files[name])
+    return Bundle(path, contents, made=MadeMembers())
+
+
+def _read_file(path: Path, file: BufferedReader, size_bytes: int) -> BundleFile:
+    """The manifest and the places of the members, which are verified, but for a container."""
+    try:
+        members = read_directory(file, size_bytes)
+    except BundleError as error:
+        raise BundleError(f"{path}: {error}") from error
+    content = _read_manifest(path, file, members)
+    manifest = parse_manifest(content, source=str(path))
+    expected = {MANIFEST_FILE, *manifest.files}
+    if set(members) != expected:
+        raise BundleError(
+            f"{path}: members do not match the manifest: expected {sorted(expected)}, found {sorted(members)}"
+        )
+    for name, entry in manifest.files.items():
+        # The container is verified when it is read, once.
+        if manifest.packed is None or name != manifest.packed.container:
+            for _ in _verified_blocks(f"{path}: {name}", file, members[name], entry):
+                pass
+    return BundleFile(manifest, sha256_bytes(content), members)
 
 
 def _make_members(
     path: Path,
     file: BufferedReader,
-    stored: dict[str, StoredMember],
-    manifest: Manifest,
+    contents: BundleFile,
     packed: Packed,
     decode: ContainerDecoder | None,
     made: MadeMembers,
@@ -139,14 +172,15 @@ def _make_members(
         )
     name = packed.container
     try:
-        contents = decode(_read_verified(f"{path}: {name}", file, stored[name], manifest.files[name]))
+        stored, entry = contents.stored[name], contents.manifest.files[name]
+        decoded = decode(_read_verified(f"{path}: {name}", file, stored, entry))
     except ContainerError as error:
         raise BundleError(f"{path}: {name}: {error}") from error
     for name, member in packed.members.items():
         if name in skipped:
             continue
-        residual = read_blocks(file, stored[member.residual], _RESIDUAL_BLOCK_BYTES)
-        made.add(name, make_member(member, residual, contents, source=f"{path}: {name}"))
+        residual = read_blocks(file, contents.stored[member.residual], _RESIDUAL_BLOCK_BYTES)
+        made.add(name, make_member(member, residual, decoded, source=f"{path}: {name}"))
 
 
 def _members_of_others(manifest: Manifest, runtime: str | None) -> set[str]:

@@ -115,6 +115,12 @@ class MeteredModel:
         """Gather rows."""
         return self._model.reorder(state, rows)
 
+    def _macs_of_steps(self, source: int, slots: range) -> int:
+        """Mult-Adds of one row in steps that attend to so many tokens each, for a source of this length."""
+        if self._work is None:
+            return 0
+        return sum(_total(self._work.decode_step, source, count) for count in slots)
+
 
 class MeteredBeamModel(MeteredModel):
     """A metered model that searches with several hypotheses by itself.
@@ -140,10 +146,8 @@ class MeteredBeamModel(MeteredModel):
     def search_beams(self, call: BeamCall, state: State) -> tuple[BeamSteps, State]:
         """Take steps and count the Mult-Adds of all hypotheses, dead ones and those of sentences that are done too."""
         made, state = self._searching.search_beams(call, state)
-        if self._work is not None:
-            slots = range(call.step + 1, call.step + len(made.tokens) + 1)
-            steps = (_total(self._work.decode_step, self._source, slot) for slot in slots)
-            self.macs += call.tokens.size * sum(steps)
+        slots = range(call.step + 1, call.step + len(made.tokens) + 1)
+        self.macs += call.tokens.size * self._macs_of_steps(self._source, slots)
         return made, state
 
 
@@ -169,8 +173,8 @@ class MeteredGreedyModel(MeteredModel):
         tokens, log_probs = self._greedy.decode_greedily(src_tokens, src_mask, limits, min_length)
         rows, length = src_tokens.shape
         if self._work is not None:
-            steps = (_total(self._work.decode_step, length, slots) for slots in range(1, len(tokens) + 1))
-            self.macs += rows * (_total(self._work.encode, length, len(tokens)) + sum(steps))
+            encoder = _total(self._work.encode, length, len(tokens))
+            self.macs += rows * (encoder + self._macs_of_steps(length, range(1, len(tokens) + 1)))
         return tokens, log_probs
 
 

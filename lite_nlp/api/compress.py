@@ -195,6 +195,7 @@ def compress_model(
             own_data=data is not None,
             structured=structured is not None,
             sparsity=rows[-1].sparsity,
+            kept=rows[-1].plan is None,
         )
         compressed = CompressedModel(
             name=loaded.name,

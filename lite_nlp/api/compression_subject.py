@@ -60,6 +60,7 @@ def compression_subject(
         information=information_loss(guidance.predict),
         count_macs=count_model,
         reference=None if reference is None else _reference(reference, guidance, progress, count_model),
+        stored=loaded.stored,
     )
 
 

@@ -86,7 +86,7 @@ class QualityGate:
         self._progress = progress or SilentProgress()
         self._guidance: Guidance = guide_compression(loaded, data)
         # That its weights were rounded before is no doubt about the text.
-        unrounded = replace(loaded, quantized=frozenset())
+        unrounded = replace(loaded, stored={})
         self.warnings = tuple(inspect_calibration(self._guidance, unrounded, given=data is not None, finetuned=False))
         if self._guidance.score_other is None or self._guidance.score_bundle is None:
             raise UsageError(

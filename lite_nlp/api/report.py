@@ -187,9 +187,9 @@ def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel)
     else:
         name, speed = "bench", Speed.read({"schema_version": 1, **bench.as_dict()}, name="bench")
     if isinstance(source, Source) and source.kind == "bundle":
-        from lite_nlp.artifacts.bundles import open_any_bundle
+        from lite_nlp.export.runtime import open_stored
 
-        expected = open_any_bundle(source.path).manifest_sha256
+        expected = open_stored(source.path).manifest_sha256
         if speed.manifest_sha256 != expected:
             raise DataError(
                 f"{name}: expected a benchmark of {source.name} (manifest {expected[:12]}), found one of {speed.model}"

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.export.runtime import open_stored
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
 from lite_nlp.export.runtime.limits import MAX_TOKENS
 
@@ -188,7 +188,7 @@ def _scores(loaded: LoadedModel, source: Source | None) -> dict[str, dict[str, A
     """Scores by test set from a shipped model's card, a bundle's manifest or ``metrics.json``; empty without any."""
     cards = [shipped.card for shipped in list_shipped() if source is not None and shipped.path == source.path]
     if not cards and source is not None and source.kind == "bundle":
-        return open_any_bundle(source.path).manifest.scores
+        return open_stored(source.path).manifest.scores
     found = (cards[0] if cards else loaded.metrics).get("scores")
     if not isinstance(found, dict) or not all(isinstance(scores, dict) for scores in found.values()):
         return {}

@@ -9,6 +9,7 @@ from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.parsing import decode_text, parse_json_object
 
 if TYPE_CHECKING:
+    from lite_nlp.compress.lnlp.encodings import EncodedTensor
     from lite_nlp.export.runtime import Bundle
     from lite_nlp.export.runtime.recipes import Contents
 
@@ -30,14 +31,14 @@ class BundledModel:
         tokenizer_json: Its tokenizer.
         metrics: Content of ``metrics.json``; for a bundle without that file, languages and scores of the manifest.
         tensors: Every weight by name.
-        quantized: Names of the matrices that are stored quantized.
+        stored: The same as its container has them.
     """
 
     config_toml: str
     tokenizer_json: bytes
     metrics: dict[str, Any]
     tensors: Mapping[str, Any]
-    quantized: frozenset[str]
+    stored: "Mapping[str, EncodedTensor]"
 
 
 def open_any_bundle(path: Path, *, runtime: str | None = None) -> "Bundle":
@@ -75,17 +76,29 @@ def read_bundled_model(path: Path) -> BundledModel:
         BundleError: If the bundle is missing or damaged.
         ModelError: If it is a plain bundle, which holds graphs and no tensors by name.
     """
-    from lite_nlp.compress.lnlp.container import parse_container
+    from lite_nlp.compress.lnlp.container import Container, parse_container
+    from lite_nlp.export.runtime import open_bundle
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
+    from lite_nlp.export.runtime.recipes import Contents
 
-    bundle = open_any_bundle(path)
-    container = parse_container(bundled_container(bundle))
+    found: list[tuple[Container, Contents]] = []
+
+    def decode(content: bytes) -> Contents:
+        """As ``decode_container``, and keep the container: it is decoded once."""
+        container = parse_container(content)
+        found.append((container, Contents(container.state_dict(), container.files)))
+        return found[-1][1]
+
+    bundle = open_bundle(path, decode=decode, runtime="torch")
+    if not found:
+        raise _no_tensors(bundle)
+    ((container, contents),) = found
     return BundledModel(
         config_toml=decode_text(bundle.read(CONFIG_FILE), source=f"{path}: {CONFIG_FILE}", error=BundleError),
         tokenizer_json=bundle.tokenizer_json,
         metrics=_read_metrics(bundle),
-        tensors=container.state_dict(),
-        quantized=container.quantized,
+        tensors=contents.tensors,
+        stored=container.tensors,
     )
 
 
@@ -98,12 +111,16 @@ def bundled_container(bundle: "Bundle") -> bytes:
     """
     packed = bundle.manifest.packed
     if packed is None:
-        runtimes = "onnx or executorch" if bundle.manifest.programs.onnx is None else "onnx"
-        raise ModelError(
-            f"{bundle.path}: expected a model directory, a .lnlp file or a compact bundle with weights for torch, "
-            f"found an exported bundle with graphs alone; it runs with --runtime {runtimes}"
-        )
+        raise _no_tensors(bundle)
     return bundle.read(packed.container)
+
+
+def _no_tensors(bundle: "Bundle") -> ModelError:
+    runtimes = "onnx or executorch" if bundle.manifest.programs.onnx is None else "onnx"
+    return ModelError(
+        f"{bundle.path}: expected a model directory, a .lnlp file or a compact bundle with weights for torch, "
+        f"found an exported bundle with graphs alone; it runs with --runtime {runtimes}"
+    )
 
 
 def _read_metrics(bundle: "Bundle") -> dict[str, Any]:

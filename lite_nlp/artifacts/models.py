@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -11,6 +11,7 @@ from lite_nlp.core.parsing import parse_json_object
 from lite_nlp.core.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
+    from lite_nlp.compress.lnlp.encodings import EncodedTensor
     from lite_nlp.config.preset import Config
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.models.build import Model
@@ -60,7 +61,7 @@ class LoadedModel:
     """A model in evaluation mode with its config, tokenizer, name and metrics.
 
     Attributes:
-        quantized: Names of the matrices that its file stores quantized.
+        stored: The tensors as its file has them; empty for a model directory, whose weights are floats.
     """
 
     model: "Model"
@@ -68,7 +69,7 @@ class LoadedModel:
     tokenizer: "Tokenizer"
     name: str
     metrics: dict[str, Any]
-    quantized: frozenset[str] = frozenset()
+    stored: "Mapping[str, EncodedTensor]" = field(default_factory=dict, repr=False)
 
     @property
     def encoder_decoder(self) -> "EncoderDecoder":
@@ -127,9 +128,9 @@ def read_config(source: Source) -> "Config":
 
         content = _member(read_container(source.path).files, "config.toml", source.path)
     else:
-        from lite_nlp.artifacts.bundles import open_any_bundle
+        from lite_nlp.export.runtime import open_stored
 
-        content = open_any_bundle(source.path).read("config.toml")
+        content = open_stored(source.path).read("config.toml")
     return parse_config(content, name=str(source.path))
 
 
@@ -163,13 +164,13 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
     from lite_nlp.data.tokenizer import Tokenizer
 
     resolved = model if isinstance(model, Source) else resolve_source(model)
-    quantized: frozenset[str] = frozenset()
+    stored: Mapping[str, EncodedTensor] = {}
     if resolved.kind == "bundle":
         from lite_nlp.artifacts.bundles import read_bundled_model
 
         bundled = read_bundled_model(resolved.path)
         config, metrics = parse_config(bundled.config_toml, name=str(resolved.path)), bundled.metrics
-        tokenizer_json, quantized = bundled.tokenizer_json, bundled.quantized
+        tokenizer_json, stored = bundled.tokenizer_json, bundled.stored
         state = {name: torch.from_numpy(array) for name, array in bundled.tensors.items()}
     elif resolved.kind == "directory":
         directory = load_model_directory(resolved.path)
@@ -185,7 +186,7 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
         config = parse_config(config_toml, name=f"{resolved.path}: config.toml")
         metrics = parse_json_object(metrics_json, source=f"{resolved.path}: metrics.json", error=ContainerError)
         state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
-        quantized = container.quantized
+        stored = container.tensors
     tokenizer = Tokenizer(tokenizer_json, f"{resolved.path}: tokenizer.json")
     sizes = config.model.vocab_sizes
     if any(tokenizer.vocab_size != size for size in sizes.values()):
@@ -195,4 +196,4 @@ def load_model(model: str | Path | Source | LoadedModel | None = None) -> Loaded
             f"found {tokenizer.vocab_size} types"
         )
     module = model_from_state(config, state, source=str(resolved.path))
-    return LoadedModel(module, config, tokenizer, resolved.name, metrics, quantized)
+    return LoadedModel(module, config, tokenizer, resolved.name, metrics, stored)

@@ -1,9 +1,10 @@
 """The weights and the vocabulary of compact bundles: those of the model, in the encodings of the model's own file."""
 
-from lite_nlp.artifacts.bundles import bundled_container, decode_container, open_any_bundle
+from lite_nlp.artifacts.bundles import bundled_container, decode_container
 from lite_nlp.artifacts.models import LoadedModel, Source
 from lite_nlp.compress.lnlp.container import container_bytes, read_container
 from lite_nlp.export.packing import Packing
+from lite_nlp.export.runtime import open_stored
 from lite_nlp.export.runtime.manifest import TOKENIZER_FILE
 
 __all__ = ["packing_of"]
@@ -21,7 +22,7 @@ def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
         ContainerError: If ``source`` is a container that is damaged.
     """
     if source is not None and source.kind == "bundle":
-        return Packing(container=bundled_container(open_any_bundle(source.path)), decode=decode_container)
+        return Packing(container=bundled_container(open_stored(source.path)), decode=decode_container)
     if source is not None and source.kind == "container":
         container = read_container(source.path)
         tensors, aliases = container.tensors, container.aliases

@@ -73,9 +73,9 @@ def _read_container(path: Path, card: Mapping[str, Any]) -> ModelRecord:
 
 
 def _read_bundle(path: Path, card: Mapping[str, Any]) -> ModelRecord:
-    from lite_nlp.artifacts.bundles import open_any_bundle
+    from lite_nlp.export.runtime import open_stored
 
-    manifest = open_any_bundle(path).manifest
+    manifest = open_stored(path).manifest
     languages = {} if manifest.languages is None else {"languages": manifest.languages.model_dump()}
     return ModelRecord(
         kind="bundle",

@@ -123,10 +123,11 @@ def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns |
         return None
     from lite_nlp.artifacts.bundles import open_any_bundle
     from lite_nlp.budget.reporting.columns import GraphColumns
+    from lite_nlp.export.runtime import open_stored
 
-    bundle = open_any_bundle(target.bundle)
     if not recount:
-        return _recorded_columns(bundle.manifest.graphs, bundle.manifest.task)
+        manifest = open_stored(target.bundle).manifest
+        return _recorded_columns(manifest.graphs, manifest.task)
     from lite_nlp.export.counting.bundle import read_graphs
 
     model = None
@@ -137,7 +138,7 @@ def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns |
 
         with torch.device("meta"):
             model = build_model(target.model).eval()
-    graphs = read_graphs(bundle, model=model)
+    graphs = read_graphs(open_any_bundle(target.bundle), model=model)
     if not graphs.columns:
         return None
     return GraphColumns(work=graphs.columns, origins=graphs.origins, reconciliation=graphs.reconciliation)

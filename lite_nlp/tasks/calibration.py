@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.compress.lnlp.container import quantized_matrices
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Scored
 from lite_nlp.core.progress import Progress
@@ -129,7 +130,7 @@ def inspect_calibration(guidance: Guidance, loaded: "LoadedModel", *, given: boo
             languages=guidance.languages,
             own_languages=(str(codes[0]), str(codes[1])) if codes else None,
             given=given,
-            quantized=len(loaded.quantized),
+            quantized=len(quantized_matrices(loaded.stored)),
         )
     )
 

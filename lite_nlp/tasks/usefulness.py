@@ -209,6 +209,7 @@ class CompressionFacts:
         own_data: Whether it was given data.
         structured: Whether channels, heads or layers were removed.
         sparsity: Fraction of zeros in the final file.
+        kept: Whether the matrices are as the model's own file had them.
     """
 
     targeted: bool
@@ -216,12 +217,13 @@ class CompressionFacts:
     own_data: bool
     structured: bool
     sparsity: float
+    kept: bool = False
 
 
 def compression_warnings(
     metric: Metric, stages: Sequence[tuple[str, Mapping[str, float]]], facts: CompressionFacts
 ) -> list[str]:
-    """Warn of a compression that lost more than a few points, and say what to try.
+    """Warn of a compression that lost more than a few points, or did nothing, and say what to try.
 
     Args:
         metric: Of quality.
@@ -235,6 +237,15 @@ def compression_warnings(
         return [
             f"{metric.label} of the model is {first:.2f} before any compression, so its loss cannot be told: "
             + (asked if facts.own_data else "give --data with text that the model was trained for")
+        ]
+    if facts.kept:
+        return [
+            "the matrices are kept as the model's file has them: "
+            + (
+                "they are as small as was asked for"
+                if facts.targeted
+                else "quantized anew, they would be no smaller; give --target-size or --target-ratio for a smaller file"
+            )
         ]
     lost = metric.lost(before, after)
     if lost <= LOST_FRACTION * abs(first) and (metric.name not in _POINTS or lost <= LOST_POINTS):

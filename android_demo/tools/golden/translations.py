@@ -7,12 +7,13 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search
 from lite_nlp.decoding.step_models import State
 from lite_nlp.decoding.translate import Translator
-from lite_nlp.export.runtime import create_engine, open_bundle
+from lite_nlp.export.runtime import create_engine
 from tools.golden.texts import everyday_sentences, hostile_texts
 
 __all__ = ["line_vector", "translation_vectors"]
@@ -32,7 +33,7 @@ def translation_vectors(bundle_path: Path) -> dict[str, Any]:
     Args:
         bundle_path: A bundle of the shipped model with ONNX graphs in fp32.
     """
-    bundle = open_bundle(bundle_path)
+    bundle = open_any_bundle(bundle_path)
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
     engine = create_engine(bundle, runtime="onnx", threads=1)
     limit = min(_MAX_SOURCE_TOKENS, engine.max_source_tokens - 1)

@@ -189,6 +189,14 @@ def _defects() -> dict[str, tuple[RansStream, RansSymbols]]:
     }
 
 
+def test_a_stream_alone_without_words_is_refused() -> None:
+    sequence = _symbols(np.random.default_rng(2).integers(0, 16, 20_000), 16)
+    (good,) = encode_streams([sequence])
+    empty = RansStream(num_symbols=20_000, states=good.states, words=np.zeros(0, np.uint16))
+    with pytest.raises(ContainerError, match=r"^tensor 't0': expected more words than there are"):
+        _decode([empty], [sequence])
+
+
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_each_defect_of_a_stream_names_its_tensor(place: int) -> None:
     sequence = _symbols(np.random.default_rng(3).integers(0, 16, 20_000), 16)

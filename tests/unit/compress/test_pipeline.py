@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow
 from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
 from lite_nlp.compress.significance import Scored, mean_measure
@@ -60,7 +61,7 @@ def _evaluate(model: nn.Module) -> float:
         return float(_loss(model))
 
 
-def _load(path: Path) -> nn.Module:
+def _load(path: Path) -> Regression:
     model = Regression()
     state = read_container(path).state_dict()
     model.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
@@ -304,6 +305,59 @@ def test_structured_pruning_changes_the_model_that_is_written(tmp_path: Path) ->
     assert [row.stage for row in rows[:3]] == ["original", "structured", "pruned"]
     assert rows[0].sparsity == 0
     assert rows[1].sparsity > 0.2
+
+
+def _quantized(tmp_path: Path) -> tuple[Regression, dict[str, EncodedTensor]]:
+    """A model read from a compressed file, and the tensors of that file."""
+    compress(tmp_path, tolerance=1e-3)
+    return _load(tmp_path / FINAL_FILE), read_container(tmp_path / FINAL_FILE).tensors
+
+
+def _compress_again(
+    tmp_path: Path, model: nn.Module, stored: dict[str, EncodedTensor], options: CompressionOptions
+) -> list[StageRow]:
+    (out := tmp_path / "again").mkdir()
+    subject = replace(_subject(), stored=stored)
+    return run_pipeline(model, out=out, subject=subject, options=options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        CompressionOptions(tolerance=1e-5),
+        CompressionOptions(target_bytes=9000),
+        CompressionOptions(max_loss=0.0),
+    ],
+)
+def test_what_was_quantized_before_is_kept_where_it_is_small_enough(
+    tmp_path: Path, options: CompressionOptions
+) -> None:
+    model, stored = _quantized(tmp_path)
+    rows = _compress_again(tmp_path, model, stored, options)
+    assert [row.stage for row in rows] == ["original", "entropy-coded"]
+    assert rows[0].scores == rows[1].scores
+    assert rows[-1].plan is None
+    again = read_container(tmp_path / "again" / FINAL_FILE)
+    assert again.tensors == stored
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {row.file for row in rows}
+
+
+def test_a_smaller_target_quantizes_anew(tmp_path: Path) -> None:
+    model, stored = _quantized(tmp_path)
+    size = (tmp_path / FINAL_FILE).stat().st_size
+    rows = _compress_again(tmp_path, model, stored, CompressionOptions(target_bytes=round(0.8 * size)))
+    assert rows[-1].size_bytes <= 0.8 * size
+    assert rows[-1].plan is not None
+
+
+def test_a_model_trained_since_it_was_quantized_is_quantized_anew(tmp_path: Path) -> None:
+    model, stored = _quantized(tmp_path)
+    with torch.no_grad():
+        model.down.bias.add_(0.5)
+    rows = _compress_again(tmp_path, model, stored, CompressionOptions(target_bytes=9000))
+    assert rows[-1].plan is not None
+    written = _load(tmp_path / "again" / FINAL_FILE)
+    assert torch.allclose(written.down.bias, model.down.bias, atol=0.05)
 
 
 def test_the_model_is_as_before(tmp_path: Path) -> None:

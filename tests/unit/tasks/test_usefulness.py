@@ -1,5 +1,7 @@
 """Results of no use are called so, and useful ones are not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,13 @@ def test_the_advice_is_what_was_not_done() -> None:
     for advice in ("leave --no-finetune out", "--data with the model's own", "--structured", "--max-loss"):
         assert advice in warning
     assert "target" not in warning
+
+
+def test_a_model_whose_own_file_is_kept() -> None:
+    (warning,) = compress(30.0, 30.0, 30.0, facts=replace(FACTS, kept=True))
+    assert "as small as was asked for" in warning
+    (warning,) = compress(30.0, 30.0, 30.0, facts=replace(FACTS, kept=True, targeted=False))
+    assert "--target-size" in warning
 
 
 def test_a_model_that_was_useless_before() -> None:
