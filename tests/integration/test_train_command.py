@@ -79,6 +79,20 @@ def test_a_finished_run_can_be_made_longer(run: Run) -> None:
     assert ": 20 steps" in out
 
 
+def test_bpe_dropout_draws_the_same_tokens_in_a_resumed_run(run: Run, tmp_path: Path) -> None:
+    words = ("--threads", "1", "--set", "training.bpe_dropout=0.2", "--set")
+    assert run(*words, "training.max_steps=10")[0] == 0
+    code, _, errors = run(*words, "training.max_steps=16", "--resume")
+    assert code == 0, errors
+    (tmp_path / "run").rename(tmp_path / "resumed")
+    assert run(*words, "training.max_steps=16")[0] == 0
+    (tmp_path / "run").rename(tmp_path / "whole")
+    assert run("--threads", "1", "--set", "training.max_steps=16")[0] == 0
+    resumed, whole, usual = (load_model_directory(tmp_path / name).state for name in ("resumed", "whole", "run"))
+    assert all(resumed[name].equal(whole[name]) for name in whole)
+    assert not all(usual[name].equal(whole[name]) for name in whole)
+
+
 def test_an_existing_run_and_contradictory_options(run: Run) -> None:
     assert run("--set", "training.max_steps=5")[0] == 0
     code, _, errors = run()

@@ -68,7 +68,9 @@ class PairTeaching:
         positions, training = teacher.config.model.max_positions - 1, student.training
         train = self._data.split("train")
         longest = int(max(train.src_lengths.max(), train.tgt_lengths.max()))
-        read = min(longest, training.max_tokens, student.model.max_positions - 1)
+        read = min(training.max_tokens, student.model.max_positions - 1)
+        if not training.bpe_dropout:
+            read = min(longest, read)
         if read > positions:
             return (
                 f"expected a teacher that reads as many tokens as the student ({read}), found one of {positions}: set "

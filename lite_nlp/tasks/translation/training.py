@@ -17,6 +17,7 @@ from lite_nlp.models.build import Model, as_encoder_decoder
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.calibration import spaced
 from lite_nlp.tasks.room import TrainingData
+from lite_nlp.tasks.translation.dropped_merges import DroppedMerges
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.teaching import PairTeacher, PairTeaching
 from lite_nlp.tasks.translation.truncation import TruncatedRows
@@ -45,9 +46,18 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
     def objective(
         config: Config, *, train: SplitRows | None = None, teacher: PairTeacher | None = None
     ) -> TranslationObjective:
+        rows = data.split("train") if train is None else train
+        if config.training.bpe_dropout:
+            rows = DroppedMerges(
+                rows,
+                data.tokenizer,
+                rate=config.training.bpe_dropout,
+                seed=config.training.seed,
+                longest=min(config.training.max_tokens, config.model.max_positions - 1),
+            )
         return TranslationObjective(
             config=config,
-            train=data.split("train") if train is None else train,
+            train=rows,
             valid=data.split("valid"),
             languages=data.info.languages.model_dump(),
             evaluate={scorer.metric.name: _measure(config, data, scorer)},
