@@ -21,8 +21,8 @@ SENTENCES
 step "1/4 count the shipped model against the mobile budget"
 "$lite_nlp" budget --check
 
-step "2/4 compress it: sensitivity, pruning, 8-bit k-means, entropy coding"
-"$lite_nlp" compress --out "$out/compressed" > "$out/ledger.txt"
+step "2/4 compress it further: sensitivity, a plan for every matrix, tuning, entropy coding"
+"$lite_nlp" compress --target-size 1.4MB --out "$out/compressed" > "$out/ledger.txt"
 
 step "3/4 export the compressed model to ONNX and ExecuTorch"
 "$lite_nlp" export "$out/compressed/model.lnlp" --out "$out/model.zip"

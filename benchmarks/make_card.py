@@ -98,7 +98,7 @@ the package; `everyday.en-de.tsv` beside this card was written for this project.
 ## Limits
 
 Short everyday sentences and image descriptions are what it has seen: longer or technical text comes out poor, and rare
-names are sometimes replaced by frequent ones. It is a small model, trained on a CPU for less than two hours.
+names are sometimes replaced by frequent ones. It is a small model, trained on a CPU for a few hours.
 """
 
 

@@ -40,6 +40,7 @@ STAGES = {
     "pruned": "small weights set to zero",
     "finetuned": "the rest trained on",
     "kmeans": "8-bit shared weights",
+    "grid": "few bits a weight, trained on",
     "entropy-coded": "the file to ship",
 }
 

@@ -4,7 +4,8 @@ r"""Write the training text of a shipped translation model: the corpora, varied,
 
 Of Tatoeba train and Multi30k train, one pair in ten is there a second time with a lowercased source, and as many
 without end marks, without both, or a fiftieth in capitals: what people type into a phone. The phrases, words and frames
-of ``phrases/`` stand there several times, in as many forms. A pair whose source is one of the inputs of
+of ``phrases/`` stand there several times, in as many forms; the frames are filled with what stands in
+``phrases/slots/``, names and numbers. A pair whose source is one of the inputs of
 ``phrases/first-inputs.*.tsv``, case and punctuation aside, is left out: those inputs are for measuring. The same
 arguments give the same files.
 """
@@ -71,9 +72,9 @@ def corpus_pairs(corpora: Path) -> Iterator[Pair]:
                 yield pair[0].strip(), pair[1].strip()
 
 
-def read_pairs(name: str) -> list[Pair]:
-    """The two columns of a file of ``phrases/``."""
-    lines = (PHRASES / name).read_text(encoding="utf-8").splitlines()
+def read_pairs(path: Path) -> list[Pair]:
+    """The two columns of a file of ``phrases/``, English and German."""
+    lines = path.read_text(encoding="utf-8").splitlines()
     return [(line.split("\t")[0], line.split("\t")[1]) for line in lines]
 
 
@@ -87,16 +88,33 @@ def numbers() -> list[Pair]:
 
 
 def frame_pairs(choose: random.Random) -> list[Pair]:
-    """Sentences made of the frames, with names, places and numbers."""
+    """The frames, with names, numbers and the rows of ``phrases/slots/`` in their slots."""
     names = (PHRASES / "names.txt").read_text(encoding="utf-8").split()
-    places = read_pairs("places.en-de.tsv")
+    slots = {path.name.partition(".")[0]: read_pairs(path) for path in sorted((PHRASES / "slots").iterdir())}
     pairs = []
-    for english, german in read_pairs("frames.en-de.tsv"):
+    for frame in read_pairs(PHRASES / "frames.en-de.tsv"):
         for _ in range(FRAME_PAIRS):
-            (name, other), place = choose.sample(names, 2), choose.choice(places)
-            same = {"name": name, "other": other, "count": choose.randint(2, 100), "hour": choose.randint(1, 12)}
-            pairs.append((english.format(place=place[0], **same), german.format(place=place[1], **same)))
+            name, other = choose.sample(names, 2)
+            rows = [choose.choice(rows) for rows in slots.values()]
+            same = {
+                "name": name,
+                "other": other,
+                "count": choose.randint(2, 100),
+                "hour": choose.randint(1, 12),
+                # The days of a month whose English ordinal ends in -th.
+                "date": choose.randint(4, 20),
+            }
+            source, target = (
+                text.format_map({**same, **dict(zip(slots, column, strict=True))})
+                for text, column in zip(frame, zip(*rows, strict=True), strict=True)
+            )
+            pairs.append((sentence_case(source), sentence_case(target)))
     return pairs
+
+
+def sentence_case(text: str) -> str:
+    """The text with a capital at its beginning, if it has the end mark of a sentence."""
+    return text[0].upper() + text[1:] if text.endswith((".", "!", "?")) else text
 
 
 def without_end(text: str) -> str:
@@ -128,7 +146,7 @@ def training_pairs(corpora: Path, *, reverse: bool, choose: random.Random) -> It
         yield pair
         if varied := other_form(pair, choose, keep=0.0):
             yield varied
-    own = [*read_pairs("phrases.en-de.tsv"), *read_pairs("words.en-de.tsv"), *numbers()]
+    own = [*read_pairs(PHRASES / "phrases.en-de.tsv"), *read_pairs(PHRASES / "words.en-de.tsv"), *numbers()]
     forms = LOWERCASED + WITHOUT_END + LOWERCASED_WITHOUT_END + CAPITALS
     for pair in map(turn, own):
         for _ in range(PHRASE_COPIES):

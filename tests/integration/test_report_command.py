@@ -10,6 +10,7 @@ from lite_nlp.artifacts.models import list_shipped
 from lite_nlp.core.errors import ModelError, UsageError
 from tests.integration.conftest import LiteNlp, write_model
 
+CARD = Path(__file__).parents[2] / "lite_nlp" / "assets" / "tatoeba-en-de.json"
 METRICS = {
     "languages": {"src": "en", "tgt": "de"},
     "steps": 7,
@@ -62,11 +63,13 @@ def test_the_shipped_model_for_people_and_as_a_page(command: LiteNlp, tmp_path: 
     done = command("report", "--html", tmp_path / "report.html")
     assert done.code == 0
     assert done.err.splitlines()[-1] == f"wrote {tmp_path / 'report.html'}"
-    for words in ("96,015,360", "tatoeba test", "40.50", "39.09 to 42.02"):
+    scores = json.loads(CARD.read_text(encoding="utf-8"))["scores"]["tatoeba test"]
+    bleu = f"{scores['bleu']:.2f}"
+    for words in ("96,015,360", "tatoeba test", bleu, f"{scores['bleu_low']:.2f} to {scores['bleu_high']:.2f}"):
         assert words in done.out
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<title>Report on tatoeba-en-de</title>" in page
-    assert "40.50" in page
+    assert bleu in page
     assert "http" not in page.replace("http-equiv", "")
     assert command("report", "--html", tmp_path / "report.html").code == 1
     assert command("report", "--html", tmp_path / "report.html", "--force").code == 0

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import pytest
@@ -67,6 +68,22 @@ def test_sources_stand_there_as_people_type_them(modules: Any) -> None:
         ("I KNOW.", "Ich weiß."),
     }
     assert shipped_pairs.without_end("?!") == "?!"
+
+
+def test_frames_have_the_same_slots_on_both_sides(modules: Any) -> None:
+    _, shipped_pairs = modules
+    frames = shipped_pairs.read_pairs(shipped_pairs.PHRASES / "frames.en-de.tsv")
+    slots = [[sorted(slot for _, slot, _, _ in Formatter().parse(text) if slot) for text in pair] for pair in frames]
+    assert all(english == german and english for english, german in slots)
+    filled = shipped_pairs.frame_pairs(random.Random(1))
+    assert len(filled) == len(frames) * shipped_pairs.FRAME_PAIRS
+    assert not any("{" in text or "}" in text for pair in filled for text in pair)
+
+
+def test_a_sentence_begins_with_a_capital(modules: Any) -> None:
+    _, shipped_pairs = modules
+    assert shipped_pairs.sentence_case("my aunt is tired.") == "My aunt is tired."
+    assert shipped_pairs.sentence_case("the red hat") == "the red hat"
 
 
 @pytest.mark.parametrize(("src", "tgt"), [("en", "de"), ("de", "en")])
