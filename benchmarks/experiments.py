@@ -7,12 +7,14 @@ from typing import Any
 
 import corpora
 from compression import shipped, tasks
-from families import FAMILIES, multi30k_family
+from families import families
 from initialisation import initialisation
+from long_training import FAMILIES, multi30k_family
 from rows import Place, Row, train_stage
 from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
 from students import sizes
+from text_tasks import inference_rows, language_models, sentiment_rows, summaries
 from token_bleu import token_bleu
 
 __all__ = ["EXPERIMENTS", "figures"]
@@ -141,10 +143,15 @@ def t2r_scaling(place: Place) -> list[Row]:
 #: By name, in the order in which they are run and shown.
 EXPERIMENTS = {
     "initialisation": initialisation,
+    "families": families,
     "multi30k": multi30k,
     "r2d2": r2d2,
     "t2r": t2r,
     "t2r-scaling": t2r_scaling,
+    "language-models": language_models,
+    "summaries": summaries,
+    "inference": inference_rows,
+    "sentiment": sentiment_rows,
     "shipped-models": shipped_models,
     "compression": shipped,
     "compression-tasks": tasks,
@@ -170,5 +177,6 @@ def figures(place: Place, row: Row) -> dict[str, Any]:
     translations = place.figures(row.measured).with_suffix(".txt")
     if row.tokenized_references is not None:
         done = found["evaluation"] is not None and row.tokenized_references.exists()
-        found["tokenized_bleu"] = token_bleu(translations, row.tokenized_references) if done else None
+        found["tokenized_bleu"] = token_bleu(translations, row.tokenized_references).value if done else None
+        found["translations"], found["references"] = str(translations), str(row.tokenized_references)
     return found

@@ -4,13 +4,12 @@ Each row of its tables is the mean over ``SEEDS`` of short trainings of one leng
 same order for the same seed.
 """
 
-import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cells import MISSING, table_head, table_line
+from cells import MISSING, spread_cell, table_head, table_line
 from corpora import CORPORA
 from rows import Place, Row, train_stage
 from stages import Measure, Stage
@@ -222,13 +221,7 @@ def initialisation_table(rows: Sequence[dict[str, Any]]) -> str:
             perplexities = [row["training"]["valid"]["perplexity"] for row in measured]
             scores = [row["evaluation"]["scores"] for row in measured]
             name = next((name for name in ("bleu", "accuracy") if name in scores[0]), None)
-            cells[2] = _spread(perplexities)
-            cells[3] = "" if name is None else _spread(score[name] for score in scores)
+            cells[2] = spread_cell(perplexities)
+            cells[3] = "" if name is None else spread_cell(score[name] for score in scores)
         lines.append(table_line(cells))
     return "\n".join(lines)
-
-
-def _spread(values: Iterable[float]) -> str:
-    found = list(values)
-    mean = f"{statistics.fmean(found):.2f}"
-    return mean if len(found) == 1 else f"{mean} ({min(found):.2f} to {max(found):.2f})"

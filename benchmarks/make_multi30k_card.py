@@ -94,7 +94,7 @@ def _scores(model: str, source: Path, reference: Path) -> tuple[dict[str, Any], 
         output = Path(folder) / "output.txt"
         files = ["--input", str(source), "--reference", str(reference), "--output", str(output)]
         scores = lite_nlp("evaluate", model, *files, "--beam", str(BEAM))["scores"]
-        return {"multi30k test2016, lowercased": scores}, token_bleu(output, reference)
+        return {"multi30k test2016, lowercased": scores}, token_bleu(output, reference).value
 
 
 def main() -> None:

@@ -18,11 +18,13 @@ from typing import Any
 from cells import MISSING, score_cell, table_head, table_line
 from compression import shipped_table, tasks_table
 from experiments import EXPERIMENTS, figures
+from families import families_table
 from initialisation import initialisation_table
 from rows import Place
 from shipped import shipped_models_table
 from stages import Failed, Measure, Train, UnderWay, run_stage
 from students import sizes_table
+from text_tasks import accuracy_table, rouge_table
 
 from lite_nlp.core.files import write_text
 
@@ -128,10 +130,15 @@ def scaling_table(rows: list[dict[str, Any]]) -> str:
 
 TABLES = {
     "initialisation": initialisation_table,
+    "families": families_table,
     "multi30k": lambda rows: translation_table(rows, "preset"),
     "r2d2": lambda rows: translation_table(rows, "R2D2"),
     "t2r": perplexity_table,
     "t2r-scaling": scaling_table,
+    "language-models": perplexity_table,
+    "summaries": rouge_table,
+    "inference": accuracy_table,
+    "sentiment": accuracy_table,
     "shipped-models": shipped_models_table,
     "compression": shipped_table,
     "compression-tasks": tasks_table,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cells import MISSING, score_cell, table_head, table_line
 from corpora import multi30k, multi30k_files
-from families import multi30k_family
+from long_training import multi30k_family
 from rows import Place, Row, compress_stage, train_stage
 from stages import Measure, Prepare, Stage
 

@@ -12,7 +12,14 @@ from lite_nlp.compress.significance import Measure, interval_of
 from lite_nlp.core.errors import DataError
 from lite_nlp.tasks.translation.scorer import PairScorer
 
-__all__ = ["TRANSLATION_SCORER", "Scores", "score_translations", "sentence_chrf", "translation_measures"]
+__all__ = [
+    "TRANSLATION_SCORER",
+    "Scores",
+    "measure_of",
+    "score_translations",
+    "sentence_chrf",
+    "translation_measures",
+]
 
 
 @dataclass(frozen=True)
@@ -88,7 +95,8 @@ def score_translations(
 
 def translation_measures(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Measure]:
     """BLEU and chrF as sacreBLEU's statistics of each sentence; arguments as of ``score_translations``."""
-    return {name: _measure(metric, hypotheses, references) for name, metric in {"bleu": BLEU(), "chrf": CHRF()}.items()}
+    metrics = {"bleu": BLEU(), "chrf": CHRF()}
+    return {name: measure_of(metric, hypotheses, references) for name, metric in metrics.items()}
 
 
 def sentence_chrf(hypothesis: str, reference: str) -> float:
@@ -96,7 +104,8 @@ def sentence_chrf(hypothesis: str, reference: str) -> float:
     return float(CHRF().sentence_score(hypothesis, [reference]).score)
 
 
-def _measure(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
+def measure_of(metric: Any, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
+    """A metric of sacreBLEU as the statistics of each sentence; one reference for each."""
     return Measure(
         statistics=np.array(metric._extract_corpus_statistics(hypotheses, [references]), np.float64),
         compute=lambda sums: float(metric._compute_score_from_stats(sums).score),
@@ -112,7 +121,7 @@ def _score(
         return score, None, None, str(metric.get_signature())
     # sacreBLEU's own bootstrap fails on a resample without any match (it mixes float types that Python's mean refuses),
     # so the resampling is ours, on sacreBLEU's statistics of each sentence.
-    low, high = interval_of(_measure(metric, hypotheses, references).resample(bootstrap, seed))
+    low, high = interval_of(measure_of(metric, hypotheses, references).resample(bootstrap, seed))
     metric.n_bootstrap, metric.seed = bootstrap, seed
     return score, low, high, str(metric.get_signature())
 
