@@ -12,7 +12,12 @@ __all__ = ["FAMILIES", "multi30k_family"]
 FAMILIES: Final = ("transformer", "lite-transformer", "subformer", "r2d2", "t2r")
 
 #: The recipe where it is not the presets' own.
-_RECIPE: Final = {"training.precision": "bf16", "training.max_epochs": 40, "training.warmup_steps": 1000}
+_RECIPE: Final = {
+    "training.precision": "bf16",
+    "training.max_epochs": 40,
+    "training.warmup_steps": 1000,
+    "training.learning_rate": 5e-3,
+}
 
 
 def multi30k_family(place: Place, family: str) -> tuple[Path, list[Stage], Path]:

@@ -28,6 +28,13 @@ SECOND: Final = {
 }
 SECOND_STEPS: Final = {"en": 6_800, "de": 3_000}
 
+#: Of a third training, of English-German alone: half of the time from the references, half from the translation of the
+#: model of the second that is nearest to them. With beam 5 that one was 1.1 BLEU better on Tatoeba's test and 1.7 on
+#: test2016 than greedily; what it finds with a beam, greedy search is to find.
+THIRD: Final = {**SECOND, "training.seed": 12, "training.max_steps": 7_000}
+LESSON: Final = ("--level", "sequence", "--beam", "4", "--interpolation", "--reference-weight", "0.5")
+TAUGHT: Final = ("en",)
+
 
 def shipped_training(place: Place, src: str, tgt: str) -> tuple[Path, list[Stage], Path]:
     """The data, the stages up to the training of one direction, and the directory of the model."""
@@ -36,16 +43,17 @@ def shipped_training(place: Place, src: str, tgt: str) -> tuple[Path, list[Stage
     options = ["--corpora", str(place.corpora), "--src", src, "--tgt", tgt, "--out", str(text)]
     first = train_stage(place, f"ship-first-{src}-{tgt}", PRESET, data, {})
     settings = {**SECOND, "training.max_steps": SECOND_STEPS[src]}
-    train = train_stage(place, f"ship-{src}-{tgt}", PRESET, data, settings, "--init-from", str(first.out))
-
-    def pair(split: str, folder: Path, stem: str) -> list[str]:
-        return [f"--{split}", *(str(folder / f"{stem}.{language}.gz") for language in (src, tgt))]
+    stem = f"ship-second-{src}-{tgt}" if src in TAUGHT else f"ship-{src}-{tgt}"
+    trainings = [first, train_stage(place, stem, PRESET, data, settings, "--init-from", str(first.out))]
+    if src in TAUGHT:
+        teacher = trainings[-1].out
+        words = [*LESSON, "--hypotheses", str(_hypotheses(place, src, tgt)), "--init-from", str(teacher)]
+        trainings.append(train_stage(place, f"ship-{src}-{tgt}", PRESET, data, THIRD, *words, teacher=teacher))
 
     files = [
-        *pair("train", text, "train"),
-        *pair("valid", place.corpora / "tatoeba", "valid"),
-        *pair("valid", place.corpora / "multi30k", "val"),
-        *pair("test", place.corpora / "tatoeba", "test"),
+        *_pair("train", text, "train", src, tgt),
+        *_valid(place, src, tgt),
+        *_pair("test", place.corpora / "tatoeba", "test", src, tgt),
     ]
     languages = ["--src-lang", src, "--tgt-lang", tgt, "--drop-overlap"]
     return (
@@ -53,11 +61,41 @@ def shipped_training(place: Place, src: str, tgt: str) -> tuple[Path, list[Stage
         [
             Stage(out=text, program=(sys.executable, script), arguments=options),
             Prepare(out=data, arguments=["data", "prepare", *files, *languages, "--vocab-size", "6000"]),
-            first,
-            train,
+            *trainings,
         ],
-        train.out,
+        trainings[-1].out,
     )
+
+
+def _hypotheses(place: Place, src: str, tgt: str) -> Path:
+    """The directory of the teacher's translations."""
+    return place.runs / f"hypotheses-{src}-{tgt}"
+
+
+def _tuning_data(place: Place, src: str, tgt: str, data: Path) -> tuple[Path, list[Stage]]:
+    """What ``compress`` trains on, and the stages that make it: of a taught model the best translation too."""
+    if src not in TAUGHT:
+        return data, []
+    pairs, out = place.runs / f"taught-{src}-{tgt}.tsv", data.with_name(f"{data.name}-taught")
+    script = str(Path(__file__).with_name("taught_pairs.py"))
+    words = [str(data), str(_hypotheses(place, src, tgt)), "--best", "1", "--out", str(pairs)]
+    options = ["--tsv", str(pairs), *_valid(place, src, tgt), "--src-lang", src, "--tgt-lang", tgt]
+    prepare = ["data", "prepare", *options, "--tokenizer", str(data / "tokenizer.json")]
+    return out, [
+        Stage(out=pairs, program=(sys.executable, script), arguments=words),
+        Prepare(out=out, arguments=prepare),
+    ]
+
+
+def _pair(split: str, folder: Path, stem: str, src: str, tgt: str) -> list[str]:
+    """The option of ``data prepare`` for the two files of a split."""
+    return [f"--{split}", *(str(folder / f"{stem}.{language}.gz") for language in (src, tgt))]
+
+
+def _valid(place: Place, src: str, tgt: str) -> list[str]:
+    """The options for both validation splits."""
+    stems = {"tatoeba": "valid", "multi30k": "val"}
+    return [word for name, stem in stems.items() for word in _pair("valid", place.corpora / name, stem, src, tgt)]
 
 
 def measure_both(place: Place, stem: str, model: Path, src: str, tgt: str) -> list[Stage]:
@@ -83,14 +121,15 @@ def shipped_models(place: Place) -> list[Row]:
         name = f"tatoeba-{src}-{tgt}"
         rows.append(Row(f"{name}, as trained", [*train, *_measures(place, run.name, run, src, tgt)], run, run.name))
         stem = f"shipped-{src}-{tgt}"
-        options = ["--data", str(data), "--target-size", SIZE, "--finetune-steps", "1000"]
+        tuning_data, taught = _tuning_data(place, src, tgt, data)
+        options = ["--data", str(tuning_data), "--target-size", SIZE, "--finetune-steps", "1000"]
         compress = compress_stage(place, stem, run, *options)
         bundle = place.runs / f"{name}.zip"
         export = Stage(
             out=bundle,
             arguments=["export", str(compress.out / "model.lnlp"), "--compact", "--out", str(bundle)],
         )
-        stages = [*train, compress, export, *_measures(place, name, bundle, src, tgt)]
+        stages = [*train, *taught, compress, export, *_measures(place, name, bundle, src, tgt)]
         rows.append(Row(name, stages, bundle, name))
     return rows
 
