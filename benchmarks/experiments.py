@@ -1,7 +1,6 @@
 """The experiments of ``docs/results.md``: their stages and rows."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from compression import shipped, tasks
 from families import families
 from initialisation import initialisation
 from long_training import FAMILIES, multi30k_family
-from rows import Place, Row, train_stage
+from rows import Place, Row, measure_stages, train_stage
 from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
 from students import sizes
@@ -54,20 +53,11 @@ LM_FINETUNING = {**LM, "training.max_steps": 500, "training.learning_rate": 1e-3
 MAPS = ("t2r", "elu", "random-features")
 
 
-def _measures(place: Place, name: str, evaluation: Sequence[str]) -> list[Stage]:
-    """Scores on the test split, and parameters and Mult-Adds, of the model in the directory ``name``."""
-    model = str(place.runs / name)
-    return [
-        Measure(out=place.figures(name), arguments=["evaluate", model, *evaluation, "--json"]),
-        Measure(out=place.figures(f"{name}.budget"), arguments=["budget", model, "--json"]),
-    ]
-
-
 def _translation(place: Place, name: str, data: Path) -> list[Stage]:
     """The measures of a translation model; the translations are kept too."""
     output = place.figures(name).with_suffix(".txt")
     search = ["--beam", "5", "--output", str(output), "--force"]
-    return _measures(place, name, ["--data", str(data), "--split", "test", *search])
+    return measure_stages(place, name, ["--data", str(data), "--split", "test", *search])
 
 
 def multi30k(place: Place) -> list[Row]:
@@ -104,7 +94,7 @@ def t2r(place: Place) -> list[Row]:
     evaluation = ["--data", str(data), "--split", "test"]
 
     def row(label: str, name: str, *stages: Stage) -> Row:
-        return Row(label, [*prepare, *stages, *_measures(place, name, evaluation)], place.runs / name, name)
+        return Row(label, [*prepare, *stages, *measure_stages(place, name, evaluation)], place.runs / name, name)
 
     rows = [row("softmax, before the swap", "lm-softmax", softmax)]
     for kind in MAPS:

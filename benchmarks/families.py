@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 from cells import MISSING, spread_cell, table_head, table_line
 from corpora import multi30k
-from rows import Place, Row, train_stage
-from stages import Measure
+from rows import Place, Row, measure_stages, train_stage
 from token_bleu import token_bleu
 
 from lite_nlp.compress.significance import Measure as Statistics
@@ -78,13 +77,8 @@ def _row(place: Place, family: Family, seed: int) -> Row:
     settings = {**RECIPE, **family.settings, "training.seed": seed}
     train = train_stage(place, name, family.preset, data, settings, "--threads", "1")
     output = place.figures(name).with_suffix(".txt")
-    search = ["--data", str(data), "--split", "test", "--beam", "5", "--output", str(output), "--force", "--json"]
-    stages = [
-        *prepare,
-        train,
-        Measure(out=place.figures(name), arguments=["evaluate", str(train.out), *search]),
-        Measure(out=place.figures(f"{name}.budget"), arguments=["budget", str(train.out), "--json"]),
-    ]
+    search = ["--data", str(data), "--split", "test", "--beam", "5", "--output", str(output), "--force"]
+    stages = [*prepare, train, *measure_stages(place, name, search)]
     references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
     return Row(f"{family.name}, seed {seed}", stages, train.out, name, references, group=family.name)
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stages import Compress, Stage, Train
+from stages import Compress, Measure, Stage, Train
 
-__all__ = ["Place", "Row", "compress_stage", "train_stage"]
+__all__ = ["Place", "Row", "compress_stage", "measure_stages", "train_stage"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,12 @@ def compress_stage(place: Place, name: str, model: Path, *options: str) -> Compr
     """Compression of a trained model into the directory ``name``."""
     bound = ["--finetune-steps", str(place.max_steps)] if place.max_steps and "--no-finetune" not in options else []
     return Compress(out=place.runs / name, arguments=["compress", str(model), *options, *bound])
+
+
+def measure_stages(place: Place, name: str, evaluation: Sequence[str]) -> list[Stage]:
+    """Scores by ``evaluate``, and parameters and Mult-Adds, of the model in the directory ``name``."""
+    model = str(place.runs / name)
+    return [
+        Measure(out=place.figures(name), arguments=["evaluate", model, *evaluation, "--json"]),
+        Measure(out=place.figures(f"{name}.budget"), arguments=["budget", model, "--json"]),
+    ]

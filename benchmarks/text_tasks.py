@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from cells import MISSING, score_cell, spread_cell, table_head, table_line
 from corpora import inference, samsum, sentiment, wikitext
-from rows import Place, Row, train_stage
-from stages import Convert, Measure, Stage
+from rows import Place, Row, measure_stages, train_stage
+from stages import Convert, Stage
 
 __all__ = [
     "accuracy_table",
@@ -106,7 +106,7 @@ def language_models(place: Place) -> list[Row]:
     data, prepare = wikitext(place)
 
     def row(label: str, name: str, *stages: Stage) -> Row:
-        measures = _measures(place, name, ["--data", str(data), "--split", "test"])
+        measures = measure_stages(place, name, ["--data", str(data), "--split", "test"])
         return Row(label, [*prepare, *stages, *measures], place.runs / name, name)
 
     def trained(label: str, preset: str, settings: Mapping[str, Any]) -> tuple[Row, Stage]:
@@ -136,7 +136,7 @@ def summaries(place: Place) -> list[Row]:
         preset = f"multi30k-{_stem(label)}"
         train = train_stage(place, name, preset, data, SUMMARIES, "--threads", "1")
         search = ["--beam", "4", "--no-repeat-ngram", "3", "--long-input", "truncate", "--max-length", "60"]
-        measures = _measures(place, name, ["--data", str(data), "--split", "test", *search])
+        measures = measure_stages(place, name, ["--data", str(data), "--split", "test", *search])
         rows.append(Row(label, [*prepare, train, *measures], train.out, name))
     return rows
 
@@ -167,20 +167,11 @@ def _classifiers(
             name = f"{stem}-{_stem(label)}-{seed}"
             keys = {**CLASSIFIERS, **settings, "training.seed": seed}
             train = train_stage(place, name, preset, data, keys, "--threads", "1")
-            measures = _measures(place, name, ["--data", str(data), "--split", "test"])
+            measures = measure_stages(place, name, ["--data", str(data), "--split", "test"])
             rows.append(
                 Row(f"{stem}: {label}, seed {seed}", [*prepare, train, *measures], train.out, name, group=label)
             )
     return rows
-
-
-def _measures(place: Place, name: str, evaluation: Sequence[str]) -> list[Stage]:
-    """Scores on the test split, and parameters and Mult-Adds, of the model in the directory ``name``."""
-    model = str(place.runs / name)
-    return [
-        Measure(out=place.figures(name), arguments=["evaluate", model, *evaluation, "--json"]),
-        Measure(out=place.figures(f"{name}.budget"), arguments=["budget", model, "--json"]),
-    ]
 
 
 def _stem(label: str) -> str:
