@@ -9,7 +9,7 @@ from compression import shipped, tasks
 from families import families
 from initialisation import initialisation
 from long_training import FAMILIES, multi30k_family
-from rows import Place, Row, measure_stages, train_stage
+from rows import Place, Row, measure_stages, train_stage, translation_stages
 from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
 from students import sizes
@@ -53,20 +53,13 @@ LM_FINETUNING = {**LM, "training.max_steps": 500, "training.learning_rate": 1e-3
 MAPS = ("t2r", "elu", "random-features")
 
 
-def _translation(place: Place, name: str, data: Path) -> list[Stage]:
-    """The measures of a translation model; the translations are kept too."""
-    output = place.figures(name).with_suffix(".txt")
-    search = ["--beam", "5", "--output", str(output), "--force"]
-    return measure_stages(place, name, ["--data", str(data), "--split", "test", *search])
-
-
 def multi30k(place: Place) -> list[Row]:
     """Five families at about the same Mult-Adds, one recipe."""
     references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
     rows = []
     for family in FAMILIES:
         data, train, run = multi30k_family(place, family)
-        stages = [*train, *_translation(place, run.name, data)]
+        stages = [*train, *translation_stages(place, run.name, data)]
         rows.append(Row(f"multi30k-{family}", stages, run, run.name, references))
     return rows
 
@@ -80,7 +73,7 @@ def r2d2(place: Place) -> list[Row]:
     for n in (1, 2, 4, 8, 16):
         name, kind = f"shakespeare-r2d2-{n}", DENSE if n == 1 else {"model.linear_n": n}
         train = train_stage(place, name, "r2d2-nmt-4", data, {**SHAKESPEARE, **kind})
-        stages = [prepare, train, *_translation(place, name, data)]
+        stages = [prepare, train, *translation_stages(place, name, data)]
         rows.append(Row("n = 1: dense" if n == 1 else f"n = {n}", stages, place.runs / name, name))
     return rows
 

@@ -54,7 +54,7 @@ class Case:
     seeds: Sequence[int] = SEEDS
 
 
-#: The rate of the other presets, which the Subformer's halves.
+#: The rate of the other presets; that of the Subformer's preset is 2e-3.
 _FAST: Final = {"training.learning_rate": 5e-3}
 
 #: By family: Xavier's scheme, the one of the family's own code, and the scale by depth.

@@ -7,7 +7,7 @@ from typing import Any
 
 from stages import Compress, Measure, Stage, Train
 
-__all__ = ["Place", "Row", "compress_stage", "measure_stages", "train_stage"]
+__all__ = ["Place", "Row", "compress_stage", "measure_stages", "train_stage", "translation_stages"]
 
 
 @dataclass(frozen=True)
@@ -82,3 +82,10 @@ def measure_stages(place: Place, name: str, evaluation: Sequence[str]) -> list[S
         Measure(out=place.figures(name), arguments=["evaluate", model, *evaluation, "--json"]),
         Measure(out=place.figures(f"{name}.budget"), arguments=["budget", model, "--json"]),
     ]
+
+
+def translation_stages(place: Place, name: str, data: Path) -> list[Stage]:
+    """The measures of a translation model with beam 5 on the test split; the translations are kept too."""
+    output = place.figures(name).with_suffix(".txt")
+    search = ["--beam", "5", "--output", str(output), "--force"]
+    return measure_stages(place, name, ["--data", str(data), "--split", "test", *search])
