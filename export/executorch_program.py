@@ -84,7 +84,8 @@ def _lower(traced: TracedModel, precision: Precision) -> Any:
     from executorch.exir.backend.partitioner import DelegationSpec
 
     # Those that stand in groups, or read whole caches: a small operator delegated alone costs more in the call than it
-    # saves.
+    # saves. No changes of shape: in ExecuTorch 1.4 XNNPACK computes them wrongly once a cache has become longer than in
+    # the call before.
     configs = [
         gemm_configs.LinearConfig,
         generic_node_configs.AddConfig,
@@ -92,9 +93,11 @@ def _lower(traced: TracedModel, precision: Precision) -> Any:
         generic_node_configs.CatConfig,
         generic_node_configs.MulConfig,
         generic_node_configs.PermuteConfig,
+        generic_node_configs.ReciprocalSquareRootConfig,
         generic_node_configs.ReLUConfig,
         generic_node_configs.SigmoidConfig,
         generic_node_configs.SoftmaxConfig,
+        generic_node_configs.SubConfig,
     ]
     partitioner = XnnpackPartitioner(configs=configs)
     # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others

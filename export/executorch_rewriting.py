@@ -17,6 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
 from lite_nlp.export.executorch_int8 import quantize_program
+from lite_nlp.export.executorch_regions import join_regions
 from lite_nlp.export.executorch_tables import turn_tables
 from lite_nlp.export.runtime.layout import Precision
 
@@ -38,6 +39,8 @@ def prepare_program(
     * The choice between a new entry and a cache becomes a weighted sum of both.
     * Splits become slices, and what only adds or moves dimensions of size 1 a reshape (the strides of a transposition
       otherwise contradict the runtime's idea of the layout).
+    * Norms and cut products beside integers get the form of
+      :func:`~lite_nlp.export.executorch_regions.join_regions`.
     * What several layers compute alike, such as masks, is computed once.
 
     Args:
@@ -61,6 +64,7 @@ def prepare_program(
     # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
     rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
     if precision == "int8":
+        join_regions(rewritten)
         quantize_program(rewritten)
     turn_tables(rewritten, tied)
     merged = CSEPass()(rewritten.graph_module)

@@ -3,7 +3,7 @@
 Both are run on tensors that have sizes and no numbers, under the operator-level counter
 (``lite_nlp.budget.traced.counter``). The program counted is the one from which ExecuTorch's file is written: after
 lowering, with the parts that XNNPACK takes opened up again, since what a part computes is kept beside what XNNPACK made
-of it.
+of it. There the sums of a layer norm are products with one output; they count as the norm that they are part of.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +18,7 @@ from torch.export.graph_signature import InputKind
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount
+from lite_nlp.export.executorch_edits import is_mean
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.tracing import DecodeStep, Encode, TracedModel
 
@@ -108,7 +109,7 @@ def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool =
 def _interpret(program: ExportedProgram, inputs: Sequence[Tensor], *, merge_equal: bool = False) -> list[Any]:
     """Run ``program``, which needs of its weights no more than their shapes; returns its outputs."""
     given = iter(inputs)
-    arguments = []
+    arguments, means = [], []
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.kind is InputKind.USER_INPUT:
@@ -116,12 +117,23 @@ def _interpret(program: ExportedProgram, inputs: Sequence[Tensor], *, merge_equa
         else:
             value = node.meta["val"]
             arguments.append(torch.empty(value.shape, dtype=value.dtype))
+            if is_mean(spec.target):
+                means.append(arguments[-1])
     interpreter = _Merging if merge_equal else _Interpreter
-    return list(interpreter(program.graph_module).run(*arguments))
+    return list(interpreter(program.graph_module, means).run(*arguments))
 
 
 class _Interpreter(fx.Interpreter):
-    """Runs a graph of ATen operators, or of the edge dialect by the ATen operators that its own stand for."""
+    """Runs a graph of ATen operators, or of the edge dialect by the ATen operators that its own stand for.
+
+    Args:
+        module: The graph.
+        means: Weights of the products that are sums of layer norms.
+    """
+
+    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> None:
+        super().__init__(module)
+        self._means = {id(mean) for mean in means}
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One node: a delegate is run as what it was made of, and copies to another layout as plain ones."""
@@ -132,14 +144,20 @@ class _Interpreter(fx.Interpreter):
             return target(lambda *inner: type(self)(body).run(*inner), *args[1:])
         if getattr(target, "namespace", "") == _LAYOUT_LIBRARY:
             return args[0].to(kwargs.get("dtype") or args[0].dtype, copy=True)
+        if len(args) > 1 and id(args[1]) in self._means:
+            x, mean, *offset = args
+            # Of the two sums the second has an offset, and stands for the norm.
+            if offset:
+                torch.native_layer_norm(x, mean.shape[1:], None, None, 0.0)
+            return x.new_empty([*x.shape[:-1], 1])
         return super().call_function(target, args, kwargs)
 
 
 class _Merging(_Interpreter):
     """Runs a graph, equal nodes with equal inputs once."""
 
-    def __init__(self, module: fx.GraphModule) -> None:
-        super().__init__(module)
+    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> None:
+        super().__init__(module, means)
         # The arguments are kept too: a tensor that is gone could lend its identity to another.
         self._done: dict[Any, tuple[Any, Any]] = {}
 

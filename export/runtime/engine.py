@@ -11,12 +11,12 @@ from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.beam_checks import check_call, check_steps
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import BeamState, GraphRunner, SearchRunner, State
+from lite_nlp.export.runtime.interface import BeamState, GraphRunner, GreedyRunner, SearchRunner, State
 from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.registry import find_runtime
 from lite_nlp.export.runtime.tensors import check_ids, expect_tensor, first_state
 
-__all__ = ["Engine", "EngineState", "SearchEngine", "create_engine"]
+__all__ = ["Engine", "EngineState", "GreedyEngine", "SearchEngine", "create_engine"]
 
 #: Types that are no candidates.
 _SPECIALS: Final = len(SPECIAL_TOKENS)
@@ -153,17 +153,17 @@ def _check_capacity(state: EngineState) -> None:
         raise BundleError(f"step: expected at most {state.capacity} steps, the capacity of the state, found one more")
 
 
-class SearchEngine(Engine):
-    """An engine with graphs for searches: a greedy model and a beam model of ``lite_nlp.decoding.step_models``.
+class GreedyEngine(Engine):
+    """An engine that decodes greedily in one call: a greedy model of ``lite_nlp.decoding.step_models``.
 
     Args:
         manifest: Of the bundle.
         runner: Calls its graphs.
     """
 
-    def __init__(self, manifest: Manifest, runner: SearchRunner) -> None:
+    def __init__(self, manifest: Manifest, runner: GreedyRunner) -> None:
         super().__init__(manifest, runner)
-        self._search_runner = runner
+        self._greedy_runner = runner
 
     def decode_greedily(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
@@ -175,7 +175,7 @@ class SearchEngine(Engine):
                 gives other tensors than it should.
         """
         self._check(src_tokens, src_mask, int(limits.max()))
-        tokens, log_probs = self._search_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
+        tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
         rows = len(src_tokens)
         steps = min(len(tokens), int(limits.max())) if tokens.ndim else 0
         expect_tensor("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
@@ -184,6 +184,28 @@ class SearchEngine(Engine):
         if not (tokens == EOS_ID).any(axis=0).all():
             raise BundleError(f"greedy: expected an end mark in every row, found none in {steps} steps")
         return tokens, log_probs
+
+    def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
+        """Slots of the caches in each step of each row that gave ``tokens`` (T, B)."""
+        return self._greedy_runner.greedy_slots(tokens, limits)
+
+    def try_out(self) -> None:
+        """A search of one step, as of ``Engine``."""
+        token = np.full((1, 1), self._manifest.vocabulary.src_size - 1)
+        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64), 0)
+
+
+class SearchEngine(GreedyEngine):
+    """An engine with graphs for steps of beam search too: a beam model of ``lite_nlp.decoding.step_models``.
+
+    Args:
+        manifest: Of the bundle.
+        runner: Calls its graphs.
+    """
+
+    def __init__(self, manifest: Manifest, runner: SearchRunner) -> None:
+        super().__init__(manifest, runner)
+        self._search_runner = runner
 
     def search_beams(self, call: BeamCall, state: EngineState | _Beams) -> tuple[BeamSteps, _Beams]:
         """Take steps of a beam search; see ``lite_nlp.decoding.step_models.BeamModel``.
@@ -205,11 +227,6 @@ class SearchEngine(Engine):
         check_ids("beam: tokens made", made.tokens, size)
         return made, _Beams(beams, len(call.tokens), call.tokens.size, state.capacity)
 
-    def try_out(self) -> None:
-        """A search of one step, as of ``Engine``."""
-        token = np.full((1, 1), self._manifest.vocabulary.src_size - 1)
-        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64), 0)
-
 
 def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
     """Load a bundle's graphs into a runtime.
@@ -228,9 +245,15 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
     if entry is None:
         raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
     runner = entry.open_runner(bundle.read, manifest.layout, threads=threads)
-    engine = SearchEngine(manifest, runner) if isinstance(runner, SearchRunner) else Engine(manifest, runner)
+    engine = _make_engine(manifest, runner)
     try:
         engine.try_out()
     except BundleError as error:
         raise BundleError(f"{bundle.path}: the graphs for --runtime {runtime} do not run: {error}") from error
     return engine
+
+
+def _make_engine(manifest: Manifest, runner: GraphRunner) -> Engine:
+    if isinstance(runner, SearchRunner):
+        return SearchEngine(manifest, runner)
+    return GreedyEngine(manifest, runner) if isinstance(runner, GreedyRunner) else Engine(manifest, runner)

@@ -9,6 +9,8 @@ from pydantic import Field
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.special_tokens import EOS_ID
+from lite_nlp.export.runtime.executorch_greedy import decode_rows
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 from lite_nlp.export.runtime.limits import MAX_COUNT, Text
@@ -21,6 +23,7 @@ from lite_nlp.export.runtime.signatures import (
     decode_step_signature,
     encode_signature,
 )
+from lite_nlp.export.runtime.tensors import first_state
 
 __all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "MethodCalls", "start_runtime"]
 
@@ -70,7 +73,7 @@ class ExecuTorchEntry(RuntimeEntry):
 
 
 class ExecuTorchRunner:
-    """Runs the methods ``encode`` and ``decode_step`` of a program.
+    """Runs the methods ``encode`` and ``decode_step`` of a program, and greedy search over them.
 
     Args:
         layout: Order of the state tensors, and the largest batch of a call.
@@ -83,6 +86,7 @@ class ExecuTorchRunner:
     """
 
     def __init__(self, layout: Layout, program: bytes, *, threads: int) -> None:
+        self._layout = layout
         self._names = layout.names
         self._encoded = layout.encoded
         self._changing = layout.changing
@@ -113,6 +117,36 @@ class ExecuTorchRunner:
         """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
         outputs = self._run_split(self._decode_step, [tokens, *(state[name] for name in self._names)])
         return outputs[0], dict(zip(self._changing, outputs[1:], strict=True))
+
+    def decode_greedily(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Decode sources, both (B, S), within ``limits`` (B,) steps; returns tokens and log-probabilities."""
+        found: list[list[int]] = []
+        log_probs: list[float] = []
+        for start in range(0, len(src_tokens), self._max_batch):
+            part = slice(start, start + self._max_batch)
+            encoded = self.encode(src_tokens[part], src_mask[part])
+            state = first_state(self._layout.state, encoded, src_mask[part], int(limits[part].max()))
+            output = decode_rows(self._execute_step, self._layout, state, limits[part], min_length)
+            found += output.tokens
+            log_probs += output.log_probs
+        tokens = np.full((max(map(len, found)), len(found)), EOS_ID, np.int64)
+        for row, made in enumerate(found):
+            tokens[: len(made), row] = made
+        return tokens, np.array(log_probs, np.float32)
+
+    def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
+        """Slots of the caches in each step of each row that gave ``tokens`` (T, B): all, until the row ends."""
+        steps = (tokens == EOS_ID).argmax(axis=0) + 1
+        slots: list[int] = []
+        for start in range(0, len(limits), self._max_batch):
+            part = slice(start, start + self._max_batch)
+            slots += [int(limits[part].max())] * int(steps[part].sum())
+        return slots
+
+    def _execute_step(self, tensors: list[Any]) -> list[Any]:
+        return _execute(self._decode_step, tensors)
 
     def _run_split(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Run a method on at most ``executorch_batch`` rows at a time."""
@@ -157,12 +191,16 @@ def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
 
     # The runtime takes the order of dimensions from the strides, so these must be the plain ones.
     tensors = [torch.from_numpy(np.ascontiguousarray(argument)) for argument in arguments]
+    return [output.numpy() for output in _execute(method, tensors)]
+
+
+def _execute(method: Any, tensors: list[Any]) -> list[Any]:
     try:
-        outputs = method.execute(tensors)
+        outputs: list[Any] = method.execute(tensors)
     except Exception as error:
         shapes = [tuple(tensor.shape) for tensor in tensors]
         raise BundleError(f"ExecuTorch failed on arguments of shapes {shapes}: {error}") from error
-    return [output.numpy() for output in outputs]
+    return outputs
 
 
 def start_runtime(*, threads: int) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 
-__all__ = ["Array", "BeamState", "GraphRunner", "Runtime", "RuntimeEntry", "SearchRunner", "State"]
+__all__ = ["Array", "BeamState", "GraphRunner", "GreedyRunner", "Runtime", "RuntimeEntry", "SearchRunner", "State"]
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -33,8 +33,8 @@ class GraphRunner(Protocol):
 
 
 @runtime_checkable
-class SearchRunner(GraphRunner, Protocol):
-    """A runner that has graphs for searches too: of a whole greedy search, and of steps of beam search."""
+class GreedyRunner(GraphRunner, Protocol):
+    """A runner that also decodes greedily in one call."""
 
     def decode_greedily(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
@@ -46,6 +46,15 @@ class SearchRunner(GraphRunner, Protocol):
             log-probability (B,) of each row.
         """
         ...
+
+    def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
+        """Slots of the caches in each step of each row that gave ``tokens`` (T, B), for counting their work."""
+        ...
+
+
+@runtime_checkable
+class SearchRunner(GreedyRunner, Protocol):
+    """A runner that takes steps of beam search too."""
 
     def begin_beams(self, state: State, *, capacity: int) -> BeamState:
         """The state of a beam search of ``capacity`` steps before its first one, from that of ``decode_step``."""

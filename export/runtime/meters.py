@@ -1,6 +1,7 @@
 """Meters of translation: what a benchmark runs on an open engine, and the Mult-Adds it counts. Imports no torch."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -115,11 +116,12 @@ class MeteredModel:
         """Gather rows."""
         return self._model.reorder(state, rows)
 
-    def _macs_of_steps(self, source: int, slots: range) -> int:
+    def _macs_of_steps(self, source: int, slots: Sequence[int]) -> int:
         """Mult-Adds of one row in steps that attend to so many tokens each, for a source of this length."""
         if self._work is None:
             return 0
-        return sum(_total(self._work.decode_step, source, count) for count in slots)
+        steps = Counter(slots)
+        return sum(taken * _total(self._work.decode_step, source, count) for count, taken in steps.items())
 
 
 class MeteredBeamModel(MeteredModel):
@@ -154,8 +156,6 @@ class MeteredBeamModel(MeteredModel):
 class MeteredGreedyModel(MeteredModel):
     """A metered model that decodes greedily in one call too.
 
-    Its steps attend to the tokens so far, so that the Mult-Adds of each are those at so many slots.
-
     Args:
         model: Runs the graphs.
         work: As of ``MeteredModel``.
@@ -174,7 +174,7 @@ class MeteredGreedyModel(MeteredModel):
         rows, length = src_tokens.shape
         if self._work is not None:
             encoder = _total(self._work.encode, length, len(tokens))
-            self.macs += rows * (encoder + self._macs_of_steps(length, range(1, len(tokens) + 1)))
+            self.macs += rows * encoder + self._macs_of_steps(length, self._greedy.greedy_slots(tokens, limits))
         return tokens, log_probs
 
 

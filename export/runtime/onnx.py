@@ -96,6 +96,10 @@ class OnnxRunner:
         found = self._greedy.run({"src_tokens": src_tokens, "src_mask": src_mask, **given})
         return found[TOKENS], found[LOG_PROBS]
 
+    def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
+        """Slots of the caches in each step of each row that gave ``tokens`` (T, B): those of the tokens so far."""
+        return list(range(1, len(tokens) + 1)) * len(limits)
+
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
         return self._encode.run({"src_tokens": src_tokens, "src_mask": src_mask})

@@ -42,6 +42,10 @@ class GreedyModel(StepModel, Protocol):
         """
         ...
 
+    def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
+        """Slots that attention has in each step of each row, where these tokens (T, B) were decoded."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class BeamCall:

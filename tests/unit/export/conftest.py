@@ -16,7 +16,7 @@ from lite_nlp.export import executorch_program as executorch_part
 from lite_nlp.export import onnx_graphs as onnx_part
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
 from lite_nlp.export.onnx_graphs import OnnxFiles, export_onnx
-from lite_nlp.export.runtime.engine import Engine, SearchEngine
+from lite_nlp.export.runtime.engine import Engine, GreedyEngine, SearchEngine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import (
@@ -156,9 +156,10 @@ def executorch_program(name: str) -> ExecuTorchProgram:
 
 
 @cache
-def executorch_engine(name: str) -> Engine:
+def executorch_engine(name: str) -> GreedyEngine:
     made = exported(name)
-    return Engine(made.manifest, ExecuTorchRunner(made.manifest.layout, executorch_program(name).content, threads=1))
+    runner = ExecuTorchRunner(made.manifest.layout, executorch_program(name).content, threads=1)
+    return GreedyEngine(made.manifest, runner)
 
 
 @pytest.fixture(scope="session")

@@ -35,6 +35,20 @@ def test_same_logits_as_torch_at_all_sizes(small, small_executorch, rows: int, s
         np.testing.assert_allclose(logits, expected, atol=1e-5)
 
 
+def test_sizes_that_become_smaller_and_larger_again(small, small_executorch) -> None:
+    name = "lite-transformer-dynamic"
+    engine, reference = small_executorch(name)[1], small(name).reference
+    for rows, source, capacity in [(1, 1, 1), (1, 9, 12), (1, 3, 2), (1, 9, 12), (2, 4, 20), (1, 9, 12)]:
+        tokens = np.arange(3, 3 + rows * source).reshape(rows, source)
+        mask = np.ones((rows, source), np.bool_)
+        state, expected_state = engine.start(tokens, mask, capacity), reference.start(tokens, mask, capacity)
+        for step in range(min(capacity, 3)):
+            fed = np.full(rows, 5 + step)
+            logits, state = engine.step(fed, state)
+            expected, expected_state = reference.step(fed, expected_state)
+            np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
 def test_a_tied_table_is_stored_once(small, small_executorch) -> None:
     table = small("lite-transformer-dynamic").model.src_embedding.weight.detach().numpy()
     content = small_executorch("lite-transformer-dynamic")[0].content

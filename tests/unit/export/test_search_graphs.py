@@ -210,6 +210,9 @@ class _Fake:
     ) -> tuple[np.ndarray, np.ndarray]:
         return self._found
 
+    def greedy_slots(self, tokens: np.ndarray, limits: np.ndarray) -> list[int]:
+        raise AssertionError
+
 
 @pytest.mark.parametrize(
     ("tokens", "log_probs", "message"),
