@@ -40,7 +40,7 @@ def decode_rows(
     limits: NDArray[np.int64],
     min_length: int,
 ) -> GreedyOutput:
-    """Take greedy steps until every row has ended; a row that has leaves the batch.
+    """Take greedy steps until every row has ended; a row that has ended leaves the batch.
 
     Args:
         step: Runs the program's ``decode_step`` on torch tensors: from tokens (R,) and the state to logits and what
@@ -68,17 +68,17 @@ def decode_rows(
             before = tensors[place]
             _check(layout.state[place].name, value, before.dtype, before.shape)
             tensors[place] = value
-        log_probs = logits.log_softmax(dim=1).numpy()
-        best = log_probs[:, _FIRST_WORD:].argmax(axis=1) + _FIRST_WORD
-        words = log_probs[np.arange(len(rows)), best].tolist()
-        ranked = zip(rows, log_probs[:, EOS_ID].tolist(), words, best.tolist(), strict=True)
+        log_probs, values = logits.log_softmax(dim=1).numpy(), logits.numpy()
+        best = values[:, _FIRST_WORD:].argmax(axis=1) + _FIRST_WORD
+        words, ends = values[np.arange(len(rows)), best].tolist(), values[:, EOS_ID].tolist()
         staying = []
-        for place, (row, end, word, token) in enumerate(ranked):
+        for place, (row, word, end) in enumerate(zip(rows, words, ends, strict=True)):
             # Of equal ones the end counts, as in the search by steps.
-            ends = limits[row] <= count or word == -np.inf or (count > min_length and end >= word)
-            output.tokens[row].append(EOS_ID if ends else token)
-            output.log_probs[row] += end if ends else word
-            if not ends:
+            ended = limits[row] <= count or word == -np.inf or (count > min_length and end >= word)
+            token = EOS_ID if ended else int(best[place])
+            output.tokens[row].append(token)
+            output.log_probs[row] += float(log_probs[place, token])
+            if not ended:
                 staying.append(place)
         latest = best[staying]
         if len(staying) < len(rows):
