@@ -22,6 +22,9 @@ _CONSTANT: Final = (1 << _WIDTH_BITS) - 1
 #: Bits of the largest number, before its sign goes to the lowest one.
 _NUMBER_BITS: Final = 32
 
+#: Of either sign, the base of a list.
+_MAX_BASE: Final = (1 << (_NUMBER_BITS - 1)) - 1
+
 IntArray = NDArray[np.int64]
 
 
@@ -196,13 +199,14 @@ def list_bits(values: IntArray) -> int:
 
 def _plan_list(values: IntArray) -> tuple[int, int, IntArray]:
     """Base and width of a list, and its numbers without the base, folded."""
-    base = int(np.median(values))
+    # A base is a number of its own, of at most so many bits with its sign.
+    base = int(np.clip(np.median(values), -_MAX_BASE, _MAX_BASE))
     folded = _fold(values - base)
     if not folded.any():
         return base, _CONSTANT, folded
     # Of a geometric distribution the best width is near the logarithm of the mean.
     guess = int(folded.mean() + 1).bit_length()
-    widths = range(max(0, guess - 2), min(_CONSTANT, guess + 2))
+    widths = range(min(max(0, guess - 2), _CONSTANT - 1), min(_CONSTANT, guess + 2))
     return base, min(widths, key=lambda width: int((folded >> width).sum()) + width * folded.size), folded
 
 

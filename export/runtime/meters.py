@@ -177,6 +177,10 @@ class MeteredGreedyModel(MeteredModel):
             self.macs += rows * encoder + self._macs_of_steps(length, self._greedy.greedy_slots(tokens, limits))
         return tokens, log_probs
 
+    def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
+        """Slots that attention has in each step of each row."""
+        return self._greedy.greedy_slots(tokens, limits)
+
 
 def _total(kinds: Mapping[Any, Callable[[int, int], int]], length: int, capacity: int) -> int:
     return sum(polynomial(length, capacity) for polynomial in kinds.values())

@@ -55,6 +55,16 @@ def test_what_is_written_is_read(values: list[int], numbers: list[int]) -> None:
     assert -(-list_bits(np.array(small, dtype=np.int64)) // 8) == len(alone.to_bytes())
 
 
+@pytest.mark.parametrize("largest", [2**31 - 1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("rest", [[], [0], [5, 2**32 - 1]])
+def test_lists_of_the_largest_numbers(largest: int, rest: list[int]) -> None:
+    # Gaps between centroids of opposite signs in a codebook of 32-bit floats.
+    writer = BitWriter()
+    writer.numbers([largest, *rest])
+    found = BitReader(writer.to_bytes(), "list").numbers(1 + len(rest), 0, 2**32 - 1)
+    assert found.tolist() == [largest, *rest]
+
+
 def test_a_list_of_equal_numbers_takes_no_memory() -> None:
     writer = BitWriter()
     writer.numbers([-3])
