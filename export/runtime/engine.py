@@ -189,11 +189,6 @@ class GreedyEngine(Engine):
         """Slots of the caches in each step of each row that gave ``tokens`` (T, B)."""
         return self._greedy_runner.greedy_slots(tokens, limits)
 
-    def try_out(self) -> None:
-        """A search of one step, as of ``Engine``."""
-        token = np.full((1, 1), self._manifest.vocabulary.src_size - 1)
-        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64), 0)
-
 
 class SearchEngine(GreedyEngine):
     """An engine with graphs for steps of beam search too: a beam model of ``lite_nlp.decoding.step_models``.
@@ -226,6 +221,11 @@ class SearchEngine(GreedyEngine):
         check_steps(made, call)
         check_ids("beam: tokens made", made.tokens, size)
         return made, _Beams(beams, len(call.tokens), call.tokens.size, state.capacity)
+
+    def try_out(self) -> None:
+        """A search of one step, as of ``Engine``."""
+        token = np.full((1, 1), self._manifest.vocabulary.src_size - 1)
+        self.decode_greedily(token, np.ones((1, 1), np.bool_), np.ones(1, np.int64), 0)
 
 
 def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
