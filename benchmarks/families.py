@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from cells import MISSING, spread_cell, table_head, table_line
 from corpora import multi30k
 from rows import Place, Row, train_stage, translation_stages
+from stages import Convert, Stage
 from token_bleu import token_bleu
 
 from lite_nlp.compress.significance import Measure as Statistics
@@ -31,6 +32,13 @@ RECIPE: Final = {
     "training.average_checkpoints": 2,
 }
 
+#: Of a trained model, after the swap to linear attention or without: half as many epochs at half the rate, which the
+#: paper halves too (appendix A.1).
+FINETUNING: Final = {**RECIPE, "training.max_epochs": 4, "training.learning_rate": 1e-3, "training.warmup_steps": 100}
+
+#: Features per head of the swap, those of ``multi30k-t2r``.
+_FEATURES: Final = ("--feature-size", "32")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
@@ -41,34 +49,55 @@ class Family:
         stem: Of the directories of its runs.
         preset: The preset.
         settings: Keys that differ from the preset and ``RECIPE``.
+        finetuned: What follows the training: nothing, the swap to linear attention and ``FINETUNING``, or that alone.
+        seeds: The seeds.
     """
 
     name: str
     stem: str
     preset: str
     settings: dict[str, Any] = field(default_factory=dict)
+    finetuned: Literal["", "t2r", "softmax"] = ""
+    seeds: Sequence[int] = SEEDS
 
 
 #: The first is what the others are compared with. All have about its Mult-Adds, but for the Subformer that has its
-#: parameters instead, in a sandwich wider than the model as in the paper.
+#: parameters instead. The last two are what the Subformer's preset was chosen over: tables narrower than the model, and
+#: with them a sandwich wider than the model, as the paper has both.
 FAMILIES: Final = (
     Family(name="Transformer", stem="transformer", preset="multi30k-transformer"),
     Family(name="Subformer", stem="subformer", preset="multi30k-subformer"),
     Family(name="T2R", stem="t2r", preset="multi30k-t2r"),
+    Family(name="T2R, finetuned", stem="transformer", preset="multi30k-transformer", finetuned="t2r"),
+    Family(name="Transformer, finetuned", stem="transformer", preset="multi30k-transformer", finetuned="softmax"),
     Family(name="Lite Transformer", stem="lite-transformer", preset="multi30k-lite-transformer"),
     Family(name="R2D2, n = 2", stem="r2d2", preset="multi30k-r2d2"),
     Family(
         name="Subformer, as many parameters",
         stem="subformer-wide",
         preset="multi30k-subformer",
-        settings={"model.sandwich_dim": 192, "model.sandwich_ffn_dim": 352},
+        settings={"model.sandwich_ffn_dim": 768},
+    ),
+    Family(
+        name="Subformer, tables of 112 channels",
+        stem="subformer-narrow",
+        preset="multi30k-subformer",
+        settings={"model.embedding_dim": 112},
+        seeds=(1,),
+    ),
+    Family(
+        name="Subformer, tables of 112 channels, sandwich of 192",
+        stem="subformer-sandwich",
+        preset="multi30k-subformer",
+        settings={"model.embedding_dim": 112, "model.sandwich_dim": 192, "model.sandwich_ffn_dim": 352},
+        seeds=(1,),
     ),
 )
 
 
 def families(place: Place) -> list[Row]:
     """All trainings; the first seed of every family comes before the second of any."""
-    return [_row(place, family, seed) for seed in SEEDS for family in FAMILIES]
+    return [_row(place, family, seed) for seed in SEEDS for family in FAMILIES if seed in family.seeds]
 
 
 def _row(place: Place, family: Family, seed: int) -> Row:
@@ -76,8 +105,18 @@ def _row(place: Place, family: Family, seed: int) -> Row:
     name = f"family-{family.stem}-{seed}"
     settings = {**RECIPE, **family.settings, "training.seed": seed}
     train = train_stage(place, name, family.preset, data, settings, "--threads", "1")
-    stages = [*prepare, train, *translation_stages(place, name, data)]
+    stages: list[Stage] = [*prepare, train]
+    if family.finetuned:
+        first = train.out
+        if family.finetuned == "t2r":
+            first = place.runs / f"family-t2r-swapped-{seed}"
+            stages.append(Convert(out=first, arguments=["convert", "t2r", str(train.out), *_FEATURES]))
+        name = f"family-{family.finetuned}-finetuned-{seed}"
+        more = ("--init-from", str(first), "--threads", "1")
+        train = train_stage(place, name, str(first), data, {**FINETUNING, "training.seed": seed}, *more)
+        stages.append(train)
     references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
+    stages += translation_stages(place, name, data)
     return Row(f"{family.name}, seed {seed}", stages, train.out, name, references, group=family.name)
 
 

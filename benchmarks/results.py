@@ -89,17 +89,15 @@ def translation_table(rows: list[dict[str, Any]], first: str) -> str:
 
 def perplexity_table(rows: list[dict[str, Any]]) -> str:
     """Perplexities of the language models on the test split."""
-    lines = table_head(["attention", "parameters", "perplexity per token", "per word", "bits per character"])
+    heads = ["attention", "parameters", "perplexity per token, 95 % interval", "per word", "bits per character"]
+    lines = table_head(heads)
     for row in rows:
         params = MISSING if row["budget"] is None else f"{row['budget']['params']['total']:,}"
         scores = [MISSING] * 3
         if row["evaluation"] is not None:
             found = row["evaluation"]["scores"]
-            scores = [
-                f"{found['perplexity']:.2f}",
-                f"{found['word_perplexity']:.1f}",
-                f"{found['bits_per_character']:.3f}",
-            ]
+            word, character = f"{found['word_perplexity']:.1f}", f"{found['bits_per_character']:.3f}"
+            scores = [score_cell(found, "perplexity"), word, character]
         lines.append(table_line([row["name"], params, *scores]))
     return "\n".join(lines)
 

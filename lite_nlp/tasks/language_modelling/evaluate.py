@@ -185,13 +185,14 @@ def _open(request: EvaluationRequest) -> _Scored:
 
 
 def _table(scores: TextScores, *, title: str) -> Table:
+    interval = "" if scores.interval is None else "{:.3f} to {:.3f}".format(*scores.interval)
     return Table(
         title=title,
-        columns=("metric", "score", "over"),
+        columns=("metric", "score", "95 % interval", "over"),
         rows=(
-            ("perplexity per token", f"{scores.perplexity:.3f}", f"{scores.tokens:,} tokens"),
-            ("perplexity per word", f"{scores.word_perplexity:.2f}", f"{scores.words:,} words and line ends"),
-            ("bits per character", f"{scores.bits_per_character:.4f}", f"{scores.characters:,} characters"),
-            ("bits per byte", f"{scores.bits_per_byte:.4f}", f"{scores.bytes:,} bytes"),
+            ("perplexity per token", f"{scores.perplexity:.3f}", interval, f"{scores.tokens:,} tokens"),
+            ("perplexity per word", f"{scores.word_perplexity:.2f}", "", f"{scores.words:,} words and line ends"),
+            ("bits per character", f"{scores.bits_per_character:.4f}", "", f"{scores.characters:,} characters"),
+            ("bits per byte", f"{scores.bits_per_byte:.4f}", "", f"{scores.bytes:,} bytes"),
         ),
     )

@@ -58,6 +58,11 @@ class TextScores:
         return _exp(self.nll / self.tokens)
 
     @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of the perplexity's 95 % interval, windows resampled; None for a text of one window."""
+        return self.measure.interval if len(self.windows) > 1 else None
+
+    @property
     def word_perplexity(self) -> float:
         """Perplexity per word: comparable between vocabularies, and with word-level models."""
         return _exp(self.nll / self.words)
@@ -79,8 +84,10 @@ class TextScores:
 
     def as_dict(self) -> dict[str, Any]:
         """The scores, as JSON takes them."""
-        names = ("perplexity", "word_perplexity", "bits_per_character", "bits_per_byte")
-        return {name: getattr(self, name) for name in names} | {"nll": self.nll}
+        low, high = self.interval or (None, None)
+        names = ("word_perplexity", "bits_per_character", "bits_per_byte", "nll")
+        interval = {"perplexity": self.perplexity, "perplexity_low": low, "perplexity_high": high}
+        return interval | {name: getattr(self, name) for name in names}
 
 
 def score_text(

@@ -1,6 +1,7 @@
 """The scoring protocol, on models whose likelihoods are known in closed form."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -86,6 +87,8 @@ def test_scores_per_token_word_character_and_byte() -> None:
     nll = 100 * math.log(50.0)
     assert scores.as_dict() == {
         "perplexity": pytest.approx(50.0),
+        "perplexity_low": pytest.approx(50.0),
+        "perplexity_high": pytest.approx(50.0),
         # 16 words and 4 line ends: 50^(100/20)
         "word_perplexity": pytest.approx(50.0**5),
         "bits_per_character": pytest.approx(math.log2(50.0) * 100 / 110),
@@ -96,6 +99,29 @@ def test_scores_per_token_word_character_and_byte() -> None:
     assert scores.windows[:, 1].tolist() == [64, 32, 4]
     assert scores.measure.value == pytest.approx(50.0)
     assert scores.measure.interval == pytest.approx((50.0, 50.0))
+
+
+def test_the_interval_is_that_of_windows_drawn_anew() -> None:
+    """Windows of 4 tokens, each of one likelihood: the interval is narrower the more of them there are."""
+    counts = TextSplitInfo(tokens=9, lines=1, words=1, characters=1, bytes=1, sources=["text"], skipped={})
+    widths = []
+    for length in (40, 4000):
+        scores = score_text(ByPlace(), stream(length), counts, window=4, context=0, device=CPU)
+        assert scores.interval is not None
+        assert scores.interval[0] == pytest.approx(scores.perplexity)  # every window costs 1 + 2 + 3 + 4
+        rows = np.stack([np.tile([4.0, 8.0], length // 8), np.full(length // 4, 4.0)], axis=1)
+        varied = replace(scores, nll=float(rows[:, 0].sum()), windows=rows)
+        low, high = varied.interval or (0.0, 0.0)
+        assert varied.perplexity == pytest.approx(math.exp(1.5))
+        assert low < varied.perplexity < high
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 5
+
+
+def test_one_window_has_no_interval() -> None:
+    counts = TextSplitInfo(tokens=5, lines=1, words=1, characters=1, bytes=1, sources=["text"], skipped={})
+    scores = score_text(Uniform(), stream(5), counts, window=8, context=4, device=CPU).as_dict()
+    assert (scores["perplexity_low"], scores["perplexity_high"]) == (None, None)
 
 
 def test_a_hopeless_model_overflows_nothing() -> None:
