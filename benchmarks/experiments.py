@@ -1,6 +1,7 @@
 """The experiments of ``docs/results.md``: their stages and rows."""
 
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from compression import shipped, tasks
 from families import families
 from initialisation import initialisation
 from long_training import FAMILIES, multi30k_family
+from provenance import read_runs
 from rows import Place, Row, measure_stages, train_stage, translation_stages
 from shipped import shipped_models
 from stages import Convert, Measure, Prepare, Stage, read_json
@@ -144,10 +146,12 @@ EXPERIMENTS = {
 
 def figures(place: Place, row: Row) -> dict[str, Any]:
     """The figures of a row; None for stages that are not done."""
-    found = {
+    found: dict[str, Any] = {
         "name": row.name,
         "group": row.group,
         "run": row.run.name,
+        "seed": _seed(row.run),
+        "stages": [{"out": str(stage.out), "runs": read_runs(stage.out)} for stage in row.stages],
         "training": read_json(row.run / "metrics.json"),
         "evaluation": read_json(place.figures(row.measured)),
         "budget": read_json(place.figures(f"{row.measured}.budget")),
@@ -163,3 +167,12 @@ def figures(place: Place, row: Row) -> dict[str, Any]:
         found["tokenized_bleu"] = token_bleu(translations, row.tokenized_references).value if done else None
         found["translations"], found["references"] = str(translations), str(row.tokenized_references)
     return found
+
+
+def _seed(run: Path) -> int | None:
+    """The seed of a training; None for other results."""
+    config = run / "config.toml"
+    if not config.exists():
+        return None
+    seed: int | None = tomllib.loads(config.read_text(encoding="utf-8")).get("training", {}).get("seed")
+    return seed

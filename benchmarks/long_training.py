@@ -19,7 +19,7 @@ _RECIPE: Final = {
     "training.learning_rate": 5e-3,
 }
 
-#: Where a family's model is not the preset's own: the Subformer was trained before its tables were as wide as the model.
+#: Where a model is not the preset's own: the Subformer was trained before its tables were as wide as its layers.
 _FORMER: Final = {"subformer": {"model.embedding_dim": 112}}
 
 

@@ -3,7 +3,8 @@
     python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect] [--page PAGE]
 
 All trainings together take a day on one core. Measurements are written to ``RUNS/results`` and collected in
-``RUNS/results.json``; a stage with a result is not run again, so delete a result to measure it again. ``--collect``
+``RUNS/results.json``, with the command, commit and machine of every stage that was run, and the seed; a stage with a
+result is not run again, so delete a result to measure it again. ``--collect``
 runs nothing and shows the existing results. ``--page docs/results.md`` writes the tables into the page; rows that are
 not measured under ``RUNS`` stay as they are, so rows can be measured on several machines. ``--max-steps 2`` tries all
 stages in minutes and needs a separate ``--runs``.
@@ -20,6 +21,7 @@ from compression import shipped_table, tasks_table
 from experiments import EXPERIMENTS, figures
 from families import families_table
 from initialisation import initialisation_table
+from provenance import BEGINNING, source_line
 from rows import Place
 from shipped import shipped_models_table
 from stages import Failed, Measure, Train, UnderWay, run_stage
@@ -144,8 +146,20 @@ TABLES = {
 }
 
 
+def _with_sources(name: str, rows: list[dict[str, Any]]) -> str:
+    """The table of an experiment with what is recorded of its machines and commits below it."""
+    machines = {run["machine"] for row in rows for stage in row["stages"] for run in stage["runs"]}
+    if len(machines) > 1:
+        print(f"{name}: expected rows of one machine, found {'; '.join(sorted(machines))}", file=sys.stderr)
+    line = source_line(rows)
+    return TABLES[name](rows) + (f"\n\n{line}" if line else "")
+
+
 def keep_measured(table: str, before: str) -> str:
-    """The new table, with the old lines where the new one has no measurement."""
+    """The new table, with the old lines where the new one has no measurement.
+
+    What the page has on the sources of the old lines stays if nothing is known on those of the new ones.
+    """
     if MISSING not in table:
         return table
     lines = {line.split("|")[1]: line for line in before.splitlines() if line.startswith("|")}
@@ -158,6 +172,9 @@ def keep_measured(table: str, before: str) -> str:
         else:
             # A whole table of the scaling experiment.
             return before.strip()
+    sources = [line for line in before.splitlines() if line.startswith(BEGINNING)]
+    if sources and not any(line.startswith(BEGINNING) for line in kept):
+        kept += ["", *sources]
     return "\n".join(kept)
 
 
@@ -202,7 +219,7 @@ def main() -> None:
     # All existing results are collected, not only those of the experiments run now.
     results = {name: [figures(place, row) for row in rows(place)] for name, rows in EXPERIMENTS.items()}
     write_text(place.runs / "results.json", json.dumps({"schema_version": 1, **results}, indent=1) + "\n")
-    tables = {name: TABLES[name](results[name]) for name in names}
+    tables = {name: _with_sources(name, results[name]) for name in names}
     print("\n\n".join(f"## {name}\n\n{table}" for name, table in tables.items()))
     if options.page is not None:
         write_page(options.page, tables)

@@ -1,6 +1,7 @@
 """Stages of a long measurement, each a command that is skipped if its result exists.
 
-A training that was stopped is resumed; one that another process is running is skipped.
+A training that was stopped is resumed; one that another process is running is skipped. Every run is recorded, with
+commit and machine, beside the result.
 """
 
 import json
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from provenance import recorded
 
 from lite_nlp.core.files import write_text
 
@@ -135,6 +138,7 @@ def run_stage(stage: Stage) -> None:
     captured = isinstance(stage, Measure)
     with (
         _stopping_together(),
+        recorded(stage.out, stage.command()),
         subprocess.Popen(stage.command(), stdout=subprocess.PIPE if captured else None, text=True) as process,
     ):
         try:

@@ -17,10 +17,10 @@ import gc
 import json
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import torch
+from provenance import processor
 from torch import Tensor
 
 from lite_nlp.budget.closed_form.state import count_state
@@ -169,13 +169,6 @@ def describe(options: argparse.Namespace) -> dict[str, Any]:
         "torch": torch.__version__,
         "processor": processor(),
     }
-
-
-def processor() -> str:
-    """The processor's name as the system reports it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
 
 
 def speedups(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:

@@ -1,0 +1,94 @@
+"""The experiments' runner: what it records of a stage, and what stands below a table."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def modules() -> Iterator[SimpleNamespace]:
+    """The files of ``benchmarks/``, which import each other by their bare names."""
+    before = set(sys.modules)
+    sys.path.insert(0, str(FOLDER))
+    names = ("provenance", "stages", "results")
+    found: dict[str, ModuleType] = {name: importlib.import_module(name) for name in names}
+    yield SimpleNamespace(**found)
+    sys.path.remove(str(FOLDER))
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and Path(str(sys.modules[name].__file__)).parent == FOLDER:
+            del sys.modules[name]
+
+
+def measurement(modules: SimpleNamespace, out: Path, program: str) -> Any:
+    return modules.stages.Measure(out=out, program=(sys.executable, "-c"), arguments=[program])
+
+
+def test_a_run_is_recorded_with_command_commit_and_machine(modules: SimpleNamespace, tmp_path: Path) -> None:
+    out = tmp_path / "figure.json"
+    stage = measurement(modules, out, "print('{\"bleu\": 1}')")
+    modules.stages.run_stage(stage)
+    modules.stages.run_stage(stage)  # done before: neither run nor recorded again
+    assert json.loads(out.read_text()) == {"bleu": 1}
+    (run,) = modules.provenance.read_runs(out)
+    assert run["command"].startswith(f"{Path(sys.executable).name} -c 'print(")
+    assert run["commit"] == modules.provenance.commit()
+    assert "cores of" in run["machine"]
+    assert run["seconds"] >= 0
+
+
+def test_a_run_that_fails_is_recorded_too(modules: SimpleNamespace, tmp_path: Path) -> None:
+    out = tmp_path / "figure.json"
+    with pytest.raises(modules.stages.Failed, match="exit code 3"):
+        modules.stages.run_stage(measurement(modules, out, "raise SystemExit(3)"))
+    assert not out.exists()
+    modules.stages.run_stage(measurement(modules, out, "print('{}')"))
+    assert ["SystemExit" in run["command"] for run in modules.provenance.read_runs(out)] == [True, False]
+
+
+def row(name: str, *runs: tuple[str, str]) -> dict[str, Any]:
+    found = [{"commit": commit, "machine": machine} for commit, machine in runs]
+    return {"name": name, "evaluation": {}, "ledger": None, "stages": [{"out": name, "runs": found}]}
+
+
+def test_the_line_below_a_table_counts_what_is_recorded(modules: SimpleNamespace) -> None:
+    line = modules.provenance.source_line
+    assert line([row("a")]) == ""
+    assert line([row("a", ("c1", "X"))]) == "Recorded: 1 on X; commit `c1`."
+    rows = [row("a", ("c1", "X"), ("c2", "X")), row("b", ("c1", "Y")), row("c")]
+    assert line(rows) == "Recorded: 1 of 3 measurements on X; 1 of 3 measurements on Y; commits `c1`, `c2`."
+    not_measured = {**row("d", ("c9", "Z")), "evaluation": None}
+    assert line([*rows, not_measured]) == line(rows)
+
+
+def test_rows_of_two_machines_are_named(modules: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{**row("a", ("c1", "X")), "budget": None, "evaluation": None}]
+    modules.results._with_sources("t2r", rows)
+    assert capsys.readouterr().err == ""
+    rows += [{**row("b", ("c1", "Y")), "budget": None, "evaluation": None}]
+    modules.results._with_sources("t2r", rows)
+    assert capsys.readouterr().err == "t2r: expected rows of one machine, found X; Y\n"
+
+
+def test_what_is_not_measured_here_stays_on_the_page(modules: SimpleNamespace, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    old = "| name | score |\n|---|---|\n| a | 1 |\n| b | 2 |\n\nRecorded: 2 on X; commit `c1`."
+    page.write_text(f"before\n<!-- table: t2r -->\n\n{old}\n\n<!-- end of table -->\nafter\n")
+    missing = modules.results.MISSING
+    modules.results.write_page(page, {"t2r": f"| name | score |\n|---|---|\n| a | {missing} |\n| b | {missing} |"})
+    assert old in page.read_text()
+    modules.results.write_page(
+        page, {"t2r": f"| name | score |\n|---|---|\n| a | {missing} |\n| b | 3 |\n\nRecorded: 1 on Y; commit `c2`."}
+    )
+    text = page.read_text()
+    assert "| a | 1 |\n| b | 3 |\n\nRecorded: 1 on Y; commit `c2`." in text
+    assert "on X" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
