@@ -34,9 +34,11 @@ AFTER_SWAP: Final = {
     "training.warmup_steps": 50,
 }
 
-#: Sharing schemes of the Subformer's table 4, at the preset's width.
+#: Sharing schemes of the Subformer's table 4, at the preset's width; and SAFE with a residual connection around its
+#: feed-forward block, as tables of the model's width have it.
 SHARING: Final[Mapping[str, Mapping[str, Any]]] = {
     "Subformer: sandwich, SAFE": {},
+    "Subformer: sandwich, SAFE from a table of 160 channels": {"model.embedding_dim": 160},
     "Subformer: sandwich, linear embeddings": {"model.embedding": "linear"},
     "Subformer: all layers shared": {"model.sharing": "all", "model.sandwich_dim": 0, "model.sandwich_ffn_dim": 0},
     "Subformer: every two layers shared": {
