@@ -187,7 +187,6 @@ PLATEAU = tuple(
     for name, settings in (
         ("learning rate 0.002", _NARROW),
         ("linear embeddings", {**_FORMER, "model.embedding": "linear"}),
-        ("learning rate 0.002, wide tables", {}),
     )
 )
 

@@ -102,7 +102,8 @@ def open_task_bundle(source: Source, runtime: str, *, progress: Progress | None 
             f"{source.name}: --runtime: expected torch or {' or '.join(known)}, which run language models and "
             f"classifiers, found {runtime}"
         )
-    return open_any_bundle(source.path if source.kind == "bundle" else cached_bundle(source, progress=progress))
+    path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
+    return open_any_bundle(path, runtime=runtime)
 
 
 def refuse_loaded(name: str, runtime: str) -> None:
