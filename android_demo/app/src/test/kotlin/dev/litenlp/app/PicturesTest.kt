@@ -12,6 +12,7 @@ import android.view.ViewGroup
 import android.widget.EditText
 import android.widget.ImageView
 import android.widget.ScrollView
+import dev.litenlp.app.models.AssetArchives
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
 import dev.litenlp.app.ui.SelectionActivity
@@ -27,22 +28,21 @@ import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.annotation.Config
 import org.robolectric.shadows.ShadowAlertDialog
-import java.io.File
 
 /**
- * Pictures of the docs: the shipped model translates on a desktop's ONNX Runtime, so that what they show was computed.
+ * Pictures of the docs: the shipped models translate on a desktop's ONNX Runtime, so that what they show was computed.
  *
  * The tool `pictures` draws all of them; a plain run of the tests only the first one. What the screens do is tested elsewhere.
  */
 @Config(qualifiers = "w360dp-h740dp-hdpi")
 class PicturesTest : MeasureTest() {
-    private val shipped = System.getProperty("litenlp.bundle")?.let(::File)
-
     @Before
     fun begin() {
-        assumeNotNull(shipped)
-        val model = checkNotNull(shipped)
-        restart(listOf(DesktopEngineFactory), mapOf(model.name to { model.inputStream() }), typing = null, figures = null)
+        assumeNotNull(System.getProperty("litenlp.bundle"))
+        val archives = AssetArchives(app.assets)
+        val models = archives.names().associateWith { { archives.open(it) } }
+        restart(listOf(DesktopEngineFactory), models, typing = null, figures = null)
+        await("all models") { services.models.models.size == models.size && !services.models.isPreparing }
     }
 
     private fun MainActivity.translate(text: String) {
