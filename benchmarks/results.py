@@ -53,10 +53,12 @@ def run(name: str, place: Place, only: list[str] | None) -> list[str]:
     return problems
 
 
-def show_commands(name: str, place: Place) -> None:
-    """Print every command of an experiment once, as typed in a shell."""
+def show_commands(name: str, place: Place, only: list[str] | None) -> None:
+    """Print every command of an experiment, or of the named rows, once, as typed in a shell."""
     shown: dict[Path, str] = {}
     for row in EXPERIMENTS[name](place):
+        if only and row.name not in only:
+            continue
         for stage in row.stages:
             words = [Path(word).name if word in stage.program else word for word in stage.command()]
             if isinstance(stage, Train):
@@ -213,7 +215,7 @@ def main() -> None:
         parser.error(f"--row: expected one of {', '.join(known)}, found {', '.join(unknown)}")
     if options.commands:
         for name in names:
-            show_commands(name, place)
+            show_commands(name, place, options.row)
         return
     problems = [] if options.collect else [problem for name in names for problem in run(name, place, options.row)]
     # All existing results are collected, not only those of the experiments run now.

@@ -92,3 +92,10 @@ def test_what_is_not_measured_here_stays_on_the_page(modules: SimpleNamespace, t
     assert "on X" not in text
     assert text.startswith("before\n")
     assert text.endswith("after\n")
+
+
+def test_the_commands_of_one_row(modules: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = modules.results.Place(corpora=tmp_path, runs=tmp_path / "runs")
+    modules.results.show_commands("families", place, ["T2R, finetuned, seed 2"])
+    verbs = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+    assert verbs == ["data", "train", "convert", "train", "evaluate", "budget"]
