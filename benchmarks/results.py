@@ -101,7 +101,9 @@ def perplexity_table(rows: list[dict[str, Any]]) -> str:
         if row["evaluation"] is not None:
             found = row["evaluation"]["scores"]
             word, character = f"{found['word_perplexity']:.1f}", f"{found['bits_per_character']:.3f}"
-            scores = [score_cell(found, "perplexity"), word, character]
+            # A text of one window has no interval.
+            bounded = found.get("perplexity_low") is not None
+            scores = [score_cell(found, "perplexity") if bounded else f"{found['perplexity']:.2f}", word, character]
         lines.append(table_line([row["name"], params, *scores]))
     return "\n".join(lines)
 
