@@ -18,7 +18,12 @@ SCHEMES: Final = {"tinyshakespeare": "depth-scaled", "mnli": "normal"}
 def shipped(place: Place) -> list[Row]:
     """The English-German model at several targets, greedy, on both of its test sets."""
     data, train, original = shipped_training(place, "en", "de")
-    cases: list[tuple[str, list[str]]] = [("default", []), ("`--no-finetune`", ["--no-finetune"])]
+    cases: list[tuple[str, list[str]]] = [
+        ("default", []),
+        ("`--no-finetune`", ["--no-finetune"]),
+        ("7.3x, quick", ["--target-ratio", "7.3"]),
+        ("7.3x, no-finetune", ["--target-ratio", "7.3", "--no-finetune"]),
+    ]
     for effort in ("normal", "thorough"):
         for ratio in ("10", "18.2", "30"):
             options = ["--data", str(data), "--effort", effort, "--target-ratio", ratio]
