@@ -11,9 +11,9 @@ from families import families
 from initialisation import initialisation
 from long_training import FAMILIES, multi30k_family
 from provenance import read_runs
-from rows import Place, Row, measure_stages, train_stage, translation_stages
+from rows import Place, Row, measure_stages, swap_stage, train_stage, translation_stages
 from shipped import shipped_models
-from stages import Convert, Measure, Prepare, Stage, read_json
+from stages import Measure, Prepare, Stage, read_json
 from students import sizes
 from text_tasks import inference_rows, language_models, sentiment_rows, summaries
 from token_bleu import token_bleu
@@ -95,8 +95,7 @@ def t2r(place: Place) -> list[Row]:
     for kind in MAPS:
         swapped = place.runs / f"lm-{kind}-swapped"
         size = [] if kind == "elu" else ["--feature-size", "32"]
-        options = ["--feature-map", kind, *size]
-        convert = Convert(out=swapped, arguments=["convert", "t2r", str(softmax.out), *options])
+        convert = swap_stage(place, swapped.name, softmax.out, "--feature-map", kind, *size)
         rows.append(row(f"{kind}, after the swap", swapped.name, softmax, convert))
         name, more = f"lm-{kind}-finetuned", ("--init-from", str(swapped))
         finetune = train_stage(place, name, str(swapped), data, LM_FINETUNING, *more)

@@ -8,8 +8,8 @@ from typing import Any, Final, Literal
 import numpy as np
 from cells import MISSING, spread_cell, table_head, table_line
 from corpora import multi30k
-from rows import Place, Row, train_stage, translation_stages
-from stages import Convert, Stage
+from rows import Place, Row, swap_stage, train_stage, translation_stages
+from stages import Stage
 from token_bleu import token_bleu
 
 from lite_nlp.compress.significance import Measure as Statistics
@@ -109,8 +109,9 @@ def _row(place: Place, family: Family, seed: int) -> Row:
     if family.finetuned:
         first = train.out
         if family.finetuned == "t2r":
-            first = place.runs / f"family-t2r-swapped-{seed}"
-            stages.append(Convert(out=first, arguments=["convert", "t2r", str(train.out), *_FEATURES]))
+            swap = swap_stage(place, f"family-t2r-swapped-{seed}", train.out, *_FEATURES)
+            stages.append(swap)
+            first = swap.out
         name = f"family-{family.finetuned}-finetuned-{seed}"
         more = ("--init-from", str(first), "--threads", "1")
         train = train_stage(place, name, str(first), data, {**FINETUNING, "training.seed": seed}, *more)

@@ -5,9 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stages import Compress, Measure, Stage, Train
+from stages import Compress, Convert, Measure, Stage, Train
 
-__all__ = ["Place", "Row", "compress_stage", "measure_stages", "train_stage", "translation_stages"]
+__all__ = [
+    "Place",
+    "Row",
+    "compress_stage",
+    "measure_stages",
+    "swap_stage",
+    "train_stage",
+    "translation_stages",
+]
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,11 @@ def train_stage(
     sets = [word for key, value in {**settings, **bound}.items() for word in ("--set", f"{key}={value}")]
     verb = ["train"] if teacher is None else ["distill", str(teacher)]
     return Train(out=place.runs / name, arguments=[*verb, config, "--data", str(data), *sets, *more])
+
+
+def swap_stage(place: Place, name: str, model: Path, *options: str) -> Convert:
+    """The swap of a trained model's attention for linear attention, as T2R has it, into the directory ``name``."""
+    return Convert(out=place.runs / name, arguments=["convert", "t2r", str(model), *options])
 
 
 def compress_stage(place: Place, name: str, model: Path, *options: str) -> Compress:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from cells import MISSING, score_cell, spread_cell, table_head, table_line
 from corpora import inference, samsum, sentiment, wikitext
-from rows import Place, Row, measure_stages, train_stage
-from stages import Convert, Stage
+from rows import Place, Row, measure_stages, swap_stage, train_stage
+from stages import Stage
 
 __all__ = [
     "accuracy_table",
@@ -121,7 +121,7 @@ def language_models(place: Place) -> list[Row]:
     rows += [trained(label, "tinyshakespeare-subformer", settings)[0] for label, settings in SHARING.items()]
     for kind, options in MAPS.items():
         swapped, name = place.runs / f"wikitext-{kind}-swapped", f"wikitext-{kind}-finetuned"
-        convert = Convert(out=swapped, arguments=["convert", "t2r", str(softmax.out), "--feature-map", kind, *options])
+        convert = swap_stage(place, swapped.name, softmax.out, "--feature-map", kind, *options)
         rows.append(row(f"{kind}, after the swap", swapped.name, softmax, convert))
         more = ("--init-from", str(swapped), "--threads", "1")
         finetune = train_stage(place, name, str(swapped), data, AFTER_SWAP, *more)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -57,7 +58,7 @@ class TextScores:
         """Perplexity per token: comparable only between models with the same vocabulary."""
         return _exp(self.nll / self.tokens)
 
-    @property
+    @cached_property
     def interval(self) -> tuple[float, float] | None:
         """The ends of the perplexity's 95 % interval, windows resampled; None for a text of one window."""
         return self.measure.interval if len(self.windows) > 1 else None
