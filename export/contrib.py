@@ -1,27 +1,65 @@
-"""Attention in ONNX Runtime's own operators, where torch would write a dozen nodes.
+"""Attention in the runtimes' own operators, where torch would write a dozen nodes.
 
-Called, the functions compute what the operators compute; traced, they become one node each, of the domain
+Called, the functions compute what the operators compute. Traced, they become one node each of the domain
 ``com.microsoft``, which every ONNX Runtime since ``OLDEST_RUNTIME`` has on the CPU. ``GroupQueryAttention`` stands in
-for ``DecoderMaskedMultiHeadAttention``, which version 1.24 runs wrongly on buffers that past and present share.
+for ``DecoderMaskedMultiHeadAttention``, which version 1.24 runs wrongly on buffers that past and present share. Within
+:func:`caches_in_place` they are those of ExecuTorch's library for language models, and caches are written in place.
 
-Shape letters: B rows, W hypotheses of a row, H heads, d channels of a head, P past tokens, S source tokens.
+Shape letters: B rows, W hypotheses of a row, H heads, d channels of a head, P past tokens, S source tokens, C capacity.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib import import_module
 from typing import Final
 
 import torch
 from torch import Tensor
 from torch.onnx.ops import symbolic, symbolic_multi_out
 
-__all__ = ["DOMAIN", "OLDEST_RUNTIME", "attend_source", "attend_with_cache", "can_attend_with_cache"]
+from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
+
+__all__ = [
+    "DOMAIN",
+    "IN_PLACE_LIBRARY",
+    "OLDEST_RUNTIME",
+    "attend_source",
+    "attend_with_cache",
+    "caches_in_place",
+    "can_attend_with_cache",
+]
 
 DOMAIN: Final = "com.microsoft"
 
 #: The version of ONNX Runtime in the Android app, with which the graphs are tested.
 OLDEST_RUNTIME: Final = "1.24"
 
+#: Namespace of ExecuTorch's operators on caches, ``update_cache`` and ``custom_sdpa``.
+IN_PLACE_LIBRARY: Final = "llama"
+
 #: ``GroupQueryAttention`` takes heads of a multiple of this width.
 _HEAD_MULTIPLE: Final = 8
+
+#: Where the present token stands, while caches are written in place.
+_position: ContextVar[int | None] = ContextVar("position", default=None)
+
+
+@contextmanager
+def caches_in_place(position: int) -> Iterator[None]:
+    """Context in which :func:`attend_with_cache` writes the caches that it is given, of one row and of fixed length.
+
+    Args:
+        position: Of the present token, from 0; a symbol while a graph is traced.
+    """
+    # Registers the operators, for calls and for traces.
+    with quiet_libraries(), quiet_native_code():
+        import_module("executorch.extension.llm.custom_ops.custom_ops")
+    token = _position.set(position)
+    try:
+        yield
+    finally:
+        _position.reset(token)
 
 
 def can_attend_with_cache(head_dim: int) -> bool:
@@ -34,13 +72,15 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
 
     Args:
         projected: Query, key and value side by side, (B, 3 H d).
-        key: Of the tokens before, (B, H, P, d).
+        key: Of the tokens before, (B, H, P, d); within :func:`caches_in_place` a whole cache, (1, C, H, d).
         value: Likewise.
         position: (B,) int64, P in every row.
 
     Returns:
-        The attended values (B, H d), and keys and values (B, H, P + 1, d) with the token's own.
+        The attended values (B, H d), and keys and values (B, H, P + 1, d) with the token's own; or the caches, written.
     """
+    if (place := _position.get()) is not None:
+        return _attend_in_place(projected, key, value, place), key, value
     rows, heads, past, head_dim = key.shape
     if not torch.compiler.is_exporting():
         query, own_key, own_value = projected.view(rows, 3, heads, 1, head_dim).unbind(1)
@@ -75,10 +115,11 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
     """
     rows, heads, _, head_dim = key.shape
     queries = query.view(rows, -1, heads * head_dim)
-    if not torch.compiler.is_exporting():
+    if not torch.compiler.is_exporting() or _position.get() is not None:
         split = queries.view(rows, -1, heads, head_dim).transpose(1, 2)
         scores = torch.matmul(split * head_dim**-0.5, key.transpose(-2, -1))
-        weights = scores.masked_fill(mask[:, None, None, :] == 0, float("-inf")).softmax(dim=-1)
+        real = mask[:, None, None, :] != 0
+        weights = scores.masked_fill(~real, float("-inf")).softmax(dim=-1)
         return torch.matmul(weights, value).transpose(1, 2).reshape(query.shape)
     out = symbolic(
         f"{DOMAIN}::MultiHeadAttention",
@@ -89,3 +130,16 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
         version=1,
     )
     return out.reshape(query.shape)
+
+
+def _attend_in_place(projected: Tensor, key: Tensor, value: Tensor, position: int) -> Tensor:
+    """Attention (1, H d) of the token at a position, whose key and value are written into the caches (1, C, H, d)."""
+    _, _, heads, head_dim = key.shape
+    # (1, 1, H, d) each
+    query, own_key, own_value = (part.reshape(1, 1, heads, head_dim) for part in projected.chunk(3, dim=1))
+    library = getattr(torch.ops, IN_PLACE_LIBRARY)
+    library.update_cache(own_key, key, position)
+    library.update_cache(own_value, value, position)
+    # No mask, no dropout; causal: slots beyond the position do not count.
+    out: Tensor = library.custom_sdpa(query, key, value, position, None, 0.0, True, head_dim**-0.5)
+    return out.reshape(1, heads * head_dim)

@@ -6,7 +6,8 @@ Linear's weights, which would store the largest tensor of the model twice. As in
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -16,13 +17,14 @@ from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.core.errors import ModelError
-from lite_nlp.export.counting.torch_programs import count_program_work
+from lite_nlp.export.counting.torch_programs import count_in_place_work, count_program_work
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
-from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, start_runtime
+from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.searches.in_place_step import KEPT, TracedInPlaceStep, trace_in_place_step
 from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["ENTRY", "EXECUTORCH_EXPORTER", "ExecuTorchProgram", "export_executorch"]
@@ -32,7 +34,8 @@ _ATEN: Final = torch.ops.aten
 #: Name in the bundle.
 ENTRY: Final = ExecuTorchEntry(program="model.pte")
 
-_METHODS: Final = ("encode", "decode_step")
+#: The method for a step of one row whose state stays in the program.
+_IN_PLACE: Final = "decode_in_place"
 
 
 @dataclass(frozen=True)
@@ -41,41 +44,64 @@ class ExecuTorchProgram:
 
     Attributes:
         content: The ``.pte`` file.
-        work: Mult-Adds of its methods.
+        work: Mult-Adds of ``encode`` and ``decode_step``.
         calls: What each method calls.
+        work_in_place: Mult-Adds of ``encode`` and ``decode_in_place``; None if there is no such method.
     """
 
     content: bytes
     work: GraphWork
     calls: dict[str, MethodCalls]
+    work_in_place: GraphWork | None = None
 
 
-def export_executorch(traced: TracedModel, *, precision: Precision = "fp32") -> ExecuTorchProgram:
-    """Lower both graphs to one program with methods ``encode`` and ``decode_step``.
+def export_executorch(
+    traced: TracedModel, *, in_place: TracedInPlaceStep | None = None, precision: Precision = "fp32"
+) -> ExecuTorchProgram:
+    """Lower the graphs to one program with methods ``encode`` and ``decode_step``, and ``decode_in_place`` if given.
 
     Args:
         traced: The model.
+        in_place: Its step of one row whose state stays in the program.
         precision: Of the weights of products and tables.
 
     Raises:
         ModelError: If the runtime has no kernel for an operator of the program, or the model has recurrent layers.
         CountError: If the work of the program cannot be told.
     """
-    for program in (traced.encode, traced.decode_step):
+    graphs = {"encode": traced.encode, "decode_step": traced.decode_step}
+    if in_place is not None:
+        graphs[_IN_PLACE] = in_place.program
+    for program in graphs.values():
         _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
-        lowered = _lower(traced, precision)
+        lowered = _lower(graphs, precision)
         # Before the file is made: what is in the program is bound to memory then, in place.
-        programs = {method: lowered.exported_program(method) for method in _METHODS}
+        programs = {method: lowered.exported_program(method) for method in graphs}
         work = count_program_work(programs, traced.state, traced.bounds)
+        steps = None
+        if in_place is not None:
+            steps = count_in_place_work(programs[_IN_PLACE], in_place.given, traced.bounds)
         written = _write(lowered)
         content = bytes(written.buffer)
-        _check_kernels(content)
-    return ExecuTorchProgram(content, work, _count_calls(written.executorch_program))
+        _check_kernels(content, list(graphs))
+    return ExecuTorchProgram(
+        content,
+        work,
+        _count_calls(written.executorch_program),
+        None if steps is None else replace(work, decode_step=steps),
+    )
 
 
-def _lower(traced: TracedModel, precision: Precision) -> Any:
-    """Both graphs in ExecuTorch's edge dialect, with the parts that XNNPACK takes handed to it."""
+def _lower(graphs: Mapping[str, ExportedProgram], precision: Precision) -> Any:
+    """The graphs in ExecuTorch's edge dialect, with the parts that XNNPACK takes handed to it."""
+    tied = find_tied_tables(graphs["decode_step"])
+    return _to_edge(
+        {method: prepare_program(program, precision=precision, tied=tied) for method, program in graphs.items()}
+    )
+
+
+def _to_edge(programs: dict[str, ExportedProgram]) -> Any:
     from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
@@ -84,8 +110,7 @@ def _lower(traced: TracedModel, precision: Precision) -> Any:
     from executorch.exir.backend.partitioner import DelegationSpec
 
     # Those that stand in groups, or read whole caches: a small operator delegated alone costs more in the call than it
-    # saves. No changes of shape: in ExecuTorch 1.4 XNNPACK computes them wrongly once a cache has become longer than in
-    # the call before.
+    # saves.
     configs = [
         gemm_configs.LinearConfig,
         generic_node_configs.AddConfig,
@@ -99,18 +124,22 @@ def _lower(traced: TracedModel, precision: Precision) -> Any:
         generic_node_configs.SoftmaxConfig,
         generic_node_configs.SubConfig,
     ]
-    partitioner = XnnpackPartitioner(configs=configs)
+    # Changes of shape only where no cache is in it that may become longer than in the call before: in ExecuTorch 1.4
+    # XNNPACK computes them wrongly then.
+    reshaping = [generic_node_configs.SliceCopyConfig, generic_node_configs.ViewCopyConfig]
     # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others
     # look for images and batch norms, and take half of the time of an export.
     linears_only = CompileSpec("dqlinear_partitioner", b"")
-    partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
-    # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
-    partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
-    programs = {"encode": traced.encode, "decode_step": traced.decode_step}
-    tied = find_tied_tables(traced.decode_step)
+    partitioners = {}
+    for method in programs:
+        partitioner = XnnpackPartitioner(configs=[*configs, *(reshaping if method == _IN_PLACE else ())])
+        partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
+        # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
+        partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)
+        partitioners[method] = [partitioner]
     return to_edge_transform_and_lower(
-        {method: prepare_program(program, precision=precision, tied=tied) for method, program in programs.items()},
-        partitioner=[partitioner],
+        programs,
+        partitioner=partitioners,
         # The check reads the length of the tensors that a list-valued operator returns, which fixes their size.
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     )
@@ -120,23 +149,25 @@ def _write(lowered: Any) -> Any:
     """A lowered program with its memory planned, as it is in the ``.pte`` file."""
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes import MemoryPlanningPass
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
-    return lowered.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
+    # What is multiplied by 0 at the first step must be numbers then; caches are written before they are read.
+    passes = [InitializedMutableBufferPass([KEPT])]
+    return lowered.to_executorch(ExecutorchBackendConfig(passes=passes, memory_planning_pass=planning))
 
 
 def _count_calls(program: Any) -> dict[str, MethodCalls]:
     from executorch.exir.schema import DelegateCall, KernelCall
 
-    calls, plans = {}, {plan.name: plan for plan in program.execution_plan}
-    for method in _METHODS:
-        plan = plans[method]
+    calls = {}
+    for plan in program.execution_plan:
         instructions = [instruction.instr_args for chain in plan.chains for instruction in chain.instructions]
         operators = [plan.operators[call.op_index] for call in instructions if isinstance(call, KernelCall)]
         kernels = Counter(".".join(filter(None, (operator.name, operator.overload))) for operator in operators)
         delegated = sum(isinstance(call, DelegateCall) for call in instructions)
-        calls[method] = MethodCalls(delegated=delegated, kernels=dict(kernels.most_common()))
+        calls[plan.name] = MethodCalls(delegated=delegated, kernels=dict(kernels.most_common()))
     return calls
 
 
@@ -149,10 +180,11 @@ def _refuse_loops(program: ExportedProgram) -> None:
         )
 
 
-def _check_kernels(program: bytes) -> None:
+def _check_kernels(program: bytes, methods: Sequence[str]) -> None:
     """Check that the runtime has a kernel for every operator, which loading a method resolves."""
+    load_operators()
     loaded = start_runtime(threads=1).load_program(program)
-    for method in _METHODS:
+    for method in methods:
         try:
             loaded.load_method(method)
         except RuntimeError as error:
@@ -162,9 +194,15 @@ def _check_kernels(program: bytes) -> None:
 
 
 def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
-    program = export_executorch(traced, precision=rounding.precision)
-    entry = ENTRY.model_copy(update={"calls": program.calls})
-    return RuntimeGraphs(entry=entry, files={ENTRY.program: program.content}, work=program.work)
+    in_place = trace_in_place_step(search_form, traced.bounds)
+    program = export_executorch(traced, in_place=in_place, precision=rounding.precision)
+    entry = ENTRY.model_copy(update={"calls": program.calls, "in_place": in_place is not None})
+    return RuntimeGraphs(
+        entry=entry,
+        files={ENTRY.program: program.content},
+        work=program.work,
+        search_work={} if program.work_in_place is None else {"in place": program.work_in_place},
+    )
 
 
 EXECUTORCH_EXPORTER: Final = Exporter(

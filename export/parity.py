@@ -12,10 +12,10 @@ from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.search import search
 from lite_nlp.decoding.step_models import BeamModel, StepModel
 
-__all__ = ["BeamCalls", "Disagreement", "ParityReport", "StepByStep", "compare_engines", "require_parity"]
+__all__ = ["BATCH", "BeamCalls", "Disagreement", "ParityReport", "StepByStep", "compare_engines", "require_parity"]
 
 #: More than an ExecuTorch call takes, so that its splitting is part of the proof.
-_BATCH: Final = 12
+BATCH: Final = 12
 
 #: Two logits tie that differ by no more than this share of the largest; another order of sums changes a tenth of it.
 _TIE: Final = 1e-5
@@ -84,7 +84,12 @@ class BeamCalls(StepByStep):
 
 
 def compare_engines(
-    reference: StepModel, candidate: StepModel, src_rows: Sequence[Sequence[int]], options: SearchOptions
+    reference: StepModel,
+    candidate: StepModel,
+    src_rows: Sequence[Sequence[int]],
+    options: SearchOptions,
+    *,
+    batch: int = BATCH,
 ) -> ParityReport:
     """Translate with both engines, in batches of mixed lengths, and compare token ids.
 
@@ -96,12 +101,13 @@ def compare_engines(
         candidate: The exported one.
         src_rows: Token ids of the sources, without special ids; at least one.
         options: How to search.
+        batch: Sentences at once.
     """
     tokens = 0
     disagreements = []
-    for start in range(0, len(src_rows), _BATCH):
-        batch = src_rows[start : start + _BATCH]
-        pairs = zip(search(reference, batch, options), search(candidate, batch, options), strict=True)
+    for start in range(0, len(src_rows), batch):
+        rows = src_rows[start : start + batch]
+        pairs = zip(search(reference, rows, options), search(candidate, rows, options), strict=True)
         for index, (expected, found) in enumerate(pairs, start):
             tokens += len(expected.tokens)
             if list(expected.tokens) == list(found.tokens):

@@ -31,7 +31,7 @@ from lite_nlp.export.counting.torch_programs import count_merged_work, count_mod
 from lite_nlp.export.exporter import Rounding, RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.parity import BeamCalls, StepByStep, compare_engines, require_parity
+from lite_nlp.export.parity import BATCH, BeamCalls, StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
@@ -311,16 +311,19 @@ def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
     for runtime in bundle.manifest.runtimes:
         progress.start(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences", None)
         engine = create_engine(bundle, runtime=runtime, threads=1)
-        # Each way to search runs other graphs.
-        ways: list[tuple[StepModel, Sequence[Sequence[int]], SearchOptions]] = [
-            (StepByStep(engine), proof.src_rows, proof.options)
+        # Each way to search runs other graphs, and of one sentence perhaps others than of several.
+        ways: list[tuple[StepModel, Sequence[Sequence[int]], SearchOptions, int]] = [
+            (StepByStep(engine), proof.src_rows, proof.options, BATCH)
         ]
         if isinstance(engine, GreedyModel):
-            ways.append((engine, proof.src_rows, replace(proof.options, beam_size=1)))
+            greedy = replace(proof.options, beam_size=1)
+            ways += [(engine, proof.src_rows, greedy, batch) for batch in (BATCH, 1)]
         if isinstance(engine, BeamModel):
             beams = replace(proof.options, beam_size=_PROOF_BEAM)
-            ways.append((BeamCalls(engine), proof.src_rows[-_PROOF_BEAM_SOURCES:], beams))
-        reports = [compare_engines(proof.reference, model, rows, options) for model, rows, options in ways]
+            ways.append((BeamCalls(engine), proof.src_rows[-_PROOF_BEAM_SOURCES:], beams, BATCH))
+        reports = [
+            compare_engines(proof.reference, model, rows, options, batch=batch) for model, rows, options, batch in ways
+        ]
         if bundle.manifest.precision == "fp32":
             for report in reports:
                 require_parity(report, runtime=runtime)

@@ -16,18 +16,22 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
-from lite_nlp.budget.traced.work import WorkCount
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
+from lite_nlp.budget.traced.work import WorkCount, WorkKind
+from lite_nlp.export.contrib import IN_PLACE_LIBRARY
 from lite_nlp.export.executorch_edits import is_mean
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.tracing import DecodeStep, Encode, TracedModel
 
-__all__ = ["count_merged_work", "count_model_work", "count_program", "count_program_work"]
+__all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program", "count_program_work"]
 
 _DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 
 #: The library of ExecuTorch's operators that copy a tensor into another layout.
 _LAYOUT_LIBRARY: Final = "dim_order_ops"
+
+#: The operator that reads a number from a tensor.
+_READING: Final = "_local_scalar_dense"
 
 
 def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bounds) -> GraphWork:
@@ -87,7 +91,29 @@ def count_program_work(
     )
 
 
-def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool = False) -> WorkCount:
+def count_in_place_work(
+    program: ExportedProgram, given: Sequence[StateTensor], bounds: Bounds
+) -> dict[WorkKind, Polynomial]:
+    """Count a step of one row whose state stays in the program, at the last position of each capacity.
+
+    Args:
+        program: Of ``lite_nlp.export.searches.in_place_step``, before or after lowering.
+        given: Layout of the state among its arguments.
+        bounds: Largest sizes.
+
+    Raises:
+        CountError: If its work cannot be told, or is no polynomial of the sizes.
+    """
+
+    def count_step(source: int, capacity: int) -> Any:
+        tensors = _empty_state(given, source=source, capacity=capacity)
+        scalar = _empty((1,), torch.int64)
+        return count_program(program, scalar, scalar, *tensors, position=capacity - 1).by_kind()
+
+    return fit_polynomials(count_step, max_source=bounds.source, max_capacity=bounds.capacity)
+
+
+def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool = False, position: int = 0) -> WorkCount:
     """Count one run of an exported program, before or after lowering.
 
     Args:
@@ -95,18 +121,21 @@ def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool =
         *inputs: The program's arguments, flat; only shapes and types are looked at.
         merge_equal: Whether nodes that compute the same from the same are counted once (common subexpressions, which
             an exporter may merge), instead of as often as they stand in the program.
+        position: The number that the program reads from a tensor, if it reads one.
 
     Raises:
         CountError: If its work cannot be told.
     """
 
     def run(*inputs: Tensor) -> None:
-        _interpret(program, inputs, merge_equal=merge_equal)
+        _interpret(program, inputs, merge_equal=merge_equal, position=position)
 
     return count_work(run, *inputs)
 
 
-def _interpret(program: ExportedProgram, inputs: Sequence[Tensor], *, merge_equal: bool = False) -> list[Any]:
+def _interpret(
+    program: ExportedProgram, inputs: Sequence[Tensor], *, merge_equal: bool = False, position: int = 0
+) -> list[Any]:
     """Run ``program``, which needs of its weights no more than their shapes; returns its outputs."""
     given = iter(inputs)
     arguments, means = [], []
@@ -120,7 +149,7 @@ def _interpret(program: ExportedProgram, inputs: Sequence[Tensor], *, merge_equa
             if is_mean(spec.target):
                 means.append(arguments[-1])
     interpreter = _Merging if merge_equal else _Interpreter
-    return list(interpreter(program.graph_module, means).run(*arguments))
+    return list(interpreter(program.graph_module, means, position).run(*arguments))
 
 
 class _Interpreter(fx.Interpreter):
@@ -129,11 +158,13 @@ class _Interpreter(fx.Interpreter):
     Args:
         module: The graph.
         means: Weights of the products that are sums of layer norms.
+        position: What it reads from a tensor, which has no numbers here.
     """
 
-    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> None:
+    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = (), position: int = 0) -> None:
         super().__init__(module)
         self._means = {id(mean) for mean in means}
+        self._position = position
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """One node: a delegate is run as what it was made of, and copies to another layout as plain ones."""
@@ -142,8 +173,16 @@ class _Interpreter(fx.Interpreter):
         if target is torch.ops.higher_order.scan:
             body: Any = args[0]
             return target(lambda *inner: type(self)(body).run(*inner), *args[1:])
-        if getattr(target, "namespace", "") == _LAYOUT_LIBRARY:
+        library = getattr(target, "namespace", "")
+        if library == _LAYOUT_LIBRARY:
             return args[0].to(kwargs.get("dtype") or args[0].dtype, copy=True)
+        if _READING in getattr(target, "__name__", ""):
+            return self._position
+        if target is torch.ops.higher_order.auto_functionalized_v2:
+            # The writing of a cache, which is no work: its result and the cache.
+            return (kwargs["value"], *kwargs["_all_bases"])
+        if library == IN_PLACE_LIBRARY:
+            return _attend_in_place(*args)
         if len(args) > 1 and id(args[1]) in self._means:
             x, mean, *offset = args
             # Of the two sums the second has an offset, and stands for the norm.
@@ -153,11 +192,18 @@ class _Interpreter(fx.Interpreter):
         return super().call_function(target, args, kwargs)
 
 
+def _attend_in_place(query: Tensor, key: Tensor, value: Tensor, position: int, *_: Any) -> Tensor:
+    """Attention of one token (1, 1, H, d) to those up to its own in caches (1, C, H, d)."""
+    keys, values = (cache[:, : position + 1].transpose(1, 2) for cache in (key, value))
+    weights = torch.matmul(query.transpose(1, 2), keys.transpose(2, 3)).softmax(dim=-1)
+    return torch.matmul(weights, values).transpose(1, 2)
+
+
 class _Merging(_Interpreter):
     """Runs a graph, equal nodes with equal inputs once."""
 
-    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> None:
-        super().__init__(module, means)
+    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = (), position: int = 0) -> None:
+        super().__init__(module, means, position)
         # The arguments are kept too: a tensor that is gone could lend its identity to another.
         self._done: dict[Any, tuple[Any, Any]] = {}
 
@@ -194,11 +240,7 @@ def _fit(
         return encode(_empty((1, source), torch.int64), _empty((1, source), torch.bool)).by_kind()
 
     def count_step(source: int, capacity: int) -> Any:
-        sizes = {"batch": 1, "source": source, "capacity": capacity}
-        tensors = tuple(
-            _empty([sizes[size] if isinstance(size, str) else size for size in tensor.shape], _DTYPES[tensor.dtype])
-            for tensor in state
-        )
+        tensors = _empty_state(state, source=source, capacity=capacity)
         return decode_step(_empty((1,), torch.int64), tensors).by_kind()
 
     return GraphWork(
@@ -209,3 +251,12 @@ def _fit(
 
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     return torch.empty(tuple(shape), dtype=dtype, device="meta")
+
+
+def _empty_state(state: Sequence[StateTensor], *, source: int, capacity: int) -> tuple[Tensor, ...]:
+    """Tensors of one row."""
+    sizes = {"batch": 1, "source": source, "capacity": capacity}
+    return tuple(
+        _empty([sizes[size] if isinstance(size, str) else size for size in tensor.shape], _DTYPES[tensor.dtype])
+        for tensor in state
+    )

@@ -1,6 +1,9 @@
 """A bundle's program in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
+import importlib.util
+import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -10,7 +13,7 @@ from pydantic import Field
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.special_tokens import EOS_ID
-from lite_nlp.export.runtime.executorch_greedy import decode_rows
+from lite_nlp.export.runtime.executorch_greedy import as_tensor, decode_row, decode_rows
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 from lite_nlp.export.runtime.limits import MAX_COUNT, Text
@@ -22,13 +25,17 @@ from lite_nlp.export.runtime.signatures import (
     check_form,
     decode_step_signature,
     encode_signature,
+    in_place_signature,
 )
 from lite_nlp.export.runtime.tensors import first_state
 
-__all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "MethodCalls", "start_runtime"]
+__all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "MethodCalls", "load_operators", "start_runtime"]
 
 #: ExecuTorch's numbers of the types in the manifest's words.
 _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
+
+#: The method for a step of one row whose state stays in the program.
+_IN_PLACE: Final = "decode_in_place"
 
 #: From a file the runtime maps the program; content in memory it keeps beside the weights that it packs.
 _PROGRAM_FILE: Final = "program.pte"
@@ -55,11 +62,15 @@ class ExecuTorchEntry(RuntimeEntry):
 
     Attributes:
         program: The file.
+        in_place: Whether there is a method ``decode_in_place`` too, a step of one row whose changing state stays in the
+            program: from ``tokens``, ``position`` (from 0, where it begins anew) and the state tensors that do not
+            change to ``logits``. It takes operators of ExecuTorch's library for language models.
         calls: What each method calls, which tells what was left to ExecuTorch's own kernels. Empty in bundles made
             before it was recorded.
     """
 
     program: str
+    in_place: bool = False
     calls: dict[Text, MethodCalls] = Field(default_factory=dict)
 
     @property
@@ -69,7 +80,7 @@ class ExecuTorchEntry(RuntimeEntry):
 
     def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "ExecuTorchRunner":
         """Load the program into ExecuTorch; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
-        return ExecuTorchRunner(layout, read(self.program), threads=threads)
+        return ExecuTorchRunner(layout, read(self.program), threads=threads, in_place=self.in_place)
 
 
 class ExecuTorchRunner:
@@ -79,13 +90,14 @@ class ExecuTorchRunner:
         layout: Order of the state tensors, and the largest batch of a call.
         program: The ``.pte`` file.
         threads: Threads of the process-wide pools, ExecuTorch's and torch's.
+        in_place: Whether the program has ``decode_in_place``, by which one row alone is decoded.
 
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
         BundleError: If the runtime does not accept the program.
     """
 
-    def __init__(self, layout: Layout, program: bytes, *, threads: int) -> None:
+    def __init__(self, layout: Layout, program: bytes, *, threads: int, in_place: bool = False) -> None:
         self._layout = layout
         self._names = layout.names
         self._encoded = layout.encoded
@@ -98,6 +110,7 @@ class ExecuTorchRunner:
                 self._program = runtime.load_program(path)
                 self._encode = self._program.load_method("encode")
                 self._decode_step = self._program.load_method("decode_step")
+                self._in_place = self._program.load_method(_IN_PLACE) if in_place and load_operators() else None
         except BundleError:
             raise
         # Bindings of native code: what they raise depends on where in the program the damage is.
@@ -105,6 +118,8 @@ class ExecuTorchRunner:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
         _check_method("encode", self._encode, encode_signature(layout), layout)
         _check_method("decode_step", self._decode_step, decode_step_signature(layout), layout)
+        if self._in_place is not None:
+            _check_method(_IN_PLACE, self._in_place, in_place_signature(layout), layout)
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
@@ -122,6 +137,8 @@ class ExecuTorchRunner:
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64], min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Decode sources, both (B, S), within ``limits`` (B,) steps; returns tokens and log-probabilities."""
+        if self._in_place is not None and len(limits) == 1:
+            return self._decode_alone(src_tokens, src_mask, int(limits[0]), min_length)
         found: list[list[int]] = []
         log_probs: list[float] = []
         for start in range(0, len(src_tokens), self._max_batch):
@@ -136,8 +153,26 @@ class ExecuTorchRunner:
             tokens[: len(made), row] = made
         return tokens, np.array(log_probs, np.float32)
 
+    def _decode_alone(
+        self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limit: int, min_length: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """``decode_greedily`` of one row (1, S)."""
+        given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
+        tokens, log_prob = decode_row(
+            lambda tensors: _execute(self._in_place, tensors), self._layout, given, limit, min_length
+        )
+        if not math.isfinite(log_prob):
+            # What is no number would stay in the program's state.
+            self._in_place = self._program.load_method(_IN_PLACE)
+        return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
+
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
-        """Slots of the caches in each step of each row that gave ``tokens`` (T, B): all, until the row ends."""
+        """Slots of the caches in each step of each row that gave ``tokens`` (T, B): all, until the row ends.
+
+        A row alone has as many as tokens so far.
+        """
+        if self._in_place is not None and len(limits) == 1:
+            return list(range(1, len(tokens) + 1))
         steps = (tokens == EOS_ID).argmax(axis=0) + 1
         slots: list[int] = []
         for start in range(0, len(limits), self._max_batch):
@@ -187,11 +222,7 @@ def _check_method(name: str, method: Any, signature: Signature, layout: Layout) 
 
 
 def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    import torch
-
-    # The runtime takes the order of dimensions from the strides, so these must be the plain ones.
-    tensors = [torch.from_numpy(np.ascontiguousarray(argument)) for argument in arguments]
-    return [output.numpy() for output in _execute(method, tensors)]
+    return [output.numpy() for output in _execute(method, list(map(as_tensor, arguments)))]
 
 
 def _execute(method: Any, tensors: list[Any]) -> list[Any]:
@@ -219,6 +250,18 @@ def start_runtime(*, threads: int) -> Any:
     with quiet_libraries(), quiet_native_code():
         reset_pool(threads)
         return runtime.get()
+
+
+def load_operators() -> bool:
+    """Register the kernels of ExecuTorch's library for language models; returns whether there is such a library."""
+    import torch
+
+    package = importlib.util.find_spec("executorch.extension.llm.custom_ops")
+    folders = [] if package is None else package.submodule_search_locations or []
+    libraries = [file for folder in folders for file in Path(folder).glob("*custom_ops_aot_lib.*")]
+    for library in libraries:
+        torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+    return bool(libraries)
 
 
 def _load_library() -> tuple[Callable[[int], object], Any]:

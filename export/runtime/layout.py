@@ -108,3 +108,8 @@ class Layout:
     def changing(self) -> list[str]:
         """Names of the state tensors that ``decode_step`` returns, in its order."""
         return [tensor.name for tensor in self.state if tensor.changes]
+
+    @property
+    def given(self) -> list[StateTensor]:
+        """The state tensors that do not change, in the order of ``decode_step``'s arguments."""
+        return [tensor for tensor in self.state if not tensor.changes]

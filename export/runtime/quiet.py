@@ -20,6 +20,10 @@ _WARNINGS: Final = (
     # executorch reads its resources with functions that importlib has deprecated, and calls itself experimental.
     (r"(read|open)_(text|binary) is deprecated", DeprecationWarning),
     (r"This API is experimental and subject to change", Warning),
+    # Its operators on caches check their position by a function that torch has deprecated; and that buffers which a
+    # program changes begin undefined, but for those that are named, is known.
+    (r"_check_is_size will be removed", FutureWarning),
+    (r"Mutation on a buffer in the model is detected", UserWarning),
 )
 
 #: Loggers that report what we have no use for, such as that torchvision is missing.

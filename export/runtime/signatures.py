@@ -24,6 +24,7 @@ __all__ = [
     "decode_step_signature",
     "encode_signature",
     "greedy_signature",
+    "in_place_signature",
 ]
 
 #: Outputs of a whole search.
@@ -119,6 +120,19 @@ def decode_step_signature(layout: Layout, *, new_prefix: str = "") -> Signature:
             "logits": TensorForm("float32", ("batch", layout.tgt_size)),
             **{new_prefix + name: state[name] for name in layout.changing},
         },
+    )
+
+
+def in_place_signature(layout: Layout) -> Signature:
+    """What the manifest says of ``decode_in_place``, which takes one row."""
+    state = {
+        tensor.name: TensorForm(tensor.dtype, tuple(1 if size == "batch" else size for size in tensor.shape))
+        for tensor in layout.given
+    }
+    token = TensorForm("int64", (1,))
+    return Signature(
+        inputs={"tokens": token, "position": token, **state},
+        outputs={"logits": TensorForm("float32", (1, layout.tgt_size))},
     )
 
 

@@ -1,4 +1,4 @@
-"""A decoder step in the form that ONNX Runtime runs fastest: one vector per row, attention in its own operators.
+"""A decoder step in the form that runtimes run fastest: one vector per row, attention in their own operators.
 
 The blocks keep their weights and what they compute. A block without such a form keeps its own, and
 ``FusedDecoder.plain_blocks`` names it.
@@ -23,7 +23,7 @@ __all__ = ["FusedDecoder"]
 
 
 class FusedDecoder(nn.Module):
-    """An encoder-decoder whose ``decode_step`` is written for ONNX Runtime.
+    """An encoder-decoder whose ``decode_step`` is written for the runtimes' operators.
 
     Steps may feed several hypotheses of each sentence, side by side: what depends on the source is given once for a
     sentence. Its state has the names of the model's. Caches of keys and values are as long as the output so far,
@@ -38,6 +38,8 @@ class FusedDecoder(nn.Module):
 
     #: For :mod:`lite_nlp.export.searches.beam_step`.
     shares_source: Final = True
+    #: For :mod:`lite_nlp.export.searches.in_place_step`: no cache grows but by ``attend_with_cache``.
+    writes_in_place: Final = True
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()

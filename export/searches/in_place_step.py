@@ -1,0 +1,133 @@
+"""A decoder step of one row whose changing state stays in the program, traced for ExecuTorch.
+
+A program with the state among its arguments copies a dozen tensors out and in at every step. Here caches are written
+where they lie, and attention reads no further than the present token. The batch is one row, since what a program keeps
+has one size.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from lite_nlp.decoding.torch_model import SteppedModel
+from lite_nlp.export.contrib import caches_in_place
+from lite_nlp.export.recurrence import traceable_recurrence
+from lite_nlp.export.runtime.layout import Bounds, StateTensor
+from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.searches.growing_state import StateExample, state_example
+from lite_nlp.export.tracing import trace_graph
+
+__all__ = ["KEPT", "InPlaceStep", "TracedInPlaceStep", "trace_in_place_step"]
+
+#: Names of the buffers begin with it that have to be numbers from the first step on: they are multiplied by 0 there.
+KEPT: Final = "kept_"
+
+_DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedInPlaceStep:
+    """A traced step.
+
+    Attributes:
+        program: From a token (1,), its position (1,), both int64, and the state that does not change, of one row, to
+            logits (1, V).
+        given: Layout of that state, in the order of the arguments.
+    """
+
+    program: ExportedProgram
+    given: tuple[StateTensor, ...]
+
+
+class InPlaceStep(nn.Module):
+    """One step, whose changing state is in buffers; at position 0 it begins anew.
+
+    Args:
+        model: A ``SteppedModel`` whose caches grow by :func:`~lite_nlp.export.contrib.attend_with_cache` alone.
+        layout: Of its state.
+        growing: For the caches, the dimension of the tokens.
+        capacity: Tokens that they have place for.
+    """
+
+    def __init__(
+        self, model: nn.Module, layout: Sequence[StateTensor], growing: Mapping[str, int], capacity: int
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.layout = tuple(layout)
+        self.capacity = capacity
+        self.caches: dict[str, str] = {}
+        self.kept: dict[str, str] = {}
+        for place, tensor in enumerate(tensor for tensor in layout if tensor.changes):
+            sizes = [1, *cast(tuple[int, ...], tensor.shape[1:])]
+            if tensor.name in growing:
+                # (1, C, H, d), the tokens before the heads.
+                _, heads, _, channels = sizes
+                sizes, names, name = [1, capacity, heads, channels], self.caches, f"cache_{place}"
+            else:
+                names, name = self.kept, f"{KEPT}{place}"
+            names[tensor.name] = name
+            self.register_buffer(name, torch.zeros(sizes, dtype=_DTYPES[tensor.dtype]))
+
+    def forward(self, token: Tensor, position: Tensor, given: tuple[Tensor, ...]) -> Tensor:
+        """Feed a token (1,) at a position (1,), with the state that does not change; returns logits (1, V)."""
+        # A symbol while traced, which int() would ask for its number.
+        place = cast(int, position.item())
+        torch._check(place >= 0)  # type: ignore[no-untyped-call]
+        torch._check(place < self.capacity)  # type: ignore[no-untyped-call]
+        going = position > 0
+        state = dict(zip((tensor.name for tensor in self.layout if not tensor.changes), given, strict=True))
+        state |= {name: getattr(self, buffer) for name, buffer in self.caches.items()}
+        for name, buffer in self.kept.items():
+            value = getattr(self, buffer)
+            state[name] = value * going.to(value.dtype)
+        with caches_in_place(place):
+            logits, new_state = cast(SteppedModel, self.model).decode_step(
+                token, {tensor.name: state[tensor.name] for tensor in self.layout}
+            )
+        for name, buffer in self.kept.items():
+            getattr(self, buffer).copy_(new_state[name])
+        return logits
+
+
+def trace_in_place_step(model: nn.Module, bounds: Bounds) -> TracedInPlaceStep | None:
+    """Trace a step of ``model`` (in evaluation mode, on the CPU, fp32) for any source length.
+
+    Args:
+        model: A ``SteppedModel``; with the attribute ``writes_in_place`` if its caches grow.
+        bounds: Largest sizes.
+
+    Returns:
+        None if the model has no such form: its caches have a capacity, or grow in another way.
+
+    Raises:
+        ModelError: If the model breaks the protocol or cannot be traced.
+    """
+    with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
+        example = state_example(model)
+        if not _has_form(model, example):
+            return None
+        given = tuple(tensor for tensor in example.layout if not tensor.changes)
+        source = Dim("source", min=1, max=bounds.source)
+        sizes: tuple[Any, ...] = (
+            {},
+            {},
+            tuple({axis: source for axis, size in enumerate(tensor.shape) if size == "source"} for tensor in given),
+        )
+        arguments = (
+            example.tokens[:1],
+            torch.ones(1, dtype=torch.int64),
+            tuple(example.tensors[tensor.name][:1].contiguous() for tensor in given),
+        )
+        graph = InPlaceStep(model, example.layout, example.growing, bounds.capacity)
+        return TracedInPlaceStep(program=trace_graph("decode_in_place", graph, arguments, sizes), given=given)
+
+
+def _has_form(model: nn.Module, example: StateExample) -> bool:
+    changing = [tensor for tensor in example.layout if tensor.changes]
+    fixed = all(isinstance(size, int) for tensor in changing for size in tensor.shape[1:])
+    return fixed and (not example.growing or bool(getattr(model, "writes_in_place", False)))
