@@ -27,7 +27,6 @@ __all__ = [
     "attend_source",
     "attend_with_cache",
     "caches_in_place",
-    "can_attend_with_cache",
 ]
 
 DOMAIN: Final = "com.microsoft"
@@ -38,7 +37,7 @@ OLDEST_RUNTIME: Final = "1.24"
 #: Namespace of ExecuTorch's operators on caches, ``update_cache`` and ``custom_sdpa``.
 IN_PLACE_LIBRARY: Final = "llama"
 
-#: ``GroupQueryAttention`` takes heads of a multiple of this width.
+#: ``GroupQueryAttention`` takes heads of a multiple of this width; others keep torch's operators.
 _HEAD_MULTIPLE: Final = 8
 
 #: Where the present token stands, while caches are written in place.
@@ -62,11 +61,6 @@ def caches_in_place(position: int) -> Iterator[None]:
         _position.reset(token)
 
 
-def can_attend_with_cache(head_dim: int) -> bool:
-    """Whether :func:`attend_with_cache` takes heads of ``head_dim`` channels."""
-    return head_dim % _HEAD_MULTIPLE == 0
-
-
 def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Attention of one token to itself and those before it (``GroupQueryAttention``).
 
@@ -82,7 +76,7 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
     if (place := _position.get()) is not None:
         return _attend_in_place(projected, key, value, place), key, value
     rows, heads, past, head_dim = key.shape
-    if not torch.compiler.is_exporting():
+    if not torch.compiler.is_exporting() or head_dim % _HEAD_MULTIPLE:
         query, own_key, own_value = projected.view(rows, 3, heads, 1, head_dim).unbind(1)
         keys, values = torch.cat([key, own_key], dim=2), torch.cat([value, own_value], dim=2)
         scores = torch.matmul(query * head_dim**-0.5, keys.transpose(-2, -1))

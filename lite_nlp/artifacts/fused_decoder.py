@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.export.contrib import attend_source, attend_with_cache, can_attend_with_cache
+from lite_nlp.export.contrib import attend_source, attend_with_cache
 from lite_nlp.models.attention.softmax import CrossAttention, SelfAttention
 from lite_nlp.models.convolution import Convolution
 from lite_nlp.models.layers import EncodedSource
@@ -39,7 +39,7 @@ class FusedDecoder(nn.Module):
     #: For :mod:`lite_nlp.export.searches.beam_step`.
     shares_source: Final = True
     #: For :mod:`lite_nlp.export.searches.in_place_step`: no cache grows but by ``attend_with_cache``.
-    writes_in_place: Final = True
+    writes_in_place: bool = True
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class FusedDecoder(nn.Module):
 
     def _fused(self, path: str, parent: nn.Module, name: str) -> nn.Module:
         block = getattr(parent, name)
-        if isinstance(block, SelfAttention) and can_attend_with_cache(block.head_dim):
+        if isinstance(block, SelfAttention):
             return _FusedSelfAttention(block)
         if isinstance(block, CrossAttention):
             return _FusedCrossAttention(block)

@@ -97,10 +97,12 @@ def test_attention_is_one_operator(small_onnx) -> None:
 
 
 def test_heads_that_the_operator_does_not_take(small, small_onnx) -> None:
-    """Its heads are of 4 channels, and the operator wants a multiple of 8."""
-    assert FusedDecoder(small("lite-transformer-dynamic").model).plain_blocks == ["decoder.0.mixer.attention"]
+    """Its heads are of 4 channels, and the operator wants a multiple of 8: products and a softmax take its place."""
+    assert FusedDecoder(small("lite-transformer-dynamic").model).plain_blocks == []
     operators = _operators(small_onnx("lite-transformer-dynamic")[0].greedy)
     assert "GroupQueryAttention" not in operators
+    # One more for the kernel of the convolution.
+    assert operators.count("Softmax") == 2
     assert operators.count("MultiHeadAttention") == 1
 
 
@@ -149,8 +151,13 @@ def test_blocks_without_another_form_are_named() -> None:
     fused = FusedDecoder(model)
     assert fused.plain_blocks == ["decoder.0.cross", "decoder.0.mixer.attention"]
     _expect_equal(model, fused)
-    narrow = FusedDecoder(build_model_with(family="transformer", head_dim=6))
-    assert narrow.plain_blocks == ["decoder.0.mixer.attention"]
+
+
+def test_heads_of_any_width_have_a_form() -> None:
+    narrow = build_model_with(family="transformer", head_dim=6)
+    fused = FusedDecoder(narrow)
+    assert fused.plain_blocks == []
+    _expect_equal(narrow, fused)
 
 
 def test_the_model_s_own_steps_in_the_loop(small, source_rows) -> None:

@@ -4,6 +4,7 @@ import dev.litenlp.app.engine.ExecuTorchEngineFactory
 import dev.litenlp.core.search.SpecialTokens
 import java.io.File
 import org.json.JSONObject
+import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.BeforeEach
@@ -54,11 +55,37 @@ class ProgramTest {
         val module = Module.load(program.path, Module.LOAD_MODE_MMAP, 1)
         assertEquals(methods, module.methods.toSet())
         module.destroy()
-        // An engine runs both of them; a program with a third would need more than this.
-        assertEquals(setOf("encode", "decode_step"), methods)
+        // An engine runs all three, that for one row and that for several; a program with a fourth would need more than this.
+        assertEquals(setOf("encode", "decode_step", "decode_in_place"), methods)
         ExecuTorchEngineFactory().open(TestBundle.installed, 1).use { engine ->
-            val logits = engine.start(listOf(intArrayOf(40, SpecialTokens.EOS)), 2).step(intArrayOf(SpecialTokens.BOS))
-            assertTrue(logits.all { it.isFinite() } && logits.distinct().size > engine.vocabSize / 2)
+            for (rows in 1..2) {
+                val sources = List(rows) { intArrayOf(40, SpecialTokens.EOS) }
+                val logits = engine.start(sources, 2).step(IntArray(rows) { SpecialTokens.BOS })
+                assertTrue(logits.all { it.isFinite() } && logits.distinct().size > engine.vocabSize / 2)
+            }
+        }
+    }
+
+    @Test
+    fun `a row whose state the program holds goes on when another begins or its rows move`() {
+        val source = intArrayOf(40, 51, 62, SpecialTokens.EOS)
+        val tokens = intArrayOf(SpecialTokens.BOS, 70, 81, 92)
+        ExecuTorchEngineFactory().open(TestBundle.installed, 1).use { engine ->
+            val expected = engine.start(listOf(source), tokens.size).use { alone ->
+                tokens.map { token -> alone.step(intArrayOf(token)).copyOf(engine.vocabSize) }
+            }
+            // Two at a time, and a row that becomes two after its second step.
+            val (first, second) = List(2) { engine.start(listOf(source), tokens.size) }
+            for ((place, token) in tokens.withIndex()) {
+                for (decoding in listOf(first, second)) {
+                    if (place == 2 && decoding === second) decoding.reorder(intArrayOf(0, 0))
+                    val logits = decoding.step(IntArray(decoding.rows) { token })
+                    for (row in 0 until decoding.rows) {
+                        val found = logits.copyOfRange(row * engine.vocabSize, (row + 1) * engine.vocabSize)
+                        assertArrayEquals(expected[place], found, 1e-3f)
+                    }
+                }
+            }
         }
     }
 }

@@ -3,6 +3,7 @@ package dev.litenlp.app.engine
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.bundle.ElementType
+import dev.litenlp.core.bundle.ExecuTorchEntry
 import dev.litenlp.core.bundle.InstalledBundle
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.bundle.Origin
@@ -13,13 +14,13 @@ import dev.litenlp.core.engine.BundleEngine
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.engine.EngineFactory
 import dev.litenlp.core.engine.SourceBatch
-import java.io.File
 import org.pytorch.executorch.EValue
 import org.pytorch.executorch.ExecutorchRuntimeException
 import org.pytorch.executorch.Module
 
 private const val ENCODE = "encode"
 private const val DECODE_STEP = "decode_step"
+private const val DECODE_IN_PLACE = "decode_in_place"
 
 /** The end of ExecuTorch's log has the reason of a failure. */
 private const val LOG_LINES = 8
@@ -39,26 +40,29 @@ class ExecuTorchEngineFactory(private val version: String = "1.3.1") : EngineFac
         return try {
             // Before anything else that uses fbjni: each has a C++ runtime, and exceptions must be those of this library.
             System.loadLibrary("executorch")
-            load(bundle, bundle.file(entry.program), threads)
+            load(bundle, entry, threads)
         } catch (error: LinkageError) {
             val found = "found none that can be loaded: ${error.message}"
             throw LiteNlpException(Problem.RUNTIME_MISSING, "expected the library of ExecuTorch, $found", error)
         }
     }
 
-    private fun load(bundle: InstalledBundle, program: File, threads: Int): Engine =
-        reporting(Problem.RUNTIME_REFUSED, "ExecuTorch does not take the program $program") {
+    private fun load(bundle: InstalledBundle, entry: ExecuTorchEntry, threads: Int): Engine {
+        val program = bundle.file(entry.program)
+        return reporting(Problem.RUNTIME_REFUSED, "ExecuTorch does not take the program $program") {
             allowBoolTensors()
             val module = Module.load(program.path, Module.LOAD_MODE_MMAP, threads)
             try {
                 module.loadMethod(ENCODE)
                 module.loadMethod(DECODE_STEP)
-                ExecuTorchEngine(bundle.manifest, module, version).also { it.tryOut() }
+                if (entry.inPlace) module.loadMethod(DECODE_IN_PLACE)
+                ExecuTorchEngine(bundle.manifest, module, version, entry.inPlace).also { it.tryOut() }
             } catch (error: Throwable) {
                 module.destroy()
                 throw error
             }
         }
+    }
 }
 
 /** Runs [action]; what ExecuTorch throws, whose classes have only [RuntimeException] in common, becomes a [LiteNlpException]. */
@@ -79,13 +83,23 @@ private class ExecuTorchEngine(
     manifest: Manifest,
     private val module: Module,
     override val version: String,
+    inPlace: Boolean,
 ) : BundleEngine(manifest) {
+    private val resident = if (inPlace) ResidentState(module) else null
+
     override val runtime: String get() = RuntimeKind.EXECUTORCH.key
+
+    /** One row, and two, which another method takes where one row's state stays in the program. */
+    override fun translate(source: IntArray, token: Int, steps: Int) {
+        super.translate(source, token, steps)
+        if (resident == null) return
+        start(listOf(source, source), steps).use { decoding -> repeat(steps) { decoding.step(intArrayOf(token, token)) } }
+    }
 
     override fun encode(batch: SourceBatch, capacity: Int): BundleDecoding {
         val what = "ExecuTorch failed on $ENCODE with ${batch.rows} rows of ${batch.length} tokens"
         val state = reporting(Problem.RUNTIME_FAILED, what) { makeState(batch, capacity) }
-        return ExecuTorchDecoding(manifest, module, state, batch.rows, capacity)
+        return ExecuTorchDecoding(manifest, module, state, batch.rows, capacity, resident)
     }
 
     /** The decoder's state tensors in the manifest's order. */
@@ -116,13 +130,49 @@ private fun parts(rows: Int, largest: Int): List<IntRange> =
 private fun checkCount(method: String, outputs: Array<EValue>, expected: Int) =
     check(outputs.size == expected) { "$method: expected $expected outputs, found ${outputs.size}" }
 
+/** The changing state of one row in the program's own memory, which one decoding has at a time. */
+private class ResidentState(private val module: Module) {
+    private val token = RowBuffer(ElementType.INT64, emptyList(), 1)
+    private val position = RowBuffer(ElementType.INT64, emptyList(), 1)
+    private var owner: Any? = null
+
+    /** Gives the state to [decoding], whose first step begins it anew. */
+    fun take(decoding: Any) {
+        owner = decoding
+    }
+
+    fun isOf(decoding: Any): Boolean = owner === decoding
+
+    /** Feeds [token], the one after [before] others; [given] is the state that does not change. The logits are the program's memory. */
+    fun feed(token: Int, before: Int, given: List<EValue>): EValue {
+        val arguments = listOf(this.token to token, position to before).map { (buffer, value) ->
+            buffer.view(0..0).also { it.writeLongs(intArrayOf(value), 0) }.value
+        }
+        val outputs = module.execute(DECODE_IN_PLACE, *arguments.toTypedArray(), *given.toTypedArray())
+        checkCount(DECODE_IN_PLACE, outputs, 1)
+        return outputs[0]
+    }
+}
+
+/**
+ * @param state Of the first step.
+ * @param resident Has the changing state of a decoding of one row until its rows are moved, or another decoding takes it: then
+ *   the row's tokens are fed once more, to [state].
+ */
 private class ExecuTorchDecoding(
     manifest: Manifest,
     private val module: Module,
     private val state: List<RowBuffer>,
     rows: Int,
     capacity: Int,
+    resident: ResidentState?,
 ) : BundleDecoding(manifest, rows, capacity) {
+    private var resident: ResidentState? = resident?.takeIf { rows == 1 }?.also { it.take(this) }
+    private val given by lazy {
+        state.filterIndexed { index, _ -> !manifest.state[index].changes }.map { it.view(0..0).value }
+    }
+    private val fed = mutableListOf<Int>()
+
     /** One call of the program's step: what it is given, and where its results go. */
     private class Call(val rows: IntRange, val tokens: RowBuffer.View, val arguments: Array<EValue>, val changed: List<RowBuffer.View>)
 
@@ -132,6 +182,27 @@ private class ExecuTorchDecoding(
     private var calls: List<Call>? = null
 
     override fun feed(tokens: IntArray): FloatArray {
+        resident?.takeIf { it.isOf(this) }?.let { return feedResident(it, tokens[0]) }
+        leaveProgram()
+        return feedRows(tokens)
+    }
+
+    private fun feedResident(resident: ResidentState, token: Int): FloatArray {
+        reporting(Problem.RUNTIME_FAILED, "ExecuTorch failed on $DECODE_IN_PLACE after ${fed.size} tokens") {
+            logits.resize(1)
+            logits.read(resident.feed(token, fed.size, given).toTensor(), 0..0)
+        }
+        fed += token
+        return logits.values
+    }
+
+    private fun leaveProgram() {
+        if (resident == null) return
+        resident = null
+        for (token in fed) feedRows(intArrayOf(token))
+    }
+
+    private fun feedRows(tokens: IntArray): FloatArray {
         reporting(Problem.RUNTIME_FAILED, "ExecuTorch failed on $DECODE_STEP with ${tokens.size} rows") {
             logits.resize(tokens.size)
             for (call in calls ?: makeCalls().also { calls = it }) {
@@ -155,6 +226,7 @@ private class ExecuTorchDecoding(
     }
 
     override fun move(tensors: List<StateTensor>, rows: IntArray) {
+        leaveProgram()
         val moving = state.filterIndexed { index, _ -> manifest.state[index] in tensors }
         reporting(Problem.RUNTIME_FAILED, "ExecuTorch's state: failed to reorder ${rows.size} rows") {
             // Memory first, since that is what can fail.

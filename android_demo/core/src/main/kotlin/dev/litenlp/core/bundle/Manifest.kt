@@ -199,5 +199,10 @@ data class OnnxEntry(
     val oldestRuntime: String,
 )
 
-/** The ExecuTorch program with the methods `encode` and `decode_step`: name of its file. */
-data class ExecuTorchEntry(val program: String)
+/**
+ * The ExecuTorch program with the methods `encode` and `decode_step`.
+ *
+ * @property program Name of its file.
+ * @property inPlace Whether it has `decode_in_place` too, a step of one row whose changing state stays in the program.
+ */
+data class ExecuTorchEntry(val program: String, val inPlace: Boolean = false)

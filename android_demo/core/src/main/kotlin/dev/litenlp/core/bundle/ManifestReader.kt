@@ -61,7 +61,9 @@ private fun readManifest(fields: Fields): Manifest {
         decoding = fields.sectionOrNull("decoding")?.let(::readDecoding),
         state = fields.sections("state", Limits.MAX_STATE_TENSORS).map(::readStateTensor),
         onnx = fields.sectionOrNull("onnx")?.let(::readOnnx),
-        executorch = fields.sectionOrNull("executorch")?.let { ExecuTorchEntry(it.string("program")) },
+        executorch = fields.sectionOrNull("executorch")?.let {
+            ExecuTorchEntry(it.string("program"), inPlace = it.has("in_place") && it.boolean("in_place"))
+        },
         budget = fields.freeObject("budget"),
         graphs = readGraphs(fields),
         scores = readScores(fields),

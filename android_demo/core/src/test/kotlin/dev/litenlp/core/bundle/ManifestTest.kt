@@ -55,6 +55,15 @@ class ManifestTest {
     }
 
     @Test
+    fun `a program may hold the state of a row itself`() {
+        for (told in listOf(true, false)) {
+            val found = manifest { it.getJSONObject("executorch").put("in_place", told) }.executorch
+            assertEquals(ExecuTorchEntry("model.pte", inPlace = told), found)
+        }
+        refused("executorch.in_place: expected true or false, found yes") { it.getJSONObject("executorch").put("in_place", "yes") }
+    }
+
+    @Test
     fun `a compact bundle has other files once it is installed`() {
         val manifest = Manifest.parse(TestBundle().compact().manifest())
         val packed = checkNotNull(manifest.packed)
