@@ -88,7 +88,7 @@ def export_executorch(
     return ExecuTorchProgram(
         content,
         work,
-        _count_calls(written.executorch_program),
+        _count_calls(written.executorch_program, list(graphs)),
         None if steps is None else replace(work, decode_step=steps),
     )
 
@@ -158,16 +158,17 @@ def _write(lowered: Any) -> Any:
     return lowered.to_executorch(ExecutorchBackendConfig(passes=passes, memory_planning_pass=planning))
 
 
-def _count_calls(program: Any) -> dict[str, MethodCalls]:
+def _count_calls(program: Any, methods: Sequence[str]) -> dict[str, MethodCalls]:
     from executorch.exir.schema import DelegateCall, KernelCall
 
-    calls = {}
-    for plan in program.execution_plan:
+    calls, plans = {}, {plan.name: plan for plan in program.execution_plan}
+    for method in methods:
+        plan = plans[method]
         instructions = [instruction.instr_args for chain in plan.chains for instruction in chain.instructions]
         operators = [plan.operators[call.op_index] for call in instructions if isinstance(call, KernelCall)]
         kernels = Counter(".".join(filter(None, (operator.name, operator.overload))) for operator in operators)
         delegated = sum(isinstance(call, DelegateCall) for call in instructions)
-        calls[plan.name] = MethodCalls(delegated=delegated, kernels=dict(kernels.most_common()))
+        calls[method] = MethodCalls(delegated=delegated, kernels=dict(kernels.most_common()))
     return calls
 
 

@@ -102,7 +102,8 @@ def trace_in_place_step(model: nn.Module, bounds: Bounds) -> TracedInPlaceStep |
         bounds: Largest sizes.
 
     Returns:
-        None if the model has no such form: its caches have a capacity, or grow in another way.
+        None if the model has no such form: its caches have a capacity, or grow in another way, or a changing tensor
+        begins as something else than zeros.
 
     Raises:
         ModelError: If the model breaks the protocol or cannot be traced.
@@ -130,4 +131,5 @@ def trace_in_place_step(model: nn.Module, bounds: Bounds) -> TracedInPlaceStep |
 def _has_form(model: nn.Module, example: StateExample) -> bool:
     changing = [tensor for tensor in example.layout if tensor.changes]
     fixed = all(isinstance(size, int) for tensor in changing for size in tensor.shape[1:])
-    return fixed and (not example.growing or bool(getattr(model, "writes_in_place", False)))
+    anew = all(tensor.origin == "zeros" for tensor in changing)
+    return fixed and anew and (not example.growing or bool(getattr(model, "writes_in_place", False)))

@@ -132,8 +132,8 @@ def test_tokens_and_work_are_those_of_the_translations(bundle: Path, report: dic
             slots = min(2 * len(source) + 10, capacity)
             # The forced end mark takes no further step.
             steps = min(len(output) + 1, slots)
-            # In one call a step attends to the tokens so far, by itself to all places of the cache.
-            attended = range(1, steps + 1) if row["runtime"] == "onnx" else [slots] * steps
+            # In one call, and of one sentence in ExecuTorch, a step attends to the tokens so far.
+            attended = range(1, steps + 1)
             macs += sum(polynomial(len(source) + 1, slots) for polynomial in work.encode.values())
             macs += sum(polynomial(len(source) + 1, n) for n in attended for polynomial in work.decode_step.values())
         assert row["macs"] == macs

@@ -24,6 +24,7 @@ from lite_nlp.export.searches.in_place_step import InPlaceStep, trace_in_place_s
 from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.unit.export.conftest import BOUNDS, build_model_with, describe
+from tests.unit.export.own_model import build_own_model
 
 #: Heads of 4 channels; a window longer than most outputs; two layers.
 LSRA: dict[str, Any] = {
@@ -86,6 +87,8 @@ def test_a_model_without_such_a_form() -> None:
         writes_in_place = False
 
     assert trace_in_place_step(Grown(build_model_with(**LSRA)), BOUNDS) is None
+    # Its hidden state begins as a mean of the source, which the program would have to be given.
+    assert trace_in_place_step(build_own_model(), BOUNDS) is None
 
 
 @cache

@@ -135,13 +135,23 @@ private class ResidentState(private val module: Module) {
     private val token = RowBuffer(ElementType.INT64, emptyList(), 1)
     private val position = RowBuffer(ElementType.INT64, emptyList(), 1)
     private var owner: Any? = null
+    private var isSpoiled = false
 
-    /** Gives the state to [decoding], whose first step begins it anew. */
-    fun take(decoding: Any) {
-        owner = decoding
+    /** Gives the state to [decoding], whose first step begins it anew, unless another has it or it is spoiled. */
+    fun take(decoding: Any): Boolean {
+        if (owner == null && !isSpoiled) owner = decoding
+        return owner === decoding
     }
 
-    fun isOf(decoding: Any): Boolean = owner === decoding
+    /** Takes the state back. */
+    fun leave() {
+        owner = null
+    }
+
+    /** To be called if it is no number: multiplied by 0, which is how it begins anew, it would stay so. */
+    fun spoil() {
+        isSpoiled = true
+    }
 
     /** Feeds [token], the one after [before] others; [given] is the state that does not change. The logits are the program's memory. */
     fun feed(token: Int, before: Int, given: List<EValue>): EValue {
@@ -156,8 +166,8 @@ private class ResidentState(private val module: Module) {
 
 /**
  * @param state Of the first step.
- * @param resident Has the changing state of a decoding of one row until its rows are moved, or another decoding takes it: then
- *   the row's tokens are fed once more, to [state].
+ * @param resident Has the changing state of a decoding of one row, unless it is another's, until its rows are moved: then the
+ *   row's tokens are fed once more, to [state].
  */
 private class ExecuTorchDecoding(
     manifest: Manifest,
@@ -167,7 +177,7 @@ private class ExecuTorchDecoding(
     capacity: Int,
     resident: ResidentState?,
 ) : BundleDecoding(manifest, rows, capacity) {
-    private var resident: ResidentState? = resident?.takeIf { rows == 1 }?.also { it.take(this) }
+    private var resident: ResidentState? = resident?.takeIf { rows == 1 && it.take(this) }
     private val given by lazy {
         state.filterIndexed { index, _ -> !manifest.state[index].changes }.map { it.view(0..0).value }
     }
@@ -181,24 +191,21 @@ private class ExecuTorchDecoding(
     private val logits = LogitsBuffer(manifest.vocabulary.tgtSize)
     private var calls: List<Call>? = null
 
-    override fun feed(tokens: IntArray): FloatArray {
-        resident?.takeIf { it.isOf(this) }?.let { return feedResident(it, tokens[0]) }
-        leaveProgram()
-        return feedRows(tokens)
-    }
+    override fun feed(tokens: IntArray): FloatArray = resident?.let { feedResident(it, tokens[0]) } ?: feedRows(tokens)
 
     private fun feedResident(resident: ResidentState, token: Int): FloatArray {
         reporting(Problem.RUNTIME_FAILED, "ExecuTorch failed on $DECODE_IN_PLACE after ${fed.size} tokens") {
             logits.resize(1)
             logits.read(resident.feed(token, fed.size, given).toTensor(), 0..0)
         }
+        if (logits.values[0].isNaN()) resident.spoil()
         fed += token
         return logits.values
     }
 
     private fun leaveProgram() {
         if (resident == null) return
-        resident = null
+        release()
         for (token in fed) feedRows(intArrayOf(token))
     }
 
@@ -236,6 +243,9 @@ private class ExecuTorchDecoding(
         calls = null
     }
 
-    /** The memory is Java's, which collects it. */
-    override fun release() = Unit
+    /** The memory is Java's, which collects it, but for the program's. */
+    override fun release() {
+        resident?.leave()
+        resident = null
+    }
 }
