@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.table import Column, Table
 
 from lite_nlp.api.export import ExportedModel, export_model
 from lite_nlp.cli.budget_options import (
@@ -169,7 +169,8 @@ def _print_calls(exported: ExportedModel) -> None:
     if not calls:
         err.print("--verbose: the bundle has no ExecuTorch program")
         return
-    table = Table("ExecuTorch's own kernels, calls a run")
+    # Whole names, on two lines rather than cut.
+    table = Table(Column("ExecuTorch's own kernels, calls a run", overflow="fold"), pad_edge=False)
     for method in calls:
         table.add_column(method, justify="right")
     kernels = dict.fromkeys(kernel for called in calls.values() for kernel in called.kernels)
