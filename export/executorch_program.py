@@ -21,7 +21,7 @@ from lite_nlp.export.counting.torch_programs import count_in_place_work, count_p
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
-from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, load_operators, start_runtime
+from lite_nlp.export.runtime.executorch import IN_PLACE, ExecuTorchEntry, MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.searches.in_place_step import KEPT, TracedInPlaceStep, trace_in_place_step
@@ -33,9 +33,6 @@ _ATEN: Final = torch.ops.aten
 
 #: Name in the bundle.
 ENTRY: Final = ExecuTorchEntry(program="model.pte")
-
-#: The method for a step of one row whose state stays in the program.
-_IN_PLACE: Final = "decode_in_place"
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def export_executorch(
     """
     graphs = {"encode": traced.encode, "decode_step": traced.decode_step}
     if in_place is not None:
-        graphs[_IN_PLACE] = in_place.program
+        graphs[IN_PLACE] = in_place.program
     for program in graphs.values():
         _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
@@ -81,7 +78,7 @@ def export_executorch(
         work = count_program_work(programs, traced.state, traced.bounds)
         steps = None
         if in_place is not None:
-            steps = count_in_place_work(programs[_IN_PLACE], in_place.given, traced.bounds)
+            steps = count_in_place_work(programs[IN_PLACE], in_place.given, traced.bounds)
         written = _write(lowered)
         content = bytes(written.buffer)
         _check_kernels(content, list(graphs))
@@ -132,7 +129,7 @@ def _to_edge(programs: dict[str, ExportedProgram]) -> Any:
     linears_only = CompileSpec("dqlinear_partitioner", b"")
     partitioners = {}
     for method in programs:
-        partitioner = XnnpackPartitioner(configs=[*configs, *(reshaping if method == _IN_PLACE else ())])
+        partitioner = XnnpackPartitioner(configs=[*configs, *(reshaping if method == IN_PLACE else ())])
         partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
         # Every Linear is wanted whole: without this the graphs are decomposed two times more to ask one by one.
         partitioner.ops_to_not_decompose = lambda program: ([_ATEN.linear.default], None)

@@ -23,6 +23,7 @@ from lite_nlp.export.runtime.quiet import quiet_libraries
 __all__ = [
     "DTYPES",
     "SIZES",
+    "TORCH_TYPES",
     "DecodeStep",
     "Encode",
     "TracedModel",
@@ -37,6 +38,9 @@ SIZES: Final = ({"batch": 2, "source": 5, "capacity": 7}, {"batch": 3, "source":
 
 #: Types of state tensors, in the words of the manifest.
 DTYPES: Final = {torch.float32: "float32", torch.int64: "int64", torch.bool: "bool"}
+
+#: The same, from the manifest's words.
+TORCH_TYPES: Final = {name: dtype for dtype, name in DTYPES.items()}
 
 
 class Encode(nn.Module):

@@ -21,11 +21,9 @@ from lite_nlp.budget.traced.work import WorkCount, WorkKind
 from lite_nlp.export.contrib import IN_PLACE_LIBRARY
 from lite_nlp.export.executorch_edits import is_mean
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
-from lite_nlp.export.tracing import DecodeStep, Encode, TracedModel
+from lite_nlp.export.tracing import TORCH_TYPES, DecodeStep, Encode, TracedModel
 
 __all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program", "count_program_work"]
-
-_DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 
 #: The library of ExecuTorch's operators that copy a tensor into another layout.
 _LAYOUT_LIBRARY: Final = "dim_order_ops"
@@ -257,6 +255,6 @@ def _empty_state(state: Sequence[StateTensor], *, source: int, capacity: int) ->
     """Tensors of one row."""
     sizes = {"batch": 1, "source": source, "capacity": capacity}
     return tuple(
-        _empty([sizes[size] if isinstance(size, str) else size for size in tensor.shape], _DTYPES[tensor.dtype])
+        _empty([sizes[size] if isinstance(size, str) else size for size in tensor.shape], TORCH_TYPES[tensor.dtype])
         for tensor in state
     )

@@ -3,6 +3,7 @@
 import importlib.util
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,13 +30,21 @@ from lite_nlp.export.runtime.signatures import (
 )
 from lite_nlp.export.runtime.tensors import first_state
 
-__all__ = ["EXECUTORCH", "ExecuTorchEntry", "ExecuTorchRunner", "MethodCalls", "load_operators", "start_runtime"]
+__all__ = [
+    "EXECUTORCH",
+    "IN_PLACE",
+    "ExecuTorchEntry",
+    "ExecuTorchRunner",
+    "MethodCalls",
+    "load_operators",
+    "start_runtime",
+]
 
 #: ExecuTorch's numbers of the types in the manifest's words.
 _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
 
 #: The method for a step of one row whose state stays in the program.
-_IN_PLACE: Final = "decode_in_place"
+IN_PLACE: Final = "decode_in_place"
 
 #: From a file the runtime maps the program; content in memory it keeps beside the weights that it packs.
 _PROGRAM_FILE: Final = "program.pte"
@@ -110,7 +119,7 @@ class ExecuTorchRunner:
                 self._program = runtime.load_program(path)
                 self._encode = self._program.load_method("encode")
                 self._decode_step = self._program.load_method("decode_step")
-                self._in_place = self._program.load_method(_IN_PLACE) if in_place and load_operators() else None
+                self._in_place = self._program.load_method(IN_PLACE) if in_place and load_operators() else None
         except BundleError:
             raise
         # Bindings of native code: what they raise depends on where in the program the damage is.
@@ -119,7 +128,7 @@ class ExecuTorchRunner:
         _check_method("encode", self._encode, encode_signature(layout), layout)
         _check_method("decode_step", self._decode_step, decode_step_signature(layout), layout)
         if self._in_place is not None:
-            _check_method(_IN_PLACE, self._in_place, in_place_signature(layout), layout)
+            _check_method(IN_PLACE, self._in_place, in_place_signature(layout), layout)
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
@@ -158,12 +167,10 @@ class ExecuTorchRunner:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """``decode_greedily`` of one row (1, S)."""
         given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
-        tokens, log_prob = decode_row(
-            lambda tensors: _execute(self._in_place, tensors), self._layout, given, limit, min_length
-        )
+        tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
         if not math.isfinite(log_prob):
             # What is no number would stay in the program's state.
-            self._in_place = self._program.load_method(_IN_PLACE)
+            self._in_place = self._program.load_method(IN_PLACE)
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:

@@ -19,14 +19,12 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.searches.growing_state import StateExample, state_example
-from lite_nlp.export.tracing import trace_graph
+from lite_nlp.export.tracing import TORCH_TYPES, trace_graph
 
 __all__ = ["KEPT", "InPlaceStep", "TracedInPlaceStep", "trace_in_place_step"]
 
 #: Names of the buffers begin with it that have to be numbers from the first step on: they are multiplied by 0 there.
 KEPT: Final = "kept_"
-
-_DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +69,7 @@ class InPlaceStep(nn.Module):
             else:
                 names, name = self.kept, f"{KEPT}{place}"
             names[tensor.name] = name
-            self.register_buffer(name, torch.zeros(sizes, dtype=_DTYPES[tensor.dtype]))
+            self.register_buffer(name, torch.zeros(sizes, dtype=TORCH_TYPES[tensor.dtype]))
 
     def forward(self, token: Tensor, position: Tensor, given: tuple[Tensor, ...]) -> Tensor:
         """Feed a token (1,) at a position (1,), with the state that does not change; returns logits (1, V)."""

@@ -132,8 +132,8 @@ private fun checkCount(method: String, outputs: Array<EValue>, expected: Int) =
 
 /** The changing state of one row in the program's own memory, which one decoding has at a time. */
 private class ResidentState(private val module: Module) {
-    private val token = RowBuffer(ElementType.INT64, emptyList(), 1)
-    private val position = RowBuffer(ElementType.INT64, emptyList(), 1)
+    private val token = RowBuffer(ElementType.INT64, emptyList(), 1).view(0..0)
+    private val position = RowBuffer(ElementType.INT64, emptyList(), 1).view(0..0)
     private var owner: Any? = null
     private var isSpoiled = false
 
@@ -153,12 +153,14 @@ private class ResidentState(private val module: Module) {
         isSpoiled = true
     }
 
-    /** Feeds [token], the one after [before] others; [given] is the state that does not change. The logits are the program's memory. */
-    fun feed(token: Int, before: Int, given: List<EValue>): EValue {
-        val arguments = listOf(this.token to token, position to before).map { (buffer, value) ->
-            buffer.view(0..0).also { it.writeLongs(intArrayOf(value), 0) }.value
-        }
-        val outputs = module.execute(DECODE_IN_PLACE, *arguments.toTypedArray(), *given.toTypedArray())
+    /** The arguments of every step, [given] being the state that does not change. */
+    fun arguments(given: List<EValue>): Array<EValue> = arrayOf(token.value, position.value, *given.toTypedArray())
+
+    /** Feeds [token], the one after [before] others; [arguments] are those above. The logits are the program's memory. */
+    fun feed(token: Int, before: Int, arguments: Array<EValue>): EValue {
+        this.token.writeLongs(intArrayOf(token), 0)
+        position.writeLongs(intArrayOf(before), 0)
+        val outputs = module.execute(DECODE_IN_PLACE, *arguments)
         checkCount(DECODE_IN_PLACE, outputs, 1)
         return outputs[0]
     }
@@ -178,9 +180,9 @@ private class ExecuTorchDecoding(
     resident: ResidentState?,
 ) : BundleDecoding(manifest, rows, capacity) {
     private var resident: ResidentState? = resident?.takeIf { rows == 1 && it.take(this) }
-    private val given by lazy {
-        state.filterIndexed { index, _ -> !manifest.state[index].changes }.map { it.view(0..0).value }
-    }
+    private val arguments = this.resident?.arguments(
+        state.filterIndexed { index, _ -> !manifest.state[index].changes }.map { it.view(0..0).value },
+    )
     private val fed = mutableListOf<Int>()
 
     /** One call of the program's step: what it is given, and where its results go. */
@@ -196,7 +198,7 @@ private class ExecuTorchDecoding(
     private fun feedResident(resident: ResidentState, token: Int): FloatArray {
         reporting(Problem.RUNTIME_FAILED, "ExecuTorch failed on $DECODE_IN_PLACE after ${fed.size} tokens") {
             logits.resize(1)
-            logits.read(resident.feed(token, fed.size, given).toTensor(), 0..0)
+            logits.read(resident.feed(token, fed.size, checkNotNull(arguments)).toTensor(), 0..0)
         }
         if (logits.values[0].isNaN()) resident.spoil()
         fed += token
