@@ -5,14 +5,15 @@ Called, the functions compute what the operators compute. Traced, they become on
 for ``DecoderMaskedMultiHeadAttention``, which version 1.24 runs wrongly on buffers that past and present share. Within
 :func:`caches_in_place` they are those of ExecuTorch's library for language models, and caches are written in place.
 
-Shape letters: B rows, W hypotheses of a row, H heads, d channels of a head, P past tokens, S source tokens, C capacity.
+Shape letters: B rows, W hypotheses of a row, H heads, d channels of a head, P past tokens, S source tokens, C slots of
+a cache, T tokens of a row.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ __all__ = [
     "attend_source",
     "attend_with_cache",
     "caches_in_place",
+    "load_in_place_library",
 ]
 
 DOMAIN: Final = "com.microsoft"
@@ -40,25 +42,39 @@ IN_PLACE_LIBRARY: Final = "llama"
 #: ``GroupQueryAttention`` takes heads of a multiple of this width; others keep torch's operators.
 _HEAD_MULTIPLE: Final = 8
 
-#: Where the present token stands, while caches are written in place.
-_position: ContextVar[int | None] = ContextVar("position", default=None)
+
+class _Place(NamedTuple):
+    """Where the present tokens go in the caches; see :func:`caches_in_place`."""
+
+    slot: int
+    ancestors: Tensor | None
+
+
+#: Set while caches are written in place.
+_place: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 
 @contextmanager
-def caches_in_place(position: int) -> Iterator[None]:
-    """Context in which :func:`attend_with_cache` writes the caches that it is given, of one row and of fixed length.
+def caches_in_place(slot: int, ancestors: Tensor | None = None) -> Iterator[None]:
+    """Context in which :func:`attend_with_cache` writes the caches that it is given, of fixed length.
 
     Args:
-        position: Of the present token, from 0; a symbol while a graph is traced.
+        slot: Of the present token of the first row, from 0; the others follow. A symbol while a graph is traced.
+        ancestors: (B, T) int64, slots of the tokens of each row, the present one last. None for one row whose tokens
+            are in order from slot 0.
     """
-    # Registers the operators, for calls and for traces.
-    with quiet_libraries(), quiet_native_code():
-        import_module("executorch.extension.llm.custom_ops.custom_ops")
-    token = _position.set(position)
+    load_in_place_library()
+    token = _place.set(_Place(slot, ancestors))
     try:
         yield
     finally:
-        _position.reset(token)
+        _place.reset(token)
+
+
+def load_in_place_library() -> None:
+    """Register ExecuTorch's operators on caches, for calls and for traces."""
+    with quiet_libraries(), quiet_native_code():
+        import_module("executorch.extension.llm.custom_ops.custom_ops")
 
 
 def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -66,14 +82,14 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
 
     Args:
         projected: Query, key and value side by side, (B, 3 H d).
-        key: Of the tokens before, (B, H, P, d); within :func:`caches_in_place` a whole cache, (1, C, H, d).
+        key: Of the tokens before, (B, H, P, d); within :func:`caches_in_place` a whole cache of all rows, (1, C, H, d).
         value: Likewise.
         position: (B,) int64, P in every row.
 
     Returns:
         The attended values (B, H d), and keys and values (B, H, P + 1, d) with the token's own; or the caches, written.
     """
-    if (place := _position.get()) is not None:
+    if (place := _place.get()) is not None:
         return _attend_in_place(projected, key, value, place), key, value
     rows, heads, past, head_dim = key.shape
     if not torch.compiler.is_exporting() or head_dim % _HEAD_MULTIPLE:
@@ -109,7 +125,7 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
     """
     rows, heads, _, head_dim = key.shape
     queries = query.view(rows, -1, heads * head_dim)
-    if not torch.compiler.is_exporting() or _position.get() is not None:
+    if not torch.compiler.is_exporting() or _place.get() is not None:
         split = queries.view(rows, -1, heads, head_dim).transpose(1, 2)
         scores = torch.matmul(split * head_dim**-0.5, key.transpose(-2, -1))
         real = mask[:, None, None, :] != 0
@@ -126,14 +142,28 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
     return out.reshape(query.shape)
 
 
-def _attend_in_place(projected: Tensor, key: Tensor, value: Tensor, position: int) -> Tensor:
-    """Attention (1, H d) of the token at a position, whose key and value are written into the caches (1, C, H, d)."""
-    _, _, heads, head_dim = key.shape
-    # (1, 1, H, d) each
-    query, own_key, own_value = (part.reshape(1, 1, heads, head_dim) for part in projected.chunk(3, dim=1))
+def _attend_in_place(projected: Tensor, key: Tensor, value: Tensor, place: _Place) -> Tensor:
+    """Attention (B, H d) of one token of each row, whose keys and values are written into the caches (1, C, H, d)."""
+    rows, heads, head_dim = projected.shape[0], *key.shape[2:]
+    parts = projected.chunk(3, dim=1)
+    if not torch.compiler.is_exporting():
+        # Called, the operators take strides for those of plain tensors, which a program's always are.
+        parts = tuple(part.contiguous() for part in parts)
+    # (1, B, H, d) each
+    query, own_key, own_value = (part.reshape(1, rows, heads, head_dim) for part in parts)
     library = getattr(torch.ops, IN_PLACE_LIBRARY)
-    library.update_cache(own_key, key, position)
-    library.update_cache(own_value, value, position)
-    # No mask, no dropout; causal: slots beyond the position do not count.
-    out: Tensor = library.custom_sdpa(query, key, value, position, None, 0.0, True, head_dim**-0.5)
-    return out.reshape(1, heads * head_dim)
+    library.update_cache(own_key, key, place.slot)
+    library.update_cache(own_value, value, place.slot)
+    latest = place.slot
+    if place.ancestors is not None:
+        length = place.ancestors.shape[1]
+        key, value = (_gather(cache, place.ancestors) for cache in (key, value))
+        query, latest = query.view(rows, 1, heads, head_dim), length - 1
+    # No mask, no dropout; causal: slots beyond the latest do not count.
+    out: Tensor = library.custom_sdpa(query, key, value, latest, None, 0.0, True, head_dim**-0.5)
+    return out.reshape(rows, heads * head_dim)
+
+
+def _gather(cache: Tensor, slots: Tensor) -> Tensor:
+    """Entries (B, T, H, d) of a cache (1, C, H, d) at ``slots`` (B, T)."""
+    return cache.flatten(0, 1).index_select(0, slots.reshape(-1)).view(*slots.shape, *cache.shape[2:])

@@ -7,7 +7,7 @@ Linear's weights, which would store the largest tensor of the model twice. As in
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -21,10 +21,18 @@ from lite_nlp.export.counting.torch_programs import count_in_place_work, count_p
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
-from lite_nlp.export.runtime.executorch import IN_PLACE, ExecuTorchEntry, MethodCalls, load_operators, start_runtime
-from lite_nlp.export.runtime.layout import Precision
+from lite_nlp.export.runtime.executorch import (
+    IN_PLACE,
+    IN_PLACE_SIGNATURES,
+    ROWS_IN_PLACE,
+    ExecuTorchEntry,
+    MethodCalls,
+    load_operators,
+    start_runtime,
+)
+from lite_nlp.export.runtime.layout import Layout, Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
-from lite_nlp.export.searches.in_place_step import KEPT, TracedInPlaceStep, trace_in_place_step
+from lite_nlp.export.searches.in_place_step import KEPT, TracedInPlaceSteps, trace_in_place_steps
 from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["ENTRY", "EXECUTORCH_EXPORTER", "ExecuTorchProgram", "export_executorch"]
@@ -43,23 +51,23 @@ class ExecuTorchProgram:
         content: The ``.pte`` file.
         work: Mult-Adds of ``encode`` and ``decode_step``.
         calls: What each method calls.
-        work_in_place: Mult-Adds of ``encode`` and ``decode_in_place``; None if there is no such method.
+        work_in_place: Mult-Adds of ``encode`` and each method of steps whose state stays in the program, by the method.
     """
 
     content: bytes
     work: GraphWork
     calls: dict[str, MethodCalls]
-    work_in_place: GraphWork | None = None
+    work_in_place: dict[str, GraphWork] = field(default_factory=dict)
 
 
 def export_executorch(
-    traced: TracedModel, *, in_place: TracedInPlaceStep | None = None, precision: Precision = "fp32"
+    traced: TracedModel, *, in_place: TracedInPlaceSteps | None = None, precision: Precision = "fp32"
 ) -> ExecuTorchProgram:
-    """Lower the graphs to one program with methods ``encode`` and ``decode_step``, and ``decode_in_place`` if given.
+    """Lower the graphs to one program with methods ``encode`` and ``decode_step``, and for steps in place if given.
 
     Args:
         traced: The model.
-        in_place: Its step of one row whose state stays in the program.
+        in_place: Its steps whose state stays in the program.
         precision: Of the weights of products and tables.
 
     Raises:
@@ -68,7 +76,7 @@ def export_executorch(
     """
     graphs = {"encode": traced.encode, "decode_step": traced.decode_step}
     if in_place is not None:
-        graphs[IN_PLACE] = in_place.program
+        graphs |= {IN_PLACE: in_place.row, ROWS_IN_PLACE: in_place.rows}
     for program in graphs.values():
         _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
@@ -76,9 +84,13 @@ def export_executorch(
         # Before the file is made: what is in the program is bound to memory then, in place.
         programs = {method: lowered.exported_program(method) for method in graphs}
         work = count_program_work(programs, traced.state, traced.bounds)
-        steps = None
+        steps = {}
         if in_place is not None:
-            steps = count_in_place_work(programs[IN_PLACE], in_place.given, traced.bounds)
+            layout = Layout(state=traced.state, bounds=traced.bounds, tgt_size=traced.tgt_vocab_size)
+            steps = {
+                method: count_in_place_work(programs[method], signature(layout), traced.bounds)
+                for method, signature in IN_PLACE_SIGNATURES.items()
+            }
         written = _write(lowered)
         content = bytes(written.buffer)
         _check_kernels(content, list(graphs))
@@ -86,7 +98,7 @@ def export_executorch(
         content,
         work,
         _count_calls(written.executorch_program, list(graphs)),
-        None if steps is None else replace(work, decode_step=steps),
+        {method: replace(work, decode_step=counted) for method, counted in steps.items()},
     )
 
 
@@ -192,14 +204,14 @@ def _check_kernels(program: bytes, methods: Sequence[str]) -> None:
 
 
 def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
-    in_place = trace_in_place_step(search_form, traced.bounds)
+    in_place = trace_in_place_steps(search_form, traced.bounds)
     program = export_executorch(traced, in_place=in_place, precision=rounding.precision)
     entry = ENTRY.model_copy(update={"calls": program.calls, "in_place": in_place is not None})
     return RuntimeGraphs(
         entry=entry,
         files={ENTRY.program: program.content},
         work=program.work,
-        search_work={} if program.work_in_place is None else {"in place": program.work_in_place},
+        search_work=program.work_in_place,
     )
 
 

@@ -23,7 +23,7 @@ from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.suggestions import did_you_mean
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.options import SearchOptions
-from lite_nlp.decoding.step_models import BeamModel, GreedyModel, StepModel
+from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
@@ -318,9 +318,10 @@ def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
         if isinstance(engine, GreedyModel):
             greedy = replace(proof.options, beam_size=1)
             ways += [(engine, proof.src_rows, greedy, batch) for batch in (BATCH, 1)]
-        if isinstance(engine, BeamModel):
+        if isinstance(engine, (BeamModel, RowsModel)):
             beams = replace(proof.options, beam_size=_PROOF_BEAM)
-            ways.append((BeamCalls(engine), proof.src_rows[-_PROOF_BEAM_SOURCES:], beams, BATCH))
+            searching = BeamCalls(engine) if isinstance(engine, BeamModel) else engine
+            ways.append((searching, proof.src_rows[-_PROOF_BEAM_SOURCES:], beams, BATCH))
         reports = [
             compare_engines(proof.reference, model, rows, options, batch=batch) for model, rows, options, batch in ways
         ]

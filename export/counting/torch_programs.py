@@ -6,7 +6,7 @@ lowering, with the parts that XNNPACK takes opened up again, since what a part c
 of it. There the sums of a layer norm are products with one output; they count as the norm that they are part of.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from lite_nlp.budget.traced.work import WorkCount, WorkKind
 from lite_nlp.export.contrib import IN_PLACE_LIBRARY
 from lite_nlp.export.executorch_edits import is_mean
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
+from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.tracing import TORCH_TYPES, DecodeStep, Encode, TracedModel
 
 __all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program", "count_program_work"]
@@ -89,14 +90,12 @@ def count_program_work(
     )
 
 
-def count_in_place_work(
-    program: ExportedProgram, given: Sequence[StateTensor], bounds: Bounds
-) -> dict[WorkKind, Polynomial]:
-    """Count a step of one row whose state stays in the program, at the last position of each capacity.
+def count_in_place_work(program: ExportedProgram, signature: Signature, bounds: Bounds) -> dict[WorkKind, Polynomial]:
+    """Count a step whose state stays in the program, of one row at the last position of each capacity.
 
     Args:
         program: Of ``lite_nlp.export.searches.in_place_step``, before or after lowering.
-        given: Layout of the state among its arguments.
+        signature: Its own.
         bounds: Largest sizes.
 
     Raises:
@@ -104,9 +103,8 @@ def count_in_place_work(
     """
 
     def count_step(source: int, capacity: int) -> Any:
-        tensors = _empty_state(given, source=source, capacity=capacity)
-        scalar = _empty((1,), torch.int64)
-        return count_program(program, scalar, scalar, *tensors, position=capacity - 1).by_kind()
+        tensors = _empty_tensors(signature.inputs.values(), source=source, capacity=capacity)
+        return count_program(program, *tensors, position=capacity - 1).by_kind()
 
     return fit_polynomials(count_step, max_source=bounds.source, max_capacity=bounds.capacity)
 
@@ -191,7 +189,7 @@ class _Interpreter(fx.Interpreter):
 
 
 def _attend_in_place(query: Tensor, key: Tensor, value: Tensor, position: int, *_: Any) -> Tensor:
-    """Attention of one token (1, 1, H, d) to those up to its own in caches (1, C, H, d)."""
+    """Attention of one token of each row (B, 1, H, d) to those up to its own in caches (B, C, H, d)."""
     keys, values = (cache[:, : position + 1].transpose(1, 2) for cache in (key, value))
     weights = torch.matmul(query.transpose(1, 2), keys.transpose(2, 3)).softmax(dim=-1)
     return torch.matmul(weights, values).transpose(1, 2)
@@ -238,7 +236,7 @@ def _fit(
         return encode(_empty((1, source), torch.int64), _empty((1, source), torch.bool)).by_kind()
 
     def count_step(source: int, capacity: int) -> Any:
-        tensors = _empty_state(state, source=source, capacity=capacity)
+        tensors = _empty_tensors(state, source=source, capacity=capacity)
         return decode_step(_empty((1,), torch.int64), tensors).by_kind()
 
     return GraphWork(
@@ -251,10 +249,10 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     return torch.empty(tuple(shape), dtype=dtype, device="meta")
 
 
-def _empty_state(state: Sequence[StateTensor], *, source: int, capacity: int) -> tuple[Tensor, ...]:
+def _empty_tensors(forms: Iterable[TensorForm | StateTensor], *, source: int, capacity: int) -> tuple[Tensor, ...]:
     """Tensors of one row."""
-    sizes = {"batch": 1, "source": source, "capacity": capacity}
+    sizes: dict[Any, int] = {"batch": 1, "source": source, "capacity": capacity}
     return tuple(
-        _empty([sizes[size] if isinstance(size, str) else size for size in tensor.shape], TORCH_TYPES[tensor.dtype])
-        for tensor in state
+        _empty([size if isinstance(size, int) else sizes[size] for size in form.shape], TORCH_TYPES[form.dtype])
+        for form in forms
     )

@@ -1,7 +1,7 @@
 """A bundle's graphs behind the search's step interface, whatever runtime runs them. Imports no torch."""
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,20 @@ from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.beam_checks import check_call, check_steps
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import BeamState, GraphRunner, GreedyRunner, SearchRunner, State
+from lite_nlp.export.runtime.interface import (
+    BeamState,
+    GraphRunner,
+    GreedyRunner,
+    RowsRunner,
+    RowsState,
+    SearchRunner,
+    State,
+)
 from lite_nlp.export.runtime.manifest import Manifest
 from lite_nlp.export.runtime.registry import find_runtime
 from lite_nlp.export.runtime.tensors import check_ids, expect_tensor, first_state
 
-__all__ = ["Engine", "EngineState", "GreedyEngine", "SearchEngine", "create_engine"]
+__all__ = ["Engine", "EngineState", "GreedyEngine", "RowsEngine", "SearchEngine", "create_engine"]
 
 #: Types that are no candidates.
 _SPECIALS: Final = len(SPECIAL_TOKENS)
@@ -97,12 +105,8 @@ class Engine:
             BundleError: If the capacity is used up, a token is outside the vocabulary, or the graph gives other tensors
                 than the manifest says.
         """
-        size = self._manifest.vocabulary.tgt_size
-        _check_capacity(state)
-        rows = len(state.sentences)
-        if tokens.shape != (rows,) or rows == 0:
-            raise BundleError(f"step: expected a token for each of {rows} rows, found {tokens.shape}")
-        check_ids("step", tokens, size)
+        size, rows = self._manifest.vocabulary.tgt_size, len(state.sentences)
+        self._check_step(tokens, state)
         logits, changed = self._runner.decode_step(np.ascontiguousarray(tokens, np.int64), state.tensors)
         expect_tensor("decode_step: logits", logits, "float32", (rows, size))
         tensors = dict(state.tensors)
@@ -126,8 +130,19 @@ class Engine:
             BundleError: If it fails.
         """
         vocabulary = self._manifest.vocabulary
-        state = self.start(np.full((1, 1), vocabulary.src_size - 1), np.ones((1, 1), np.bool_), 1)
-        self.step(np.full(1, vocabulary.tgt_size - 1), state)
+        # The graphs that every bundle has, whatever the engine of this one has besides.
+        state = Engine.start(self, np.full((1, 1), vocabulary.src_size - 1), np.ones((1, 1), np.bool_), 1)
+        Engine.step(self, np.full(1, vocabulary.tgt_size - 1), state)
+
+    def _check_step(self, tokens: NDArray[np.int64], state: "EngineState | _Rows") -> None:
+        if state.steps >= state.capacity:
+            raise BundleError(
+                f"step: expected at most {state.capacity} steps, the capacity of the state, found one more"
+            )
+        rows = len(state.sentences)
+        if tokens.shape != (rows,) or rows == 0:
+            raise BundleError(f"step: expected a token for each of {rows} rows, found {tokens.shape}")
+        check_ids("step", tokens, self._manifest.vocabulary.tgt_size)
 
     def _check(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> None:
         if src_tokens.ndim != 2 or src_tokens.shape != src_mask.shape or 0 in src_tokens.shape:
@@ -146,11 +161,6 @@ class Engine:
                 "expected fewer or an export with a larger --max-tgt-tokens"
             )
         check_ids("source", src_tokens, self._manifest.vocabulary.src_size)
-
-
-def _check_capacity(state: EngineState) -> None:
-    if state.steps >= state.capacity:
-        raise BundleError(f"step: expected at most {state.capacity} steps, the capacity of the state, found one more")
 
 
 class GreedyEngine(Engine):
@@ -188,6 +198,90 @@ class GreedyEngine(Engine):
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
         """Slots of the caches in each step of each row that gave ``tokens`` (T, B)."""
         return self._greedy_runner.greedy_slots(tokens, limits)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """State between steps whose tensors the runner keeps.
+
+    Attributes:
+        state: The runner's.
+        encoded: What the encoder gave.
+        src_mask: (B, S), of its sources.
+        sentences: (R,), of which source each row is.
+        capacity: Steps that it has place for.
+    """
+
+    state: RowsState
+    encoded: State
+    src_mask: NDArray[np.bool_]
+    sentences: NDArray[np.int64]
+    capacity: int
+
+    @property
+    def steps(self) -> int:
+        """Steps so far."""
+        return int(self.state.tokens.shape[1])
+
+
+class RowsEngine(GreedyEngine):
+    """An engine whose runner keeps the state of some rows: a ``lite_nlp.decoding.step_models.RowsModel``.
+
+    Args:
+        manifest: Of the bundle.
+        runner: Calls its graphs.
+
+    Attributes:
+        most_rows: That it keeps the state of; the state of more goes into every step and comes out of it.
+    """
+
+    def __init__(self, manifest: Manifest, runner: RowsRunner) -> None:
+        super().__init__(manifest, runner)
+        self._rows_runner = runner
+        self.most_rows = manifest.bounds.executorch_batch
+
+    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> Any:
+        """As of ``Engine``."""
+        if len(src_tokens) > self.most_rows:
+            return super().start(src_tokens, src_mask, capacity)
+        self._check(src_tokens, src_mask, capacity)
+        encoded = self._runner.encode(src_tokens, src_mask)
+        given = first_state(self._manifest.layout.given, encoded, src_mask, capacity)
+        sentences = np.arange(len(src_tokens))
+        return _Rows(self._rows_runner.begin_rows(given), encoded, src_mask, sentences, capacity)
+
+    def step(self, tokens: NDArray[np.int64], state: EngineState | _Rows) -> tuple[NDArray[np.float32], Any]:
+        """As of ``Engine``."""
+        if isinstance(state, EngineState):
+            return super().step(tokens, state)
+        self._check_step(tokens, state)
+        logits, kept = self._rows_runner.step_rows(np.ascontiguousarray(tokens, np.int64), state.state)
+        return logits, replace(state, state=kept)
+
+    def reorder(self, state: EngineState | _Rows, rows: NDArray[np.int64]) -> Any:
+        """As of ``Engine``."""
+        if isinstance(state, EngineState):
+            return super().reorder(state, rows)
+        sentences = state.sentences[rows]
+        if len(rows) > self.most_rows:
+            return self._passed(state, sentences, state.state.tokens[rows])
+        within = np.array_equal(sentences, state.sentences)
+        kept = self._rows_runner.reorder_rows(state.state, rows, within=within)
+        return replace(state, state=kept, sentences=sentences)
+
+    def step_slots(self, state: EngineState | _Rows) -> int:
+        """Slots that attention has in the next step."""
+        return state.capacity if isinstance(state, EngineState) else state.steps + 1
+
+    def _passed(self, state: _Rows, sentences: NDArray[np.int64], tokens: NDArray[np.int64]) -> EngineState:
+        """The same state for steps that it goes into, its tokens fed once more."""
+        tensors = first_state(self._manifest.state, state.encoded, state.src_mask, state.capacity)
+        gathered = {name: value[sentences] for name, value in tensors.items()}
+        source = state.src_mask.shape[1]
+        passed = EngineState(gathered, sentences=sentences, source=source, capacity=state.capacity)
+        for fed in tokens.T:
+            _, passed = super().step(fed, passed)
+        return passed
 
 
 class SearchEngine(GreedyEngine):
@@ -256,4 +350,6 @@ def create_engine(bundle: Bundle, *, runtime: str, threads: int) -> Engine:
 def _make_engine(manifest: Manifest, runner: GraphRunner) -> Engine:
     if isinstance(runner, SearchRunner):
         return SearchEngine(manifest, runner)
+    if isinstance(runner, RowsRunner) and runner.keeps_rows:
+        return RowsEngine(manifest, runner)
     return GreedyEngine(manifest, runner) if isinstance(runner, GreedyRunner) else Engine(manifest, runner)

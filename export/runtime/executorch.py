@@ -2,8 +2,8 @@
 
 import importlib.util
 import math
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,8 +14,9 @@ from pydantic import Field
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.special_tokens import EOS_ID
-from lite_nlp.export.runtime.executorch_greedy import as_tensor, decode_row, decode_rows
-from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry
+from lite_nlp.export.runtime.executorch_greedy import KeptRows, PassedRows, RowSteps, decode_row, decode_rows
+from lite_nlp.export.runtime.executorch_rows import ResidentRows, RowsState, as_tensor
+from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry, State
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 from lite_nlp.export.runtime.limits import MAX_COUNT, Text
 from lite_nlp.export.runtime.mapped_file import mapped_file
@@ -27,12 +28,15 @@ from lite_nlp.export.runtime.signatures import (
     decode_step_signature,
     encode_signature,
     in_place_signature,
+    rows_in_place_signature,
 )
 from lite_nlp.export.runtime.tensors import first_state
 
 __all__ = [
     "EXECUTORCH",
     "IN_PLACE",
+    "IN_PLACE_SIGNATURES",
+    "ROWS_IN_PLACE",
     "ExecuTorchEntry",
     "ExecuTorchRunner",
     "MethodCalls",
@@ -43,8 +47,13 @@ __all__ = [
 #: ExecuTorch's numbers of the types in the manifest's words.
 _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
 
-#: The method for a step of one row whose state stays in the program.
+#: The methods for a step of one row, and of several, whose state stays in the program.
 IN_PLACE: Final = "decode_in_place"
+ROWS_IN_PLACE: Final = "decode_rows_in_place"
+IN_PLACE_SIGNATURES: Final[Mapping[str, Callable[[Layout], Signature]]] = {
+    IN_PLACE: in_place_signature,
+    ROWS_IN_PLACE: rows_in_place_signature,
+}
 
 #: From a file the runtime maps the program; content in memory it keeps beside the weights that it packs.
 _PROGRAM_FILE: Final = "program.pte"
@@ -71,9 +80,11 @@ class ExecuTorchEntry(RuntimeEntry):
 
     Attributes:
         program: The file.
-        in_place: Whether there is a method ``decode_in_place`` too, a step of one row whose changing state stays in the
-            program: from ``tokens``, ``position`` (from 0, where it begins anew) and the state tensors that do not
-            change to ``logits``. It takes operators of ExecuTorch's library for language models.
+        in_place: Whether there are two methods more, steps whose changing state stays in the program, each to
+            ``logits``: ``decode_in_place``, of one row, from ``tokens``, ``position`` (from 0, where it begins anew)
+            and the state tensors that do not change; ``decode_rows_in_place``, of several, from ``tokens``,
+            ``parents``, ``ancestors``, ``place`` and those tensors. They take operators of ExecuTorch's library for
+            language models.
         calls: What each method calls, which tells what was left to ExecuTorch's own kernels. Empty in bundles made
             before it was recorded.
     """
@@ -93,13 +104,16 @@ class ExecuTorchEntry(RuntimeEntry):
 
 
 class ExecuTorchRunner:
-    """Runs the methods ``encode`` and ``decode_step`` of a program, and greedy search over them.
+    """Runs the methods of a program, and greedy search over them.
 
     Args:
         layout: Order of the state tensors, and the largest batch of a call.
         program: The ``.pte`` file.
         threads: Threads of the process-wide pools, ExecuTorch's and torch's.
-        in_place: Whether the program has ``decode_in_place``, by which one row alone is decoded.
+        in_place: Whether the program has the methods of steps whose state stays in it.
+
+    Attributes:
+        keeps_rows: Whether there are steps whose state stays in the program.
 
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
@@ -119,7 +133,8 @@ class ExecuTorchRunner:
                 self._program = runtime.load_program(path)
                 self._encode = self._program.load_method("encode")
                 self._decode_step = self._program.load_method("decode_step")
-                self._in_place = self._program.load_method(IN_PLACE) if in_place and load_operators() else None
+                self.keeps_rows = in_place and load_operators()
+                self._in_place = self._program.load_method(IN_PLACE) if self.keeps_rows else None
         except BundleError:
             raise
         # Bindings of native code: what they raise depends on where in the program the damage is.
@@ -129,6 +144,21 @@ class ExecuTorchRunner:
         _check_method("decode_step", self._decode_step, decode_step_signature(layout), layout)
         if self._in_place is not None:
             _check_method(IN_PLACE, self._in_place, in_place_signature(layout), layout)
+
+        self._rows = ResidentRows(self._execute_rows, layout)
+
+    def begin_rows(self, state: State) -> RowsState:
+        """Rows before their first step, from the state tensors that do not change; see ``ResidentRows``."""
+        return self._rows.begin(state)
+
+    def step_rows(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[NDArray[np.float32], RowsState]:
+        """Feed a token of each row, (R,); returns logits (R, V) and the new state."""
+        logits, state = self._rows.step(tokens, state)
+        return logits.numpy(), state
+
+    def reorder_rows(self, state: RowsState, rows: NDArray[np.int64], *, within: bool) -> RowsState:
+        """The state whose row ``i`` is the present row ``rows[i]``; see ``ResidentRows``."""
+        return self._rows.reorder(state, rows, within=within)
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
@@ -152,9 +182,7 @@ class ExecuTorchRunner:
         log_probs: list[float] = []
         for start in range(0, len(src_tokens), self._max_batch):
             part = slice(start, start + self._max_batch)
-            encoded = self.encode(src_tokens[part], src_mask[part])
-            state = first_state(self._layout.state, encoded, src_mask[part], int(limits[part].max()))
-            output = decode_rows(self._execute_step, self._layout, state, limits[part], min_length)
+            output = decode_rows(self._begin(src_tokens[part], src_mask[part], limits[part]), limits[part], min_length)
             found += output.tokens
             log_probs += output.log_probs
         tokens = np.full((max(map(len, found)), len(found)), EOS_ID, np.int64)
@@ -162,11 +190,34 @@ class ExecuTorchRunner:
             tokens[: len(made), row] = made
         return tokens, np.array(log_probs, np.float32)
 
+    @cached_property
+    def _rows_method(self) -> Any:
+        """Loaded for the first beam or batch: one sentence after the other, decoded greedily, does without."""
+        try:
+            with quiet_native_code():
+                method = self._program.load_method(ROWS_IN_PLACE)
+        except Exception as error:
+            raise BundleError(f"ExecuTorch does not accept the bundle's program: {ROWS_IN_PLACE}: {error}") from error
+        _check_method(ROWS_IN_PLACE, method, rows_in_place_signature(self._layout), self._layout)
+        return method
+
+    def _execute_rows(self, tensors: list[Any]) -> list[Any]:
+        return _execute(self._rows_method, tensors)
+
+    def _begin(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]) -> RowSteps:
+        """Rows of a greedy search, at most ``executorch_batch``."""
+        encoded, capacity = self.encode(src_tokens, src_mask), int(limits.max())
+        if self.keeps_rows:
+            return KeptRows(self._rows, first_state(self._layout.given, encoded, src_mask, capacity))
+        state = first_state(self._layout.state, encoded, src_mask, capacity)
+        return PassedRows(partial(_execute, self._decode_step), self._layout, state)
+
     def _decode_alone(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limit: int, min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """``decode_greedily`` of one row (1, S)."""
         given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
+        self._rows.forget()
         tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
         if not math.isfinite(log_prob):
             # What is no number would stay in the program's state.
@@ -174,24 +225,22 @@ class ExecuTorchRunner:
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
-        """Slots of the caches in each step of each row that gave ``tokens`` (T, B): all, until the row ends.
+        """Slots that attention has in each step of each row that gave ``tokens`` (T, B), until the row ends.
 
-        A row alone has as many as tokens so far.
+        Where the state stays in the program, as many as tokens so far; else all that the caches have.
         """
-        if self._in_place is not None and len(limits) == 1:
-            return list(range(1, len(tokens) + 1))
         steps = (tokens == EOS_ID).argmax(axis=0) + 1
+        if self.keeps_rows:
+            return [slot for taken in steps.tolist() for slot in range(1, taken + 1)]
         slots: list[int] = []
         for start in range(0, len(limits), self._max_batch):
             part = slice(start, start + self._max_batch)
             slots += [int(limits[part].max())] * int(steps[part].sum())
         return slots
 
-    def _execute_step(self, tensors: list[Any]) -> list[Any]:
-        return _execute(self._decode_step, tensors)
-
     def _run_split(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Run a method on at most ``executorch_batch`` rows at a time."""
+        self._rows.forget()
         rows = len(arguments[0])
         if rows <= self._max_batch:
             return _run(method, arguments)

@@ -5,17 +5,17 @@ ranking in NumPy, took as long as half of a step.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.errors import BundleError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
+from lite_nlp.export.runtime.executorch_rows import ResidentRows, as_tensor, check_logits, check_tensor
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
 
-__all__ = ["GreedyOutput", "as_tensor", "decode_row", "decode_rows"]
+__all__ = ["GreedyOutput", "KeptRows", "PassedRows", "RowSteps", "decode_row", "decode_rows"]
 
 #: Words have the ids from here on.
 _FIRST_WORD: Final = len(SPECIAL_TOKENS)
@@ -33,41 +33,94 @@ class GreedyOutput(NamedTuple):
     log_probs: list[float]
 
 
-def decode_rows(
-    step: Callable[[list[Any]], list[Any]],
-    layout: Layout,
-    state: State,
-    limits: NDArray[np.int64],
-    min_length: int,
-) -> GreedyOutput:
+class RowSteps(Protocol):
+    """Steps of the rows of a search; a row may leave between two of them."""
+
+    def step(self, tokens: NDArray[np.int64]) -> Any:
+        """Feed a token of each row, (R,); returns logits (R, V), a torch tensor."""
+        ...
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these of the rows."""
+        ...
+
+
+class PassedRows:
+    """Rows whose state goes into every step and comes out of it.
+
+    Args:
+        execute: Runs the program's ``decode_step`` on torch tensors.
+        layout: Of the program.
+        state: Before the first step.
+    """
+
+    def __init__(self, execute: Callable[[list[Any]], list[Any]], layout: Layout, state: State) -> None:
+        self._execute, self._layout = execute, layout
+        self._tensors = [as_tensor(state[name]) for name in layout.names]
+        self._changing = [place for place, tensor in enumerate(layout.state) if tensor.changes]
+
+    def step(self, tokens: NDArray[np.int64]) -> Any:
+        """Feed a token of each row.
+
+        Raises:
+            BundleError: If the step gives other tensors than the layout says.
+        """
+        logits, *changed = self._execute([as_tensor(tokens), *self._tensors])
+        check_logits(logits, len(tokens), self._layout)
+        for place, value in zip(self._changing, changed, strict=True):
+            before = self._tensors[place]
+            check_tensor(self._layout.state[place].name, value, before.dtype, before.shape)
+            self._tensors[place] = value
+        return logits
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these of the rows."""
+        kept = as_tensor(rows)
+        self._tensors = [tensor[kept] for tensor in self._tensors]
+
+
+class KeptRows:
+    """Rows whose state stays in the program.
+
+    Args:
+        resident: Takes the steps.
+        given: The state tensors that do not change.
+    """
+
+    def __init__(self, resident: ResidentRows, given: State) -> None:
+        self._resident, self._state = resident, resident.begin(given)
+
+    def step(self, tokens: NDArray[np.int64]) -> Any:
+        """Feed a token of each row.
+
+        Raises:
+            BundleError: If the step gives other tensors than the layout says.
+        """
+        logits, self._state = self._resident.step(tokens, self._state)
+        return logits
+
+    def keep(self, rows: NDArray[np.int64]) -> None:
+        """Go on with these of the rows."""
+        self._state = self._resident.reorder(self._state, rows, within=False)
+
+
+def decode_rows(steps: RowSteps, limits: NDArray[np.int64], min_length: int) -> GreedyOutput:
     """Take greedy steps until every row has ended; a row that has ended leaves the batch.
 
     Args:
-        step: Runs the program's ``decode_step`` on torch tensors: from tokens (R,) and the state to logits and what
-            changes.
-        layout: Of the program.
-        state: Before the first step.
+        steps: Of the rows.
         limits: (R,) steps allowed.
         min_length: Words before an end mark that is not forced.
 
     Raises:
         BundleError: If a step gives other tensors than the layout says.
     """
-    import torch
-
-    tensors = [as_tensor(state[name]) for name in layout.names]
-    changing = [place for place, tensor in enumerate(layout.state) if tensor.changes]
     output = GreedyOutput([[] for _ in limits], [0.0 for _ in limits])
     rows, count = list(range(len(limits))), 0
     latest = np.full(len(rows), BOS_ID)
     while rows:
         count += 1
-        logits, *changed = step([torch.from_numpy(latest), *tensors])
-        _check("logits", logits, torch.float32, (len(rows), layout.tgt_size))
-        for place, value in zip(changing, changed, strict=True):
-            before = tensors[place]
-            _check(layout.state[place].name, value, before.dtype, before.shape)
-            tensors[place] = value
+        logits = steps.step(latest)
         log_probs, values = logits.log_softmax(dim=1).numpy(), logits.numpy()
         best = values[:, _FIRST_WORD:].argmax(axis=1) + _FIRST_WORD
         words, ends = values[np.arange(len(rows)), best].tolist(), values[:, EOS_ID].tolist()
@@ -80,10 +133,9 @@ def decode_rows(
             if not ended:
                 staying.append(place)
         latest = best[staying]
-        if len(staying) < len(rows):
-            rows = [rows[place] for place in staying]
-            kept = torch.tensor(staying, dtype=torch.int64)
-            tensors = [tensor[kept] for tensor in tensors]
+        if 0 < len(staying) < len(rows):
+            steps.keep(np.array(staying))
+        rows = [rows[place] for place in staying]
     return output
 
 
@@ -105,8 +157,6 @@ def decode_row(
     Raises:
         BundleError: If a step gives other tensors than the layout says.
     """
-    import torch
-
     latest, position = np.array([BOS_ID]), np.zeros(1, np.int64)
     # The tensors share the memory of the arrays.
     arguments = [as_tensor(array) for array in (latest, position, *(given[tensor.name] for tensor in layout.given))]
@@ -114,7 +164,7 @@ def decode_row(
     total = 0.0
     while latest[0] != EOS_ID:
         (logits,) = step(arguments)
-        _check("logits", logits, torch.float32, (1, layout.tgt_size))
+        check_logits(logits, 1, layout)
         (values,) = logits.numpy()
         best = int(values[_FIRST_WORD:].argmax()) + _FIRST_WORD
         ended = limit <= len(tokens) + 1 or _prefers_end(values[best], values[EOS_ID], len(tokens) >= min_length)
@@ -125,21 +175,6 @@ def decode_row(
     return tokens, total
 
 
-def as_tensor(array: NDArray[Any]) -> Any:
-    """An array as a torch tensor: the runtime takes the order of dimensions from the strides, which must be plain."""
-    import torch
-
-    return torch.from_numpy(np.ascontiguousarray(array))
-
-
 def _prefers_end(word: float, end: float, allowed: bool) -> bool:
     """Whether the end mark follows, by its logit and that of the best word: of equal ones, the end counts."""
     return word == -np.inf or (allowed and end >= word)
-
-
-def _check(name: str, found: Any, dtype: Any, shape: tuple[int, ...]) -> None:
-    if found.dtype != dtype or found.shape != shape:
-        raise BundleError(
-            f"decode_step: {name}: expected {dtype} {tuple(shape)} as the manifest says, found {found.dtype} "
-            f"{tuple(found.shape)}"
-        )

@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.layout import Layout, ManifestSection
 
-__all__ = ["Array", "BeamState", "GraphRunner", "GreedyRunner", "Runtime", "RuntimeEntry", "SearchRunner", "State"]
+__all__ = [
+    "Array",
+    "BeamState",
+    "GraphRunner",
+    "GreedyRunner",
+    "RowsRunner",
+    "RowsState",
+    "Runtime",
+    "RuntimeEntry",
+    "SearchRunner",
+    "State",
+]
 
 Array = NDArray[Any]
 State = dict[str, Array]
@@ -62,6 +73,38 @@ class SearchRunner(GreedyRunner, Protocol):
 
     def search_beams(self, call: BeamCall, state: BeamState) -> tuple[BeamSteps, BeamState]:
         """Take steps of a beam search; see :class:`~lite_nlp.decoding.step_models.BeamModel`."""
+        ...
+
+
+class RowsState(Protocol):
+    """State of the rows of a search in a runner that keeps it. R rows, T tokens of each so far."""
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """(R, T), fed so far."""
+        ...
+
+
+@runtime_checkable
+class RowsRunner(GreedyRunner, Protocol):
+    """A runner whose programs may keep the state of a search's rows. R rows, V types.
+
+    Attributes:
+        keeps_rows: Whether this one's do; else the methods must not be called.
+    """
+
+    keeps_rows: bool
+
+    def begin_rows(self, state: State) -> RowsState:
+        """The state of R rows, at most the bundle's ``executorch_batch``, from the tensors that do not change."""
+        ...
+
+    def step_rows(self, tokens: NDArray[np.int64], state: Any) -> tuple[NDArray[np.float32], RowsState]:
+        """Feed a token of each row, (R,); returns logits (R, V) and the new state."""
+        ...
+
+    def reorder_rows(self, state: Any, rows: NDArray[np.int64], *, within: bool) -> RowsState:
+        """The state whose row ``i`` is the present row ``rows[i]``; ``within`` if each stays one of its sentence."""
         ...
 
 

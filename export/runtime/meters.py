@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.search import search
-from lite_nlp.decoding.step_models import BeamCall, BeamModel, BeamSteps, GreedyModel, State, StepModel
+from lite_nlp.decoding.step_models import BeamCall, BeamModel, BeamSteps, GreedyModel, RowsModel, State, StepModel
 from lite_nlp.export.runtime.latency import Measured
 
 __all__ = ["MeteredBeamModel", "MeteredModel", "TranslationMeter"]
@@ -86,9 +86,10 @@ class MeteredModel:
 
     def __init__(self, model: StepModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
         self._model = model
+        self._rows_model = model if isinstance(model, RowsModel) else None
         self._work = work
         self._clock = clock
-        self._step_macs = 0
+        self._source = self._capacity = 0
         self._first = True
         self.macs = 0
         self.first_step_end = 0.0
@@ -99,17 +100,18 @@ class MeteredModel:
         rows, length = src_tokens.shape
         if self._work is not None:
             self.macs += rows * _total(self._work.encode, length, capacity)
-            self._step_macs = _total(self._work.decode_step, length, capacity)
+        self._source, self._capacity = length, capacity
         self._first = True
         return state
 
     def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed one token per row."""
+        slots = self._capacity if self._rows_model is None else self._rows_model.step_slots(state)
         result = self._model.step(tokens, state)
         if self._first:
             self.first_step_end = self._clock()
             self._first = False
-        self.macs += len(tokens) * self._step_macs
+        self.macs += len(tokens) * self._macs_of_steps(self._source, [slots])
         return result
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
@@ -138,12 +140,6 @@ class MeteredBeamModel(MeteredModel):
     def __init__(self, model: BeamModel, work: GraphWork | None, clock: Callable[[], float]) -> None:
         super().__init__(model, work, clock)
         self._searching = model
-        self._source = 0
-
-    def start(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], capacity: int) -> State:
-        """Encode the sources and count their Mult-Adds."""
-        self._source = src_tokens.shape[1]
-        return super().start(src_tokens, src_mask, capacity)
 
     def search_beams(self, call: BeamCall, state: State) -> tuple[BeamSteps, State]:
         """Take steps and count the Mult-Adds of all hypotheses, dead ones and those of sentences that are done too."""

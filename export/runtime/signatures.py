@@ -25,6 +25,7 @@ __all__ = [
     "encode_signature",
     "greedy_signature",
     "in_place_signature",
+    "rows_in_place_signature",
 ]
 
 #: Outputs of a whole search.
@@ -133,6 +134,21 @@ def in_place_signature(layout: Layout) -> Signature:
     return Signature(
         inputs={"tokens": token, "position": token, **state},
         outputs={"logits": TensorForm("float32", (1, layout.tgt_size))},
+    )
+
+
+def rows_in_place_signature(layout: Layout) -> Signature:
+    """What the manifest says of ``decode_rows_in_place``."""
+    rows = TensorForm("int64", ("batch",))
+    return Signature(
+        inputs={
+            "tokens": rows,
+            "parents": rows,
+            "ancestors": TensorForm("int64", ("batch", "capacity")),
+            "place": TensorForm("int64", (1,)),
+            **{tensor.name: TensorForm(tensor.dtype, tensor.shape) for tensor in layout.given},
+        },
+        outputs={"logits": TensorForm("float32", ("batch", layout.tgt_size))},
     )
 
 

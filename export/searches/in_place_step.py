@@ -1,13 +1,13 @@
 """A decoder step of one row whose changing state stays in the program, traced for ExecuTorch.
 
 A program with the state among its arguments copies a dozen tensors out and in at every step. Here caches are written
-where they lie, and attention reads no further than the present token. The batch is one row, since what a program keeps
-has one size.
+where they lie, and attention reads no further than the present token. With one row every size but the source's is
+fixed, and a cache is read where it lies; several take a step of their own, ``rows_in_place_step``.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,27 +18,29 @@ from lite_nlp.export.contrib import caches_in_place
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
-from lite_nlp.export.searches.growing_state import StateExample, state_example
+from lite_nlp.export.searches.growing_state import STEPS, StateExample, state_example
+from lite_nlp.export.searches.rows_in_place_step import RowsInPlaceStep
 from lite_nlp.export.tracing import TORCH_TYPES, trace_graph
 
-__all__ = ["KEPT", "InPlaceStep", "TracedInPlaceStep", "trace_in_place_step"]
+__all__ = ["KEPT", "InPlaceStep", "TracedInPlaceSteps", "trace_in_place_steps"]
 
 #: Names of the buffers begin with it that have to be numbers from the first step on: they are multiplied by 0 there.
 KEPT: Final = "kept_"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TracedInPlaceStep:
-    """A traced step.
+class TracedInPlaceSteps:
+    """The traced steps. V types.
 
     Attributes:
-        program: From a token (1,), its position (1,), both int64, and the state that does not change, of one row, to
-            logits (1, V).
-        given: Layout of that state, in the order of the arguments.
+        row: From a token (1,), its position (1,), both int64, and the state that does not change, of one row, to logits
+            (1, V).
+        rows: From the arguments of :class:`~lite_nlp.export.searches.rows_in_place_step.RowsInPlaceStep`, R rows, to
+            logits (R, V).
     """
 
-    program: ExportedProgram
-    given: tuple[StateTensor, ...]
+    row: ExportedProgram
+    rows: ExportedProgram
 
 
 class InPlaceStep(nn.Module):
@@ -92,8 +94,8 @@ class InPlaceStep(nn.Module):
         return logits
 
 
-def trace_in_place_step(model: nn.Module, bounds: Bounds) -> TracedInPlaceStep | None:
-    """Trace a step of ``model`` (in evaluation mode, on the CPU, fp32) for any source length.
+def trace_in_place_steps(model: nn.Module, bounds: Bounds) -> TracedInPlaceSteps | None:
+    """Trace the steps of ``model`` (in evaluation mode, on the CPU, fp32) for any source length.
 
     Args:
         model: A ``SteppedModel``; with the attribute ``writes_in_place`` if its caches grow.
@@ -112,18 +114,39 @@ def trace_in_place_step(model: nn.Module, bounds: Bounds) -> TracedInPlaceStep |
             return None
         given = tuple(tensor for tensor in example.layout if not tensor.changes)
         source = Dim("source", min=1, max=bounds.source)
-        sizes: tuple[Any, ...] = (
-            {},
-            {},
-            tuple({axis: source for axis, size in enumerate(tensor.shape) if size == "source"} for tensor in given),
+        return TracedInPlaceSteps(
+            row=_trace_row(model, bounds, example, given, source),
+            rows=_trace_rows(model, bounds, example, given, source),
         )
-        arguments = (
-            example.tokens[:1],
-            torch.ones(1, dtype=torch.int64),
-            tuple(example.tensors[tensor.name][:1].contiguous() for tensor in given),
-        )
-        graph = InPlaceStep(model, example.layout, example.growing, bounds.capacity)
-        return TracedInPlaceStep(program=trace_graph("decode_in_place", graph, arguments, sizes), given=given)
+
+
+def _trace_row(
+    model: nn.Module, bounds: Bounds, example: StateExample, given: Sequence[StateTensor], source: Dim
+) -> ExportedProgram:
+    graph = InPlaceStep(model, example.layout, example.growing, bounds.capacity)
+    tensors = tuple(example.tensors[tensor.name][:1].contiguous() for tensor in given)
+    sizes = tuple({axis: source for axis, size in enumerate(tensor.shape) if size == "source"} for tensor in given)
+    arguments = example.tokens[:1], torch.ones(1, dtype=torch.int64), tensors
+    return trace_graph("decode_in_place", graph, arguments, ({}, {}, sizes))
+
+
+def _trace_rows(
+    model: nn.Module, bounds: Bounds, example: StateExample, given: Sequence[StateTensor], source: Dim
+) -> ExportedProgram:
+    graph = RowsInPlaceStep(model, example.layout, example.growing, bounds)
+    rows, length = Dim("rows", min=1, max=bounds.executorch_batch), Dim("length", min=1, max=bounds.capacity)
+    symbols = {"batch": rows, "source": source}
+    tensors = tuple(example.tensors[tensor.name].contiguous() for tensor in given)
+    sizes = tuple(
+        {axis: symbols[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor in given
+    )
+    count = len(example.tokens)
+    ancestors = torch.arange(count * (STEPS + 1)).reshape(STEPS + 1, count).T.contiguous()
+    place = torch.full((1,), count * STEPS)
+    arguments = example.tokens, torch.arange(count), ancestors, place, tensors
+    return trace_graph(
+        "decode_rows_in_place", graph, arguments, ({0: rows}, {0: rows}, {0: rows, 1: length}, {}, sizes)
+    )
 
 
 def _has_form(model: nn.Module, example: StateExample) -> bool:

@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 #: Columns among which the largest entry is looked for at once.
-_BLOCK: Final = 64
+_GROUP: Final = 16
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
 _FIRST_TOKEN = len(SPECIAL_TOKENS)
@@ -186,7 +186,7 @@ def log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
         raise damaged_model()
     shifted = logits - largest[:, None]
     np.exp(shifted, out=shifted)
-    normalizer: NDArray[np.float64] = largest + np.log(shifted.sum(axis=1, dtype=np.float64))
+    normalizer: NDArray[np.float64] = largest + np.log(shifted.sum(axis=1).astype(np.float64))
     return normalizer
 
 
@@ -197,18 +197,20 @@ def _largest(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64]
         # The greedy case: several times faster than a partition.
         columns = values.argmax(axis=1)[:, None]
         return columns, values[rows, columns]
-    blocks = values.shape[1] // _BLOCK
-    if blocks < 2 * count:
+    groups = values.shape[1] // _GROUP
+    if groups < 2 * count:
         columns = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
         return columns, values[rows, columns]
-    # They are in the blocks of columns whose largest entries are the largest, or behind the last block: finding these
-    # blocks reads every value once, where a partition of all takes five times as long.
-    whole = blocks * _BLOCK
-    largest = values[:, :whole].reshape(len(values), blocks, _BLOCK).max(axis=2)
-    chosen = np.argpartition(largest, blocks - count, axis=1)[:, -count:]
-    inside = (chosen[:, :, None] * _BLOCK + np.arange(_BLOCK)).reshape(len(values), count * _BLOCK)
-    behind = np.broadcast_to(np.arange(whole, values.shape[1]), (len(values), values.shape[1] - whole))
-    columns = np.concatenate([inside, behind], axis=1)
+    # They are in the groups of columns whose largest entries are the largest, or behind the last group: finding these
+    # groups reads every value once, where a partition of all takes ten times as long. A group has columns at equal
+    # distances, so that the maxima are of whole vectors.
+    whole = groups * _GROUP
+    largest = values[:, :whole].reshape(len(values), _GROUP, groups).max(axis=1)
+    chosen = largest.argpartition(groups - count, axis=1)[:, -count:]
+    columns = (chosen[:, None, :] + groups * np.arange(_GROUP)[:, None]).reshape(len(values), -1)
+    if whole < values.shape[1]:
+        behind = np.broadcast_to(np.arange(whole, values.shape[1]), (len(values), values.shape[1] - whole))
+        columns = np.concatenate([columns, behind], axis=1)
     found = values[rows, columns]
-    best = np.argpartition(found, found.shape[1] - count, axis=1)[:, -count:]
+    best = found.argpartition(found.shape[1] - count, axis=1)[:, -count:]
     return columns[rows, best], found[rows, best]

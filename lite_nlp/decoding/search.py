@@ -24,7 +24,7 @@ from lite_nlp.decoding.hypotheses import (
     repeated_ngrams,
 )
 from lite_nlp.decoding.options import SearchOptions
-from lite_nlp.decoding.step_models import BeamModel, GreedyModel, StepModel
+from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
 
 __all__ = ["Hypothesis", "SearchOptions", "StepModel", "search", "search_best", "stream_search"]
 
@@ -77,10 +77,16 @@ def search_best(
         for _ in beams.calls(model, *_pad_sources(src_rows)):
             pass
         return beams.found()
-    run = _Run(options, limits, count)
-    for _ in run.steps(model, src_rows):
-        pass
-    return run.found()
+    found = []
+    # As many sentences at once as the model is fast for; a larger beam is none of its few rows.
+    few = model.most_rows // options.beam_size if isinstance(model, RowsModel) else 0
+    group = few or len(src_rows)
+    for start in range(0, len(src_rows), group):
+        run = _Run(options, limits[start : start + group], count)
+        for _ in run.steps(model, src_rows[start : start + group]):
+            pass
+        found += run.found()
+    return found
 
 
 def stream_search(model: StepModel, src_row: Sequence[int], options: SearchOptions) -> Iterator[list[int]]:

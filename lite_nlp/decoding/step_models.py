@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BeamCall", "BeamModel", "BeamSteps", "GreedyModel", "State", "StepModel"]
+__all__ = ["BeamCall", "BeamModel", "BeamSteps", "GreedyModel", "RowsModel", "State", "StepModel"]
 
 #: State of an engine between steps; opaque to the search.
 State: TypeAlias = Any
@@ -44,6 +44,21 @@ class GreedyModel(StepModel, Protocol):
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
         """Slots that attention has in each step of each row, where these tokens (T, B) were decoded."""
+        ...
+
+
+@runtime_checkable
+class RowsModel(StepModel, Protocol):
+    """A step model that is fastest where a search has few rows.
+
+    Attributes:
+        most_rows: In how many it is.
+    """
+
+    most_rows: int
+
+    def step_slots(self, state: State) -> int:
+        """Slots that attention has in the next step."""
         ...
 
 

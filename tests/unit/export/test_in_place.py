@@ -17,10 +17,10 @@ from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executo
 from lite_nlp.export.parity import compare_engines
 from lite_nlp.export.runtime.engine import GreedyEngine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
-from lite_nlp.export.runtime.executorch_greedy import decode_row, decode_rows
+from lite_nlp.export.runtime.executorch_greedy import PassedRows, decode_row, decode_rows
 from lite_nlp.export.runtime.layout import Bounds, Layout, StateTensor
 from lite_nlp.export.searches.growing_state import state_example
-from lite_nlp.export.searches.in_place_step import InPlaceStep, trace_in_place_step
+from lite_nlp.export.searches.in_place_step import InPlaceStep, trace_in_place_steps
 from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.unit.export.conftest import BOUNDS, build_model_with, describe
@@ -37,6 +37,18 @@ LSRA: dict[str, Any] = {
     "num_decoder_layers": 2,
 }
 
+#: A model of each kind of block.
+FORMS: list[dict[str, Any]] = [
+    {"family": "transformer"},
+    {"family": "transformer", "pre_norm": True, "final_norm": True},
+    LSRA,
+    {**LSRA, "conv_type": "lightweight", "tie_embeddings": "none"},
+    {"family": "lightconv", "kernel_sizes": (5,), "decoder_kernel_sizes": (9,)},
+    {"family": "subformer", "embedding": "safe", "embedding_dim": 64},
+    {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
+    {"family": "t2r", "self_attention": "elu", "cross_attention": "softmax"},
+]
+
 LAYOUT = Layout(
     state=(StateTensor(name="mask", dtype="bool", shape=("batch", "source"), origin="encode", changes=False),),
     bounds=Bounds(source=9, capacity=9, executorch_batch=8),
@@ -44,20 +56,7 @@ LAYOUT = Layout(
 )
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"family": "transformer"},
-        {"family": "transformer", "pre_norm": True, "final_norm": True},
-        LSRA,
-        {**LSRA, "conv_type": "lightweight", "tie_embeddings": "none"},
-        {"family": "lightconv", "kernel_sizes": (5,), "decoder_kernel_sizes": (9,)},
-        {"family": "subformer", "embedding": "safe", "embedding_dim": 64},
-        {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
-        {"family": "t2r", "self_attention": "elu", "cross_attention": "softmax"},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("options", FORMS, ids=str)
 def test_the_step_in_place_equals_the_models(options: dict[str, Any]) -> None:
     model = build_model_with(**options)
     fused = FusedDecoder(model)
@@ -81,30 +80,30 @@ def test_the_step_in_place_equals_the_models(options: dict[str, Any]) -> None:
 
 def test_a_model_without_such_a_form() -> None:
     """The model itself has caches with a capacity, and a form that does not say how they grow is not trusted."""
-    assert trace_in_place_step(build_model_with(**LSRA), BOUNDS) is None
+    assert trace_in_place_steps(build_model_with(**LSRA), BOUNDS) is None
 
     class Grown(FusedDecoder):
         writes_in_place = False
 
-    assert trace_in_place_step(Grown(build_model_with(**LSRA)), BOUNDS) is None
+    assert trace_in_place_steps(Grown(build_model_with(**LSRA)), BOUNDS) is None
     # Its hidden state begins as a mean of the source, which the program would have to be given.
-    assert trace_in_place_step(build_own_model(), BOUNDS) is None
+    assert trace_in_place_steps(build_own_model(), BOUNDS) is None
 
 
 @cache
-def _lowered() -> tuple[EncoderDecoder, TracedModel, ExecuTorchProgram]:
+def lowered() -> tuple[EncoderDecoder, TracedModel, ExecuTorchProgram]:
     model = build_model_with(**LSRA)
     traced = trace_model(model, BOUNDS)
-    return model, traced, export_executorch(traced, in_place=trace_in_place_step(FusedDecoder(model), BOUNDS))
+    return model, traced, export_executorch(traced, in_place=trace_in_place_steps(FusedDecoder(model), BOUNDS))
 
 
 def _runner() -> ExecuTorchRunner:
-    _, traced, program = _lowered()
+    _, traced, program = lowered()
     return ExecuTorchRunner(describe(traced).layout, program.content, threads=1, in_place=True)
 
 
 def test_one_sentence_after_the_other_gives_the_models_tokens(source_rows: list[list[int]]) -> None:
-    model, traced, _ = _lowered()
+    model, traced, _ = lowered()
     engine = GreedyEngine(describe(traced), _runner())
     for options in (SearchOptions(max_steps=20), SearchOptions(max_steps=7, min_length=3)):
         report = compare_engines(TorchStepModel(model), engine, source_rows, options, batch=1)
@@ -117,22 +116,21 @@ def test_one_sentence_after_the_other_gives_the_models_tokens(source_rows: list[
 
 
 def test_what_the_program_holds_and_counts() -> None:
-    _, _, program = _lowered()
+    _, _, program = lowered()
     kernels = program.calls["decode_in_place"].kernels
     assert kernels["llama::update_cache.out"] == 4
     assert kernels["llama::custom_sdpa.out"] == 2
     total = {name: calls.delegated + sum(calls.kernels.values()) for name, calls in program.calls.items()}
     assert total["decode_in_place"] < total["decode_step"]
     # Caches as long as the tokens so far; all else as in the step with a capacity.
-    assert program.work_in_place is not None
-    assert program.work_in_place.decode_step == program.work.decode_step
-    assert program.work_in_place.encode == program.work.encode
+    assert list(program.work_in_place) == ["decode_in_place", "decode_rows_in_place"]
+    assert all(work == program.work for work in program.work_in_place.values())
 
 
-def test_slots_of_a_row_alone() -> None:
+def test_slots_of_each_row() -> None:
     runner = _runner()
     assert runner.greedy_slots(np.array([[3], [4], [2]]), np.array([9])) == [1, 2, 3]
-    assert runner.greedy_slots(np.array([[3, 2], [2, 2]]), np.array([9, 5])) == [9, 9, 9]
+    assert runner.greedy_slots(np.array([[3, 2], [2, 2]]), np.array([9, 5])) == [1, 2, 1]
 
 
 def test_a_state_that_is_no_number_is_left_behind() -> None:
@@ -143,7 +141,7 @@ def test_a_state_that_is_no_number_is_left_behind() -> None:
     method = runner._in_place
     given: dict[str, Any] = runner.encode(sources, mask) | {"src_mask": mask}
     poisoned = {name: np.full_like(value, np.nan) if value.dtype != bool else value for name, value in given.items()}
-    layout = describe(_lowered()[1]).layout
+    layout = describe(lowered()[1]).layout
     arguments = [torch.from_numpy(poisoned[tensor.name]) for tensor in layout.given]
     for place in range(2):
         method.execute([torch.tensor([1]), torch.tensor([place]), *arguments])
@@ -207,9 +205,8 @@ def test_rows_and_a_row_choose_alike() -> None:
     for min_length in (0, 3):
         table = torch.from_numpy(random.normal(size=(9, 6)).round(1).astype(np.float32))
         state = {"step": np.zeros(1, np.int64), "mask": np.ones((1, 3), np.bool_)}
-        together = decode_rows(
-            lambda tensors, table=table: [table[tensors[1]], tensors[1] + 1], layout, state, np.array([9]), min_length
-        )
+        passed = PassedRows(lambda tensors, table=table: [table[tensors[1]], tensors[1] + 1], layout, state)
+        together = decode_rows(passed, np.array([9]), min_length)
         alone = decode(lambda tensors, table=table: [table[tensors[1]]], 9, min_length)
         assert alone[0] == together.tokens[0]
         assert alone[1] == pytest.approx(together.log_probs[0], abs=1e-5)

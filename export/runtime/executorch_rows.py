@@ -1,0 +1,159 @@
+"""Rows of a search over an ExecuTorch program that keeps their state: ``decode_rows_in_place``.
+
+Shape letters: R rows, T tokens of each so far, V types.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.core.errors import BundleError
+from lite_nlp.export.runtime.interface import State
+from lite_nlp.export.runtime.layout import Layout
+
+__all__ = ["ResidentRows", "RowsState", "as_tensor", "check_logits", "check_tensor"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsState:
+    """Rows between two steps. It names what the program has of them.
+
+    Attributes:
+        given: The tensors that no step changes, of R rows.
+        tokens: (R, T) int64, fed so far.
+        ancestors: (R, T) int64, their slots.
+        parents: (R,) int64, the rows of the latest step that these are or extend.
+        used: Slots in use.
+        moment: Of the latest step, by which it is known whether the program still has them.
+    """
+
+    given: tuple[Any, ...]
+    tokens: NDArray[np.int64]
+    ancestors: NDArray[np.int64]
+    parents: NDArray[np.int64]
+    used: int
+    moment: int
+
+
+class ResidentRows:
+    """Steps of rows whose state stays in a program.
+
+    A program has the state of one search, until another of its methods runs, for they share the memory. Where that, or
+    a step of another search, came in between, or a state is stepped from twice, the tokens of its rows are fed once
+    more.
+
+    Args:
+        execute: Runs the program's ``decode_rows_in_place`` on torch tensors.
+        layout: Of the program.
+
+    Attributes:
+        most_rows: That a step can take.
+    """
+
+    def __init__(self, execute: Callable[[list[Any]], list[Any]], layout: Layout) -> None:
+        self._execute = execute
+        self._layout = layout
+        self.most_rows = layout.bounds.executorch_batch
+        self._moment = 0
+
+    def forget(self) -> None:
+        """Another method of the program runs: what the program has of the rows is gone."""
+        self._moment += 1
+
+    def begin(self, state: State) -> RowsState:
+        """The rows before their first step.
+
+        Args:
+            state: The tensors of ``layout.given``, of R rows, 1 to ``most_rows``.
+        """
+        given = tuple(as_tensor(state[tensor.name]) for tensor in self._layout.given)
+        rows = len(next(iter(state.values())))
+        nothing = np.zeros((rows, 0), np.int64)
+        parents = np.full(rows, self.most_rows)
+        return RowsState(given=given, tokens=nothing, ancestors=nothing, parents=parents, used=0, moment=self._moment)
+
+    def step(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[Any, RowsState]:
+        """Feed a token of each row, (R,); returns logits (R, V), a torch tensor, and the new state.
+
+        Raises:
+            BundleError: If the program gives something else.
+        """
+        if state.moment != self._moment:
+            state = self._fed_again(state)
+        return self._step(tokens, state)
+
+    def reorder(self, state: RowsState, rows: NDArray[np.int64], *, within: bool) -> RowsState:
+        """The state whose row ``i`` is the present row ``rows[i]``.
+
+        Args:
+            state: The present rows.
+            rows: (R',) int64, 1 to ``most_rows`` of them.
+            within: Whether every row stays one of its sentence, so that what depends on the source stays too.
+        """
+        return replace(
+            state,
+            given=state.given if within else tuple(tensor[as_tensor(rows)] for tensor in state.given),
+            tokens=state.tokens[rows],
+            ancestors=state.ancestors[rows],
+            parents=state.parents[rows],
+        )
+
+    def _fed_again(self, state: RowsState) -> RowsState:
+        rows, steps = state.tokens.shape
+        nothing = np.zeros((rows, 0), np.int64)
+        fed = replace(state, tokens=nothing, ancestors=nothing, parents=np.full(rows, self.most_rows), used=0)
+        for place in range(steps):
+            _, fed = self._step(state.tokens[:, place].copy(), fed)
+        return fed
+
+    def _step(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[Any, RowsState]:
+        import torch
+
+        rows, used = len(tokens), state.used
+        ancestors = np.concatenate([state.ancestors, np.arange(used, used + rows)[:, None]], axis=1)
+        arrays = tokens, state.parents, ancestors, np.array([used])
+        self._moment += 1
+        (logits,) = self._execute([*map(torch.from_numpy, arrays), *state.given])
+        check_logits(logits, rows, self._layout)
+        return logits, RowsState(
+            given=state.given,
+            tokens=np.concatenate([state.tokens, tokens[:, None]], axis=1),
+            ancestors=ancestors,
+            parents=np.arange(rows),
+            used=used + rows,
+            moment=self._moment,
+        )
+
+
+def as_tensor(array: NDArray[Any]) -> Any:
+    """An array as a torch tensor: the runtime takes the order of dimensions from the strides, which must be plain."""
+    import torch
+
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def check_logits(found: Any, rows: int, layout: Layout) -> None:
+    """Check the logits of a step.
+
+    Raises:
+        BundleError: If they are not what the manifest says.
+    """
+    import torch
+
+    check_tensor("logits", found, torch.float32, (rows, layout.tgt_size))
+
+
+def check_tensor(name: str, found: Any, dtype: Any, shape: Sequence[int]) -> None:
+    """Check a tensor that a step gave.
+
+    Raises:
+        BundleError: If it is not what the manifest says.
+    """
+    if found.dtype != dtype or found.shape != tuple(shape):
+        raise BundleError(
+            f"decode_step: {name}: expected {dtype} {tuple(shape)} as the manifest says, found {found.dtype} "
+            f"{tuple(found.shape)}"
+        )
