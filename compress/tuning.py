@@ -68,6 +68,7 @@ def tune(
     scale: float = 1.0,
     work: Work | None = None,
     on_step: Callable[[float, float], None] = lambda loss, bits: None,
+    on_resumed: Callable[[int], None] = lambda steps: None,
 ) -> None:
     """Train a model in place; interrupted at any moment, it leaves weights in the form that ``weights`` holds them in.
 
@@ -84,12 +85,15 @@ def tune(
         scale: Multiplies the bits that the weights tighten to.
         work: Keeps the state from time to time, and goes on from a former one.
         on_step: Called with the loss and the weights' present bits after each step.
+        on_resumed: Called with the steps taken before, if it goes on from a kept state.
 
     Raises:
         ModelError: If losses are no numbers however small the steps are.
     """
     training = _Training(model, weights, options, scale)
     training.resume(work)
+    if training.step:
+        on_resumed(training.step)
     source = islice(batches, training.consumed, None)
     safe, retreats = training.state(), 0
     try:

@@ -105,7 +105,8 @@ class WeightTuner:
                 break
             scale *= planner.scale_to(target, size, tuned)
             short = options.shortened(_SHRINKING_SHARE, least=_BRIEF_STEPS).slowed(_SHRINKING_RATE)
-            self._tune(weights, self._finetuning, replace(short, tightening=0.0), None, scale)
+            again = f"{planned.quantizer.name}, {size - target:,} bytes too large"
+            self._tune(again, weights, self._finetuning, replace(short, tightening=0.0), None, scale)
             tuned = weights.quantized()
         set_weights(parameters, tuned)
         fits = target is None or planner.file_size(self._model, untuned) <= target
@@ -125,9 +126,8 @@ class WeightTuner:
             apply_masks(parameters, magnitude_masks(parameters, sparsities))
             limit = self._subject.evaluate(self._model)
         options = self._finetuning.options.shortened(_PRUNED_SHARE, least=_BRIEF_STEPS)
-        self._progress.start("tuning (remaining weights)", options.steps)
         work = None if self._work is None else self._work.phase(f"{stage}-{attempt}")
-        self._tune(PrunedWeights(parameters, sparsities), self._finetuning, options, work)
+        self._tune("remaining weights", PrunedWeights(parameters, sparsities), self._finetuning, options, work)
         if self._subject.evaluate(self._model) <= limit:
             return True
         before.restore()
@@ -148,18 +148,22 @@ class WeightTuner:
         target = self._target_bytes
         # A plan is made of whole choices; what it leaves of the target is used by those who can.
         scale = 1.0 if target is None else max(1.0, planner.scale_to(target, planned.size_bytes, fitted))
-        self._progress.start(f"tuning ({planned.quantizer.name})", options.steps)
-        self._tune(weights, finetuning, options, work, scale)
+        self._tune(planned.quantizer.name, weights, finetuning, options, work, scale)
         return weights, scale
 
     def _tune(
         self,
+        what: str,
         weights: HeldWeights,
         finetuning: Finetuning,
         options: TuningOptions,
         work: Work | None,
         scale: float = 1.0,
     ) -> None:
+        def go_on(steps: int) -> None:
+            self._progress.start(f"tuning ({what}), from step {steps:,} on", options.steps - steps)
+
+        self._progress.start(f"tuning ({what})", options.steps)
         tune(
             self._model,
             finetuning.batches(),
@@ -169,4 +173,5 @@ class WeightTuner:
             scale=scale,
             work=work,
             on_step=lambda loss, bits: self._progress.advance(figures=f"loss {loss:.3f}, {bits / 8:,.0f} bytes"),
+            on_resumed=go_on,
         )

@@ -76,7 +76,9 @@ def export_executorch(
     """
     graphs = {"encode": traced.encode, "decode_step": traced.decode_step}
     if in_place is not None:
-        graphs |= {IN_PLACE: in_place.row, ROWS_IN_PLACE: in_place.rows}
+        graphs[IN_PLACE] = in_place.row
+        if in_place.rows is not None:
+            graphs[ROWS_IN_PLACE] = in_place.rows
     for program in graphs.values():
         _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
@@ -84,13 +86,12 @@ def export_executorch(
         # Before the file is made: what is in the program is bound to memory then, in place.
         programs = {method: lowered.exported_program(method) for method in graphs}
         work = count_program_work(programs, traced.state, traced.bounds)
-        steps = {}
-        if in_place is not None:
-            layout = Layout(state=traced.state, bounds=traced.bounds, tgt_size=traced.tgt_vocab_size)
-            steps = {
-                method: count_in_place_work(programs[method], signature(layout), traced.bounds)
-                for method, signature in IN_PLACE_SIGNATURES.items()
-            }
+        layout = Layout(state=traced.state, bounds=traced.bounds, tgt_size=traced.tgt_vocab_size)
+        steps = {
+            method: count_in_place_work(programs[method], signature(layout), traced.bounds)
+            for method, signature in IN_PLACE_SIGNATURES.items()
+            if method in programs
+        }
         written = _write(lowered)
         content = bytes(written.buffer)
         _check_kernels(content, list(graphs))
@@ -203,12 +204,13 @@ def _check_kernels(program: bytes, methods: Sequence[str]) -> None:
             ) from error
 
 
-def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
-    in_place = trace_in_place_steps(search_form, traced.bounds)
+def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool) -> RuntimeGraphs:
+    # The step of several rows is a fiftieth of a compact bundle, and nothing to an app that has one sentence at a time.
+    in_place = trace_in_place_steps(search_form, traced.bounds, rows=not compact)
     program = export_executorch(traced, in_place=in_place, precision=rounding.precision)
-    entry = ENTRY.model_copy(update={"calls": program.calls, "in_place": in_place is not None})
+    methods = {"in_place": IN_PLACE in program.calls, "rows_in_place": ROWS_IN_PLACE in program.calls}
     return RuntimeGraphs(
-        entry=entry,
+        entry=ENTRY.model_copy(update={"calls": program.calls, **methods}),
         files={ENTRY.program: program.content},
         work=program.work,
         search_work=program.work_in_place,

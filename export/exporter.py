@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from torch import nn
 
@@ -12,7 +13,7 @@ from lite_nlp.export.runtime.interface import RuntimeEntry
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["Exporter", "Rounding", "RuntimeGraphs"]
+__all__ = ["Export", "Exporter", "Rounding", "RuntimeGraphs"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,20 +50,34 @@ class RuntimeGraphs:
     plan: Sequence[PlannedMatrix] = ()
 
 
+class Export(Protocol):
+    """Makes the graphs of a traced model and of its form for searches."""
+
+    def __call__(
+        self, traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool
+    ) -> RuntimeGraphs:
+        """Make them; ``compact`` says whether every byte counts.
+
+        Raises:
+            ModelError: If the runtime cannot run them.
+            CountError: If their work cannot be told.
+        """
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exporter:
     """A row of ``export.exporters.EXPORTERS``.
 
     Attributes:
         task: What it does, as progress is reported.
-        export: Makes the graphs of a traced model and of its form for searches; raises ``ModelError`` where the
-            runtime cannot run them, ``CountError`` where their work cannot be told.
+        export: Makes the graphs.
         versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
             runtime can read the files.
         precisions: Of the weights, that it can export.
     """
 
     task: str
-    export: Callable[[TracedModel, nn.Module, Rounding], RuntimeGraphs]
+    export: Export
     versions: Callable[[], dict[str, str]]
     precisions: Sequence[Precision] = ("fp32",)

@@ -158,7 +158,7 @@ def _new_names(state: Sequence[StateTensor]) -> list[str]:
     return [ENTRY.new_prefix + tensor.name for tensor in state if tensor.changes]
 
 
-def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
+def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool) -> RuntimeGraphs:
     files = export_onnx(traced, search_form, rounding=rounding)
     work = count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=traced.bounds)
     graphs = {

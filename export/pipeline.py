@@ -173,7 +173,8 @@ def export_bundle(
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
-        graphs[runtime] = EXPORTERS[runtime].export(traced, search_form or model, rounding)
+        exporter = EXPORTERS[runtime]
+        graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}

@@ -80,17 +80,18 @@ class ExecuTorchEntry(RuntimeEntry):
 
     Attributes:
         program: The file.
-        in_place: Whether there are two methods more, steps whose changing state stays in the program, each to
-            ``logits``: ``decode_in_place``, of one row, from ``tokens``, ``position`` (from 0, where it begins anew)
-            and the state tensors that do not change; ``decode_rows_in_place``, of several, from ``tokens``,
-            ``parents``, ``ancestors``, ``place`` and those tensors. They take operators of ExecuTorch's library for
-            language models.
+        in_place: Whether there is a method ``decode_in_place`` too, a step of one row whose changing state stays in the
+            program: from ``tokens``, ``position`` (from 0, where it begins anew) and the state tensors that do not
+            change to ``logits``. It takes operators of ExecuTorch's library for language models.
+        rows_in_place: Whether there is a method ``decode_rows_in_place`` too, such a step of several rows: from
+            ``tokens``, ``parents``, ``ancestors``, ``place`` and the state tensors that do not change to ``logits``.
         calls: What each method calls, which tells what was left to ExecuTorch's own kernels. Empty in bundles made
             before it was recorded.
     """
 
     program: str
     in_place: bool = False
+    rows_in_place: bool = False
     calls: dict[Text, MethodCalls] = Field(default_factory=dict)
 
     @property
@@ -100,7 +101,10 @@ class ExecuTorchEntry(RuntimeEntry):
 
     def open_runner(self, read: Callable[[str], bytes], layout: Layout, *, threads: int) -> "ExecuTorchRunner":
         """Load the program into ExecuTorch; see :class:`~lite_nlp.export.runtime.interface.RuntimeEntry`."""
-        return ExecuTorchRunner(layout, read(self.program), threads=threads, in_place=self.in_place)
+        program = read(self.program)
+        return ExecuTorchRunner(
+            layout, program, threads=threads, in_place=self.in_place, rows_in_place=self.rows_in_place
+        )
 
 
 class ExecuTorchRunner:
@@ -110,7 +114,8 @@ class ExecuTorchRunner:
         layout: Order of the state tensors, and the largest batch of a call.
         program: The ``.pte`` file.
         threads: Threads of the process-wide pools, ExecuTorch's and torch's.
-        in_place: Whether the program has the methods of steps whose state stays in it.
+        in_place: Whether the program has ``decode_in_place``, by which one row alone is decoded.
+        rows_in_place: Whether it has ``decode_rows_in_place``, for beams and batches.
 
     Attributes:
         keeps_rows: Whether there are steps whose state stays in the program.
@@ -120,7 +125,9 @@ class ExecuTorchRunner:
         BundleError: If the runtime does not accept the program.
     """
 
-    def __init__(self, layout: Layout, program: bytes, *, threads: int, in_place: bool = False) -> None:
+    def __init__(
+        self, layout: Layout, program: bytes, *, threads: int, in_place: bool = False, rows_in_place: bool = False
+    ) -> None:
         self._layout = layout
         self._names = layout.names
         self._encoded = layout.encoded
@@ -133,8 +140,8 @@ class ExecuTorchRunner:
                 self._program = runtime.load_program(path)
                 self._encode = self._program.load_method("encode")
                 self._decode_step = self._program.load_method("decode_step")
-                self.keeps_rows = in_place and load_operators()
-                self._in_place = self._program.load_method(IN_PLACE) if self.keeps_rows else None
+                able = (in_place or rows_in_place) and load_operators()
+                self._in_place = self._program.load_method(IN_PLACE) if in_place and able else None
         except BundleError:
             raise
         # Bindings of native code: what they raise depends on where in the program the damage is.
@@ -145,6 +152,7 @@ class ExecuTorchRunner:
         if self._in_place is not None:
             _check_method(IN_PLACE, self._in_place, in_place_signature(layout), layout)
 
+        self.keeps_rows = rows_in_place and able
         self._rows = ResidentRows(self._execute_rows, layout)
 
     def begin_rows(self, state: State) -> RowsState:
@@ -230,7 +238,7 @@ class ExecuTorchRunner:
         Where the state stays in the program, as many as tokens so far; else all that the caches have.
         """
         steps = (tokens == EOS_ID).argmax(axis=0) + 1
-        if self.keeps_rows:
+        if self.keeps_rows or (self._in_place is not None and len(limits) == 1):
             return [slot for taken in steps.tolist() for slot in range(1, taken + 1)]
         slots: list[int] = []
         for start in range(0, len(limits), self._max_batch):

@@ -36,11 +36,11 @@ class TracedInPlaceSteps:
         row: From a token (1,), its position (1,), both int64, and the state that does not change, of one row, to logits
             (1, V).
         rows: From the arguments of :class:`~lite_nlp.export.searches.rows_in_place_step.RowsInPlaceStep`, R rows, to
-            logits (R, V).
+            logits (R, V); None if it was not asked for.
     """
 
     row: ExportedProgram
-    rows: ExportedProgram
+    rows: ExportedProgram | None
 
 
 class InPlaceStep(nn.Module):
@@ -94,12 +94,13 @@ class InPlaceStep(nn.Module):
         return logits
 
 
-def trace_in_place_steps(model: nn.Module, bounds: Bounds) -> TracedInPlaceSteps | None:
+def trace_in_place_steps(model: nn.Module, bounds: Bounds, *, rows: bool = True) -> TracedInPlaceSteps | None:
     """Trace the steps of ``model`` (in evaluation mode, on the CPU, fp32) for any source length.
 
     Args:
         model: A ``SteppedModel``; with the attribute ``writes_in_place`` if its caches grow.
         bounds: Largest sizes.
+        rows: Whether to trace the step of several rows too.
 
     Returns:
         None if the model has no such form: its caches have a capacity, or grow in another way, or a changing tensor
@@ -116,7 +117,7 @@ def trace_in_place_steps(model: nn.Module, bounds: Bounds) -> TracedInPlaceSteps
         source = Dim("source", min=1, max=bounds.source)
         return TracedInPlaceSteps(
             row=_trace_row(model, bounds, example, given, source),
-            rows=_trace_rows(model, bounds, example, given, source),
+            rows=_trace_rows(model, bounds, example, given, source) if rows else None,
         )
 
 

@@ -169,10 +169,10 @@ def _print_calls(exported: ExportedModel) -> None:
     if not calls:
         err.print("--verbose: the bundle has no ExecuTorch program")
         return
-    # Whole names, on two lines rather than cut.
+    # Whole names, on two lines rather than cut; those of the methods word by word leave room for them.
     table = Table(Column("ExecuTorch's own kernels, calls a run", overflow="fold"), pad_edge=False)
     for method in calls:
-        table.add_column(method, justify="right")
+        table.add_column(method.replace("_", " "), justify="right", width=max(map(len, method.split("_"))))
     kernels = dict.fromkeys(kernel for called in calls.values() for kernel in called.kernels)
     for kernel in kernels:
         table.add_row(kernel, *(str(called.kernels.get(kernel, 0)) for called in calls.values()))

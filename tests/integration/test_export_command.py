@@ -268,8 +268,8 @@ def test_integer_weights(int8_bundle: tuple[Path, dict[str, Any], str]) -> None:
 def test_verbose_lists_what_xnnpack_does_not_take(int8_bundle: tuple[Path, dict[str, Any], str]) -> None:
     path, _, listed = int8_bundle
     calls = open_bundle(path).manifest.runtimes["executorch"].calls
-    assert list(calls) == ["encode", "decode_step", "decode_in_place"]
-    rows = {cells[0].strip(): cells[1:] for line in listed.splitlines() if len(cells := line.split("│")[1:-1]) == 4}
+    assert list(calls) == ["encode", "decode_step", "decode_in_place", "decode_rows_in_place"]
+    rows = {cells[0].strip(): cells[1:] for line in listed.splitlines() if len(cells := line.split("│")[1:-1]) == 5}
     for kernel in {kernel for called in calls.values() for kernel in called.kernels}:
         counts = [called.kernels.get(kernel, 0) for called in calls.values()]
         assert [int(cell) for cell in rows[kernel]] == counts

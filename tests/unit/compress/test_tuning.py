@@ -130,9 +130,21 @@ def test_an_interrupted_tuning_goes_on_to_the_same_weights(held: str, tmp_path: 
         quantizer = next(quantizer for quantizer in QUANTIZERS if quantizer.name == held)
         return _trainable(model, quantizer, 2.0)
 
+    before: list[int] = []
+
     def run(model: nn.Module, work: Work | None, on_step: Callable[[float, float], None]) -> None:
         options = TuningOptions(steps=60)
-        tune(model, batches(), loss, weights=hold(model), options=options, work=work, on_step=on_step)
+        weights = hold(model)
+        tune(
+            model,
+            batches(),
+            loss,
+            weights=weights,
+            options=options,
+            work=work,
+            on_step=on_step,
+            on_resumed=before.append,
+        )
 
     whole = _model()
     run(whole, None, lambda loss, bits: None)
@@ -155,6 +167,7 @@ def test_an_interrupted_tuning_goes_on_to_the_same_weights(held: str, tmp_path: 
     resumed, taken = _model(), []
     run(resumed, Eager(tmp_path / "work", "key").phase("tuned"), lambda loss, bits: taken.append(loss))
     assert len(taken) == 60 - 37
+    assert before == [37]
     for name, tensor in _state(whole).items():
         torch.testing.assert_close(resumed.state_dict()[name], tensor, rtol=0, atol=0)
 

@@ -55,7 +55,7 @@ def test_rows_that_extend_one_another_equal_the_models(options: dict[str, Any]) 
 def _engine() -> RowsEngine:
     _, traced, program = lowered()
     manifest = describe(traced)
-    return RowsEngine(manifest, ExecuTorchRunner(manifest.layout, program.content, threads=1, in_place=True))
+    return RowsEngine(manifest, ExecuTorchRunner(manifest.layout, program.content, threads=1, rows_in_place=True))
 
 
 @pytest.mark.parametrize("beam", [2, 3, BOUNDS.executorch_batch, BOUNDS.executorch_batch + 1])
