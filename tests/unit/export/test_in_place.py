@@ -127,10 +127,10 @@ def test_what_the_program_holds_and_counts() -> None:
     assert all(work == program.work for work in program.work_in_place.values())
 
 
-def test_slots_of_each_row() -> None:
+def test_slots_of_a_row_alone() -> None:
     runner = _runner()
     assert runner.greedy_slots(np.array([[3], [4], [2]]), np.array([9])) == [1, 2, 3]
-    assert runner.greedy_slots(np.array([[3, 2], [2, 2]]), np.array([9, 5])) == [1, 2, 1]
+    assert runner.greedy_slots(np.array([[3, 2], [2, 2]]), np.array([9, 5])) == [9, 9, 9]
 
 
 def test_a_state_that_is_no_number_is_left_behind() -> None:

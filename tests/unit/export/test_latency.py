@@ -145,12 +145,50 @@ def test_the_work_of_every_row_counts():
     assert unknown.macs == 0
 
 
+GROWING_WORK = GraphWork(
+    encode={"matmul": Polynomial(((100, 1, 0),))}, decode_step={"matmul": Polynomial(((10, 0, 1), (1, 1, 0)))}
+)
+
+
+class FewRows(SlowModel):
+    """Its steps attend to as many tokens as there have been."""
+
+    most_rows = 5
+
+    def __init__(self, clock, lengths):
+        super().__init__(clock, lengths)
+        self.rows = []
+
+    def step_slots(self, state):
+        return state + 1
+
+    def step(self, tokens, state):
+        self.rows.append(len(tokens))
+        return super().step(tokens, state)
+
+
+def test_steps_of_few_rows_count_at_the_slots_so_far():
+    inner = FewRows(Clock(), (3,))
+    metered = MeteredModel(inner, GROWING_WORK, inner.clock)
+    search(metered, [[3, 4]], SearchOptions())
+    assert metered.macs == 300 + sum(10 * slots + 3 for slots in (1, 2, 3))
+
+
+def test_a_search_of_few_rows_takes_some_sentences_at_a_time():
+    model = FewRows(Clock(), (2,))
+    found = search(model, [[3], [4, 5], [3, 3, 3]], SearchOptions(beam_size=2))
+    assert model.calls == 2
+    assert max(model.rows) == 4
+    assert [len(hypothesis.tokens) for hypothesis in found] == [1, 1, 1]
+    # A beam of more rows than the model is fast for: all at once.
+    wide = FewRows(Clock(), (2,))
+    search(wide, [[3], [4, 5], [3, 3, 3]], SearchOptions(beam_size=6))
+    assert wide.calls == 1
+
+
 def test_steps_of_a_beam_count_at_the_slots_so_far():
     inner = SlowModel(Clock(), (4,))
-    work = GraphWork(
-        encode={"matmul": Polynomial(((100, 1, 0),))}, decode_step={"matmul": Polynomial(((10, 0, 1), (1, 1, 0)))}
-    )
-    metered = MeteredBeamModel(BeamDouble(inner), work, inner.clock)
+    metered = MeteredBeamModel(BeamDouble(inner), GROWING_WORK, inner.clock)
     found = search(metered, [[3, 4]], SearchOptions(beam_size=2, min_length=3, max_steps=4))
     assert len(found[0].tokens) == 3
     # Three source tokens; two hypotheses, at one slot more each time.

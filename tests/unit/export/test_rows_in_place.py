@@ -78,6 +78,10 @@ def test_batches_of_all_sizes_give_the_models_tokens(source_rows: list[list[int]
         assert compare_engines(model, engine, source_rows, options, batch=batch).disagreements == ()
 
 
+def test_slots_of_rows_whose_state_is_kept() -> None:
+    assert _engine().greedy_slots(np.array([[3, 2], [2, 2]]), np.array([9, 5])) == [1, 2, 1]
+
+
 def test_two_searches_by_turns_do_not_meet(source_rows: list[list[int]]) -> None:
     """A program keeps the state of one search: the other's tokens are fed again."""
     engine, options = _engine(), SearchOptions(max_steps=8, beam_size=3)
