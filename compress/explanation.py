@@ -12,7 +12,7 @@ from lite_nlp.compress.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from lite_nlp.compress.planner import Planned, Planner
 
-__all__ = ["compared_quantizers", "explain_plan", "price_of"]
+__all__ = ["compared_quantizers", "explain_plan", "preferred", "price_of"]
 
 _MILLION: Final = 1e6
 
@@ -45,6 +45,26 @@ def explain_plan(
             _explain(name, choice, choices[name], planner.sensitivities[name]) for name, choice in planned.plan.items()
         ),
     )
+
+
+#: Increases of the loss that are as good as the same after brief training, as a share of the least.
+_TIE: Final = 0.05
+
+
+def preferred(tuned: Sequence[float], untuned: Sequence[float], *, base: float) -> int:
+    """Which of several plans to train for long: that of the least loss after brief training.
+
+    Where others are as good, the one that lost least without training: its weights are closer to the model's, and what
+    brief training has brought back elsewhere is less than what long training brings back here.
+
+    Args:
+        tuned: The loss with each after brief training.
+        untuned: The same without.
+        base: The model's own.
+    """
+    least = min(tuned)
+    bound = least + _TIE * max(0.0, least - base)
+    return min((place for place, loss in enumerate(tuned) if loss <= bound), key=lambda place: untuned[place])
 
 
 def compared_quantizers(

@@ -10,7 +10,7 @@ from typing import Final
 from torch import nn
 
 from lite_nlp.budget.reporting.plan import ComparedQuantizer
-from lite_nlp.compress.explanation import compared_quantizers, explain_plan
+from lite_nlp.compress.explanation import compared_quantizers, explain_plan, preferred
 from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow
 from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
@@ -244,7 +244,7 @@ class _Run:
         """The plan of the quantizer that is asked for, or else of the first, where its loss is tolerated.
 
         Beyond, the quantizers are compared: by their size where a largest loss is the target, or else after brief
-        tuning.
+        tuning (:func:`preferred`).
         """
         target = self.options.target_bytes
         if target is None and self.options.max_loss is not None and self.options.quantizer is None:
@@ -265,7 +265,7 @@ class _Run:
         chosen, tuned = planned[0], None
         if len(planned) > 1:
             found = [self._loss_after_tuning(planner, plan) for plan in planned]
-            chosen = planned[found.index(min(found))]
+            chosen = planned[preferred(found, losses, base=planner.original_loss)]
             tuned = None if self.finetuning is None else found
         return self._explained(planner, chosen, compared_quantizers(planner, planned, losses, tuned), tolerance)
 

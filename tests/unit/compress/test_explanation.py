@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lite_nlp.compress.explanation import price_of
+from lite_nlp.compress.explanation import preferred, price_of
 from lite_nlp.compress.quantize.protocol import Choice
 from tests.unit.compress.test_pipeline import compress
 
@@ -70,3 +70,14 @@ def test_without_a_target_the_tolerance_is_told(tmp_path: Path) -> None:
     assert 0 < only.loss <= 0.05
     # Neither the file nor the row's own JSON has it: it is in the ledger once.
     assert "plan" not in rows[-1].as_dict()
+
+
+def test_of_plans_as_good_after_brief_training_the_closer_one_is_trained() -> None:
+    assert preferred([1.57, 1.60], [2.0, 3.0], base=1.36) == 0
+    # Within a twentieth of the increase, whatever the order.
+    assert preferred([1.568, 1.571], [2.6, 1.97], base=1.357) == 1
+    assert preferred([1.571, 1.568], [1.97, 2.6], base=1.357) == 0
+    # Beyond it, training decides.
+    assert preferred([1.568, 1.60], [2.6, 1.97], base=1.357) == 0
+    # Nothing is lost: no increase to take a share of.
+    assert preferred([1.2, 1.25], [1.4, 1.3], base=1.3) == 0
