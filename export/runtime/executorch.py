@@ -226,9 +226,12 @@ class ExecuTorchRunner:
         """``decode_greedily`` of one row (1, S)."""
         given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
         self._rows.forget()
-        tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
-        if not math.isfinite(log_prob):
-            # What is no number would stay in the program's state.
+        for _ in range(2):
+            tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
+            if math.isfinite(log_prob):
+                break
+            # The state begins as what was there times 0: what is no number stays, be it this sentence's or that of a
+            # method with which the memory is shared.
             self._in_place = self._program.load_method(IN_PLACE)
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
