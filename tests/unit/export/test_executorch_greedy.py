@@ -10,7 +10,7 @@ from torch import Tensor
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.parity import StepByStep
-from lite_nlp.export.runtime.executorch_greedy import decode_rows
+from lite_nlp.export.runtime.executorch_greedy import PassedRows, decode_rows
 from lite_nlp.export.runtime.layout import Bounds, Layout, StateTensor
 
 LAYOUT = Layout(
@@ -41,7 +41,7 @@ class Script:
 
 def decode(script: Script, limits: list[int], min_length: int = 0) -> Any:
     state = {"step": 100 * np.arange(len(limits))}
-    return decode_rows(script, LAYOUT, state, np.array(limits), min_length)
+    return decode_rows(PassedRows(script, LAYOUT, state), np.array(limits), min_length)
 
 
 def test_rows_end_by_themselves_and_leave() -> None:
@@ -75,7 +75,7 @@ def test_limits_and_the_least_length() -> None:
 )
 def test_other_tensors_than_the_manifest_says(step: Any, message: str) -> None:
     with pytest.raises(BundleError, match=message):
-        decode_rows(step, LAYOUT, {"step": np.zeros(1, np.int64)}, np.array([3]), 0)
+        decode_rows(PassedRows(step, LAYOUT, {"step": np.zeros(1, np.int64)}), np.array([3]), 0)
 
 
 @pytest.mark.parametrize("min_length", [0, 4])
