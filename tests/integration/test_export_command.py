@@ -336,7 +336,7 @@ def graphs(exported: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> 
         for runtime, entry in manifest.runtimes.items()
     }
     for runtime, exporter in list(EXPORTERS.items()):
-        remade = replace(exporter, export=lambda traced, form, rounding, runtime=runtime: graphs[runtime])
+        remade = replace(exporter, export=lambda *_, runtime=runtime, compact: graphs[runtime])
         monkeypatch.setitem(EXPORTERS, runtime, remade)
     monkeypatch.setattr(pipeline, "count_merged_work", lambda traced: work["merged"])
     return graphs
