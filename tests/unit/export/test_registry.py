@@ -60,7 +60,7 @@ class ProgramRunner:
         return logits.detach().numpy(), {name: value.detach().numpy() for name, value in named}
 
 
-def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding) -> RuntimeGraphs:
+def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool) -> RuntimeGraphs:
     programs = {"encode": traced.encode, "decode_step": traced.decode_step}
     files = {}
     for name, program in programs.items():
