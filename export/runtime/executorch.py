@@ -225,7 +225,6 @@ class ExecuTorchRunner:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """``decode_greedily`` of one row (1, S)."""
         given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
-        self._rows.forget()
         for _ in range(2):
             tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
             if math.isfinite(log_prob):

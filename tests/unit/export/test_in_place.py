@@ -142,9 +142,14 @@ def test_a_state_that_is_no_number_is_left_behind() -> None:
     given: dict[str, Any] = runner.encode(sources, mask) | {"src_mask": mask}
     poisoned = {name: np.full_like(value, np.nan) if value.dtype != bool else value for name, value in given.items()}
     layout = describe(lowered()[1]).layout
-    arguments = [torch.from_numpy(poisoned[tensor.name]) for tensor in layout.given]
-    for place in range(2):
-        method.execute([torch.tensor([1]), torch.tensor([place]), *arguments])
+
+    def feed(place: int, tensors: dict[str, Any]) -> bool:
+        arguments = [torch.from_numpy(tensors[tensor.name]) for tensor in layout.given]
+        (logits,) = method.execute([torch.tensor([1]), torch.tensor([place]), *arguments])
+        return bool(logits.isnan().all())
+
+    assert [feed(place, poisoned) for place in range(2)] == [True, True]
+    assert feed(0, given)
     found = runner.decode_greedily(sources, mask, np.array([6]), 0)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)

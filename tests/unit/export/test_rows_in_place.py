@@ -86,18 +86,16 @@ def test_two_searches_by_turns_do_not_meet(source_rows: list[list[int]]) -> None
     """A program keeps the state of one search: the other's tokens are fed again."""
     engine, options = _engine(), SearchOptions(max_steps=8, beam_size=3)
     expected = [search(engine, [row], options)[0].tokens for row in source_rows[:2]]
-    streams = [stream_search(engine, row, options) for row in source_rows[:2]]
-    latest: list[list[int]] = [[], []]
+    streams = {place: stream_search(engine, row, options) for place, row in enumerate(source_rows[:2])}
+    latest: dict[int, list[int]] = {}
     while streams:
-        for place, stream in enumerate(list(streams)):
-            step = next(stream, None)
-            if step is None:
-                streams.remove(stream)
-            elif len(streams) == len(latest):
-                latest[place] = step
-    # The streams end after different steps: the last words of the longer one are looked at alone.
-    again = [list(stream_search(engine, row, options))[-1] for row in source_rows[:2]]
-    assert again == expected
+        for place, stream in list(streams.items()):
+            found = next(stream, None)
+            if found is None:
+                del streams[place]
+            else:
+                latest[place] = found
+    assert [latest[0], latest[1]] == expected
 
 
 def test_a_state_can_be_stepped_from_twice(source_rows: list[list[int]]) -> None:
