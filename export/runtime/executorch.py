@@ -151,7 +151,6 @@ class ExecuTorchRunner:
         _check_method("decode_step", self._decode_step, decode_step_signature(layout), layout)
         if self._in_place is not None:
             _check_method(IN_PLACE, self._in_place, in_place_signature(layout), layout)
-
         self.keeps_rows = rows_in_place and able
         self._rows = ResidentRows(self._execute_rows, layout)
 
@@ -204,6 +203,7 @@ class ExecuTorchRunner:
         try:
             with quiet_native_code():
                 method = self._program.load_method(ROWS_IN_PLACE)
+        # As where the program is opened: native code, and any damage.
         except Exception as error:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {ROWS_IN_PLACE}: {error}") from error
         _check_method(ROWS_IN_PLACE, method, rows_in_place_signature(self._layout), self._layout)

@@ -46,7 +46,7 @@ class RowsInPlaceStep(nn.Module):
         self.most_rows = bounds.executorch_batch
         self.slots = bounds.capacity * self.most_rows
         self.caches: dict[str, str] = {}
-        self.kept: dict[str, tuple[str, str]] = {}
+        self.kept: list[tuple[StateTensor, str, str]] = []
         for place, tensor in enumerate(tensor for tensor in layout if tensor.changes):
             sizes = cast(tuple[int, ...], tensor.shape[1:])
             if tensor.name in growing:
@@ -57,7 +57,7 @@ class RowsInPlaceStep(nn.Module):
                 self.register_buffer(f"slots_{place}", cache)
             else:
                 # One row more than there can be, which stays the state before the first token.
-                self.kept[tensor.name] = f"rows_{place}", f"first_{place}"
+                self.kept.append((tensor, f"rows_{place}", f"first_{place}"))
                 size = prod(sizes)
                 self.register_buffer(f"rows_{place}", torch.zeros(1, self.most_rows + 1, 1, size, dtype=_KEPT_TYPE))
                 self.register_buffer(f"first_{place}", torch.zeros(1, 1, 1, size, dtype=_KEPT_TYPE))
@@ -85,17 +85,16 @@ class RowsInPlaceStep(nn.Module):
         write = getattr(torch.ops, IN_PLACE_LIBRARY).update_cache
         state = dict(zip((tensor.name for tensor in self.layout if not tensor.changes), given, strict=True))
         state |= {name: getattr(self, buffer) for name, buffer in self.caches.items()}
-        shapes = {tensor.name: tensor for tensor in self.layout}
-        for name, (buffer, first) in self.kept.items():
+        for tensor, buffer, first in self.kept:
             # Written, as a program's memory begins with whatever is there.
             write(getattr(self, first), getattr(self, buffer), self.most_rows)
             value = getattr(self, buffer).flatten(0, 1).index_select(0, parents)
-            tensor = shapes[name]
-            state[name] = value.view(rows, *cast(tuple[int, ...], tensor.shape[1:])).to(TORCH_TYPES[tensor.dtype])
+            shape = cast(tuple[int, ...], tensor.shape[1:])
+            state[tensor.name] = value.view(rows, *shape).to(TORCH_TYPES[tensor.dtype])
         with caches_in_place(slot, ancestors):
             logits, new_state = cast(SteppedModel, self.model).decode_step(
                 tokens, {tensor.name: state[tensor.name] for tensor in self.layout}
             )
-        for name, (buffer, _) in self.kept.items():
-            write(new_state[name].to(_KEPT_TYPE).reshape(1, rows, 1, -1), getattr(self, buffer), 0)
+        for tensor, buffer, _ in self.kept:
+            write(new_state[tensor.name].to(_KEPT_TYPE).reshape(1, rows, 1, -1), getattr(self, buffer), 0)
         return logits
