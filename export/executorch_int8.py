@@ -54,6 +54,7 @@ class _Quantizer:
         self._program = program
         self._graph = program.graph
         self._made: dict[Node, _Integers] = {}
+        self._columns: dict[Node, Node] = {}
 
     def run(self) -> None:
         """Replace the nodes, drop the weights that none needs any more."""
@@ -108,10 +109,23 @@ class _Quantizer:
 
     def _look_up(self, integers: _Integers, table: Node, tokens: Node, *options: Any) -> Node:
         """Rows of integers, each times its scale."""
-        column = self._call(_ATEN.reshape.default, integers.scales, [-1, 1])
         rows = self._call(_ATEN.embedding.default, integers.values, tokens)
-        factors = self._call(_ATEN.embedding.default, column, tokens)
+        factors = self._call(_ATEN.embedding.default, self._column(table), tokens)
         return self._call(_ATEN.mul.Tensor, self._call(_ATEN.to.dtype, rows, torch.float32), factors)
+
+    def _column(self, table: Node) -> Node:
+        """Scales (N, 1) of a table that has been quantized, stored in this shape.
+
+        To change their shape would be a part of the program that XNNPACK computes of constants alone; ExecuTorch 1.3.1,
+        which the app has, reads freed memory there.
+        """
+        from executorch.backends.transforms.utils import get_param_tensor
+
+        if table not in self._columns:
+            scales: Any = get_param_tensor(self._program, self._made[table].scales)
+            column = add_constant(self._program, f"{table.name}_column", scales[:, None].contiguous(), before=table)
+            self._columns[table] = column
+        return self._columns[table]
 
     def _call(self, target: Callable[..., Any], *arguments: Any) -> Node:
         return call_operator(self._graph, target, *arguments)

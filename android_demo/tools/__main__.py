@@ -18,6 +18,7 @@ from tools.sdk import (
     write_assets,
 )
 from tools.testing.all_tests import run_all_tests, run_emulated_tests
+from tools.testing.int8 import export_int8
 from tools.testing.native_tests import run_native_tests
 from tools.testing.pictures import draw_pictures
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
@@ -27,7 +28,9 @@ _SUITES: dict[str, Callable[[Path, Sequence[str]], object]] = {
     "test-core": run_core_tests,
     "test-desktop": run_desktop_tests,
     "test-app": lambda _, selected: run_app_tests(SHIPPED_MODELS, selected),
-    "test-native": lambda bundle, selected: run_native_tests(build_package("x86_64"), bundle, selected=selected),
+    "test-native": lambda bundle, selected: run_native_tests(
+        build_package("x86_64"), bundle, export_int8(), selected=selected
+    ),
 }
 
 

@@ -145,7 +145,7 @@ class LatencyRow:
     tokens_sha256: str
 
     def to_json(self) -> dict[str, Any]:
-        """For a report, where ``runtime``, ``version`` and ``threads`` are said besides."""
+        """For a report, where ``runtime``, ``version``, ``threads`` and ``precision`` are said besides."""
         return {
             "opening": {"ms": round(self.opening.ms, _DIGITS), "memory_bytes": self.opening.memory},
             "load_cold_ms": round(self.load_cold_ms, _DIGITS),

@@ -134,6 +134,7 @@ def bench_model(
                 warmup=warmup,
                 repeats=repeats,
                 work=bundle.manifest.graphs.get(runtime),
+                precision=bundle.manifest.precision,
             )
             for runtime in _choose_runtimes(bundle, runtimes)
             for count in counts

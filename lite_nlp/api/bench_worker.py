@@ -48,6 +48,7 @@ class Order:
         warmup: Times that every example is taken unmeasured.
         repeats: Times that it is measured.
         work: Of the bundle's graphs, as the manifest records it; None if it does not.
+        precision: Of the weights in those graphs.
     """
 
     bundle: str
@@ -59,6 +60,7 @@ class Order:
     warmup: int
     repeats: int
     work: dict[str, Any] | None
+    precision: str
 
 
 def measure_in_process(order: Order, advance: Callable[[], None]) -> dict[str, Any]:
@@ -179,6 +181,7 @@ def _measure(order: Order, progress: Callable[[], None]) -> dict[str, Any]:
             "runtime": order.runtime,
             "version": version(runtime.package),
             "threads": order.threads,
+            "precision": order.precision,
             **row.to_json(),
         },
     }

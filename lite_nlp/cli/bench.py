@@ -142,7 +142,8 @@ def _parse_threads(text: str) -> list[int]:
 
 def _print_table(report: BenchReport) -> None:
     settings = report.settings
-    title = ", ".join([report.model["name"], f"{settings['sentences']} sentences", *_way(report)])
+    precision = report.rows[0]["precision"]
+    title = ", ".join([report.model["name"], f"{settings['sentences']} sentences", *_way(report), precision])
     table = Table("runtime", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("threads", *_FIGURES, "memory MB\nloaded\n/ peak"):
         table.add_column(heading, justify="right")

@@ -33,8 +33,9 @@ def write_log(path: Path, steps: int = 40) -> None:
 def write_bench(path: Path, *, manifest_sha256: str) -> None:
     summary = {"p50": 41.5, "p90": 60.0, "mean": 42.0, "min": 30.0, "max": 70.0}
     row = {
-        "runtime": "onnx", "version": "1.31.1", "threads": 2, "sentence_ms": summary, "first_token_ms": summary,
-        "tokens_per_s": 512.4, "memory_bytes": {"before": 10_000_000, "loaded": 30_000_000, "peak": 52_000_000},
+        "runtime": "onnx", "version": "1.31.1", "threads": 2, "precision": "int8",
+        "sentence_ms": summary, "first_token_ms": summary, "tokens_per_s": 512.4,
+        "memory_bytes": {"before": 10_000_000, "loaded": 30_000_000, "peak": 52_000_000},
     }  # fmt: skip
     content = {
         "schema_version": 1, "tool": "lite-nlp bench", "tool_version": "0.1.0", "created": "2026-11-21T06:00:00Z",
@@ -73,7 +74,7 @@ def test_a_run_with_everything_renders_in_the_browser(
         "encoder-decoder, transformer",
         "3 of the 400 examples of the package's everyday sentences",
         "board, Cortex-A72, 4 cores, Linux",
-        "41.5 ms",
+        "int8 41.5 ms",
         "42 MB",
         "Validation BLEU",
         "Tokens per second",

@@ -10,6 +10,7 @@ from tools.base.processes import say
 from tools.sdk import build_package, package_path
 from tools.testing.arm64 import run_arm64_tests
 from tools.testing.board import run_board_tests
+from tools.testing.int8 import export_int8
 from tools.testing.native_tests import run_host_tests, run_native_tests
 from tools.testing.suites import run_app_tests, run_core_tests, run_desktop_tests
 
@@ -27,7 +28,7 @@ def run_all_tests() -> None:
         {"app": lambda: run_app_tests(SHIPPED_MODELS)},
         {
             "package for emulators": lambda: _build(EMULATOR_ABI),
-            "native libraries": lambda: run_native_tests(package_path(EMULATOR_ABI), SHIPPED_MODEL),
+            "native libraries": lambda: run_native_tests(package_path(EMULATOR_ABI), SHIPPED_MODEL, export_int8()),
             "package for phones": lambda: _build(PHONE_ABI),
         },
         {"core": lambda: run_core_tests(SHIPPED_MODEL)},
@@ -44,7 +45,7 @@ def run_emulated_tests() -> None:
     """
     run_chains(
         {"runtime for boards": run_board_tests},
-        {"libraries for phones": lambda: run_arm64_tests(build_package(PHONE_ABI), SHIPPED_MODEL)},
+        {"libraries for phones": lambda: run_arm64_tests(build_package(PHONE_ABI), SHIPPED_MODEL, export_int8())},
     )
 
 

@@ -17,15 +17,18 @@ _EVERY_LINE = 37
 _PACKAGE = "dev.litenlp.nativetests"
 # Those with several threads are not among them: the C library here is glibc, whose condition variables lie at addresses
 # of 8 bytes where Android's need 4, which ARM does not forgive.
-_CLASSES = ["EnginesTest", "ProgramTest", "TranslationsTest", "RefusalsTest"]
+_CLASSES = ["EnginesTest", "ProgramTest", "TranslationsTest", "RefusalsTest", "Int8Test"]
 
 
-def run_arm64_tests(libraries: Path | Sequence[Path], bundle: Path, *, selected: Sequence[str] = ()) -> None:
+def run_arm64_tests(
+    libraries: Path | Sequence[Path], bundle: Path, int8_bundle: Path, *, selected: Sequence[str] = ()
+) -> None:
     """Run the single-threaded tests of native-tests under qemu, on a sample of the golden lines.
 
     Args:
         libraries: The APK for arm64-v8a, or its libraries: a folder or the files.
         bundle: As in `run_native_tests`.
+        int8_bundle: As there.
         selected: Names of test classes; none means those.
 
     Raises:
@@ -40,6 +43,7 @@ def run_arm64_tests(libraries: Path | Sequence[Path], bundle: Path, *, selected:
     run_native_tests(
         libraries,
         bundle,
+        int8_bundle,
         machine=machine,
         selected=selected or [f"{_PACKAGE}.{name}" for name in _CLASSES],
         every_line=_EVERY_LINE,

@@ -1,7 +1,8 @@
 """The runtime for boards, `pip install lite-nlp[runtime]`, on an emulated Cortex-A72.
 
 Translates the everyday sentences there and on this machine: the wheel of ONNX Runtime may use no instruction that the
-processor lacks, a bundle in fp32 gives the same text, one in int8 gives text of the same quality.
+processor lacks, a bundle in fp32 gives the same text, one in int8 text of the same quality, and by about as many
+instructions.
 """
 
 import dataclasses
@@ -15,12 +16,13 @@ from tools.base.layout import BUILD, ROOT, SHIPPED_MODEL
 from tools.base.processes import run, say
 from tools.base.steps import list_files, run_step
 from tools.testing.emulation import PYTHON, emulate, unpack_programs
+from tools.testing.instructions import check_costs, count_token
+from tools.testing.int8 import export_int8
 
 __all__ = ["Agreement", "check_agreement", "run_board_tests"]
 
 _PLATFORMS = ["manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
 _COMMAND = "from lite_nlp.cli.main import main; main()"
-_INT8 = "model.zip"
 
 # Sentences, of which one in int8 takes some seconds in the emulated processor.
 _LINES = 200
@@ -55,18 +57,18 @@ def run_board_tests() -> None:
         BuildError: Debian's packages or the wheels cannot be had, or the texts differ more than they may.
     """
     root = unpack_programs()
-    site, exported = BUILD / "arm64-site", BUILD / "shipped-int8"
+    site = BUILD / "arm64-site"
     sources = list_files(ROOT / "lite_nlp", ROOT / "compress", ROOT / "export", pattern="*.py")
     pins = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
     run_step(site, [*sources, *pins], {"platforms": _PLATFORMS, "python": PYTHON}, _install)
-    run_step(exported, [*sources, SHIPPED_MODEL], {}, _export_int8)
+    bundles = {"fp32": SHIPPED_MODEL, "int8": export_int8()}
     pairs = read_everyday_pairs()[:_LINES]
     given = BUILD / "board-sources.txt"
     given.write_text("".join(f"{source}\n" for source, _ in pairs), encoding="utf-8")
     references = [target for _, target in pairs]
     here = [sys.executable, "-c", _COMMAND]
     there = [*emulate(root, PYTHON), "-c", _COMMAND]
-    for precision, path in (("fp32", SHIPPED_MODEL), ("int8", exported / _INT8)):
+    for precision, path in bundles.items():
         say(f"translating {len(pairs)} sentences in {precision}, on this machine and emulated")
         expected = _translate(here, path, given, site=None)
         found = _translate(there, path, given, site=site)
@@ -76,6 +78,10 @@ def run_board_tests() -> None:
             f" emulated processor, {agreement.score_here:.2f} on this machine"
         )
         check_agreement(agreement)
+    costs = {precision: count_token(root, site, path, precision=precision) for precision, path in bundles.items()}
+    for cost in costs.values():
+        print(f"{cost.precision}: {cost.instructions / 1e6:.2f} million instructions of ONNX Runtime a token")
+    check_costs(costs)
 
 
 def check_agreement(agreement: Agreement) -> None:
@@ -120,13 +126,6 @@ def _install(site: Path) -> None:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     platforms = [word for platform in _PLATFORMS for word in ("--platform", platform)]
     run([*pip, *words, "--python-version", version, *platforms, f"{wheel}[runtime]"], what="pip install")
-
-
-def _export_int8(folder: Path) -> None:
-    folder.mkdir()
-    # The quality is compared with this machine's; on so few sentences as an export scores, a loss is mostly chance.
-    words = ["export", str(SHIPPED_MODEL), "--precision", "int8", "--max-loss", "1", "--out", str(folder / _INT8)]
-    run([sys.executable, "-c", _COMMAND, *words], what="export")
 
 
 def _translate(command: list[str], bundle: Path, given: Path, *, site: Path | None) -> list[str]:

@@ -11,6 +11,7 @@ from tools.base.fetch import jars
 from tools.base.layout import ANDROID, BUILD
 from tools.base.processes import join_classpath
 from tools.sdk import GLUE_LIBRARY, ORT_LIBRARY, build_host, compile_module, engine_jars, list_operators
+from tools.testing.int8 import write_int8_vectors
 from tools.testing.junit import run_junit
 from tools.testing.shim import Machine, build_host_loader, build_shim
 
@@ -29,6 +30,7 @@ _OPTIONS = [f"-Xms{_HEAP}", "-XX:+AlwaysPreTouch", "-Xcheck:jni", "-Xbatch"]
 def run_native_tests(
     libraries: Path | Sequence[Path],
     bundle: Path,
+    int8_bundle: Path,
     *,
     machine: Machine | None = None,
     selected: Sequence[str] = (),
@@ -40,6 +42,7 @@ def run_native_tests(
     Args:
         libraries: The APK, or its libraries for the machine's ABI: a folder or the files.
         bundle: The bundle whose translations native-tests/golden has, plain or compact.
+        int8_bundle: One in int8.
         machine: What runs them; by default this one, as x86_64.
         selected: Names of test classes; none means all, and the systems that lack a runtime besides.
         every_line: 1 for all golden lines, 2 for every other, and so on.
@@ -63,7 +66,10 @@ def run_native_tests(
         "litenlp.every-line": str(every_line),
         "litenlp.runtimes": "onnx,executorch",
         "litenlp.operators": str(_write_operators(bundle, folder / "operators.json")),
+        "litenlp.int8-bundle": str(int8_bundle.resolve()),
+        "litenlp.int8-vectors": str(folder / "int8-vectors.json"),
     }
+    write_int8_vectors(int8_bundle, folder / "int8-vectors.json")
     tests, classpath = _compile()
 
     def run_suite(name: str, folder: Path, classes: Sequence[str], more: Mapping[str, str]) -> None:

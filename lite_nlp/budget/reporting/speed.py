@@ -11,6 +11,7 @@ __all__ = ["SPEED_COLUMNS", "Speed"]
 SPEED_COLUMNS: Final = (
     "runtime",
     "threads",
+    "precision",
     "sentence, median",
     "sentence, 9 of 10 within",
     "first token",
@@ -82,6 +83,7 @@ class Speed:
             (
                 f"{row['runtime']} {row['version']}",
                 f"{row['threads']}",
+                row["precision"],
                 f"{row['sentence_ms']['p50']:,.1f} ms",
                 f"{row['sentence_ms']['p90']:,.1f} ms",
                 f"{row['first_token_ms']['p50']:,.1f} ms",

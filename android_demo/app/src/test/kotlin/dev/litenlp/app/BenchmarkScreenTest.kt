@@ -97,11 +97,12 @@ class BenchmarkScreenTest : MeasureTest() {
         val rows = first.drop(4).chunked(3).associate { it[0] to it.drop(1) }
         assertEquals(
             listOf(
-                "Tokens per second", "GMAC/s", "First token, median", "First token, p90", "Sentence, median", "Sentence, p90", "Load, cold",
-                "Load, warm", "Memory, loaded", "Memory, most", "Throttled",
+                "Precision of the weights", "Tokens per second", "GMAC/s", "First token, median", "First token, p90", "Sentence, median",
+                "Sentence, p90", "Load, cold", "Load, warm", "Memory, loaded", "Memory, most", "Throttled",
             ),
             rows.keys.toList(),
         )
+        assertEquals(listOf("fp32", "fp32"), rows["Precision of the weights"])
         assertEquals(listOf("lightly", "lightly"), rows["Throttled"])
         val onnxRows = done().rows.filter { it.runtime == "onnx" }
         assertEquals(onnxRows.map { Sentences.duration(activity, it.sentenceP90) }, rows["Sentence, p90"])

@@ -19,10 +19,13 @@ object TestBundle {
     }
 
     /** The installed bundle. */
-    val installed: InstalledBundle by lazy {
-        File(property("litenlp.bundle")).inputStream().use {
-            BundleInstaller.install(it, File(folder, "models"), Long.MAX_VALUE, { Long.MAX_VALUE }, { _, _ -> }, { false })
-        }
+    val installed: InstalledBundle by lazy { install("litenlp.bundle", "models") }
+
+    /** The same model in int8. */
+    val int8: InstalledBundle by lazy { install("litenlp.int8-bundle", "int8-models") }
+
+    private fun install(property: String, models: String): InstalledBundle = File(property(property)).inputStream().use {
+        BundleInstaller.install(it, File(folder, models), Long.MAX_VALUE, { Long.MAX_VALUE }, { _, _ -> }, { false })
     }
 
     /** A copy of the bundle in which [change] has been made; not verified. */

@@ -45,6 +45,7 @@ class MeasuredRow(row: JSONObject) {
     val runtime: String = row.getString("runtime")
     val version: String = row.getString("version")
     val threads: Int = row.getInt("threads")
+    val precision: String = row.getString("precision")
     val loadColdMs: Double = row.getDouble("load_cold_ms")
     val loadWarmMs: Double = row.getDouble("load_warm_ms")
     val firstTokenP50: Double = row.getJSONObject("first_token_ms").getDouble("p50")

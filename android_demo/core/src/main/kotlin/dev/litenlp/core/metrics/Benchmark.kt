@@ -135,6 +135,7 @@ class Benchmark(
                 runtime = engine.runtime,
                 version = engine.version,
                 threads = threads,
+                precision = bundle.manifest.precision,
                 loadColdMs = coldBefore ?: loadColdMs,
                 loadWarmMs = loadWarmMs,
                 firstTokenMs = Summary.of(times.firstToken.toDoubleArray()),

@@ -38,6 +38,7 @@ data class ThermalStates(val before: String, val after: String)
 /**
  * One runtime with one thread count.
  *
+ * @property precision Of the weights: `fp32`, `int8` or `mixed`.
  * @property loadColdMs The first opening of an engine of this runtime in this process; in all rows of a runtime the same.
  * @property loadWarmMs Opening another one after that was closed.
  * @property firstTokenMs From the token ids of a sentence to the end of the first decoder step.
@@ -53,6 +54,7 @@ data class BenchmarkRow(
     val runtime: String,
     val version: String,
     val threads: Int,
+    val precision: String,
     val loadColdMs: Double,
     val loadWarmMs: Double,
     val firstTokenMs: Summary,
@@ -154,6 +156,7 @@ class BenchmarkReport(
         .put("runtime", row.runtime)
         .put("version", row.version)
         .put("threads", row.threads)
+        .put("precision", row.precision)
         .put("load_cold_ms", rounded(row.loadColdMs))
         .put("load_warm_ms", rounded(row.loadWarmMs))
         .put("first_token_ms", summaryJson(row.firstTokenMs))

@@ -104,6 +104,7 @@ class BenchmarkTest {
         assertEquals("fake", row.runtime)
         assertEquals("7.1", row.version)
         assertEquals(1, row.threads)
+        assertEquals("fp32", row.precision)
         assertEquals(100.0, row.loadColdMs)
         assertEquals(10.0, row.loadWarmMs)
         assertEquals(Summary(15.0, 15.0, 15.0, 15.0, 15.0), row.firstTokenMs)

@@ -50,6 +50,7 @@ class BenchmarkView(private val view: View) {
             columns = rows.map { Sentences.count(context, it.threads) },
             spoken = rows.map { Figures.threads(context, it.threads) },
             content = listOf(
+                row(R.string.detail_precision) { it.precision },
                 row(R.string.tokens_per_second) { Sentences.decimal(context, it.tokensPerSecond, 0) },
                 row(R.string.benchmark_gmacs) { Figures.digits(context, it.gmacsPerSecond) },
                 time(R.string.benchmark_first_p50) { it.firstTokenP50 },
