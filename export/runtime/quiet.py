@@ -26,8 +26,13 @@ _WARNINGS: Final = (
     (r"Mutation on a buffer in the model is detected", UserWarning),
 )
 
-#: Loggers that report what we have no use for, such as that torchvision is missing.
-_LOGGERS: Final = ("torch.onnx._internal.exporter._registration", "torch.utils._pytree")
+#: Loggers that report what we have no use for, such as that torchvision is missing, or that an advised function of
+#: ExecuTorch is not the one called.
+_LOGGERS: Final = (
+    "torch.onnx._internal.exporter._registration",
+    "torch.utils._pytree",
+    "executorch.backends.xnnpack.partition.xnnpack_partitioner",
+)
 
 
 @contextmanager

@@ -26,8 +26,8 @@ _SENTENCE: Final = "Where is the nearest train station?"
 #: Lengths that the translation is made to have.
 _SHORT, _LONG = 4, 24
 
-#: Without dot products an instruction multiplies no more integers than floats need loads for, and integers save bytes
-#: alone. A matrix turned into floats takes an instruction for each of its values or two, which is as much as fp32 takes.
+#: Without instructions for dot products, integers save bytes alone. A matrix turned into floats takes an instruction or
+#: two for each four of its values, besides those of the product.
 _MOST_OF_FP32: Final = 1.5
 
 _LIBRARY: Final = "onnxruntime_pybind11_state"
