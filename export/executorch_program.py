@@ -21,17 +21,10 @@ from lite_nlp.export.counting.torch_programs import count_in_place_work, count_p
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
-from lite_nlp.export.runtime.executorch import (
-    IN_PLACE,
-    IN_PLACE_SIGNATURES,
-    ROWS_IN_PLACE,
-    ExecuTorchEntry,
-    MethodCalls,
-    load_operators,
-    start_runtime,
-)
+from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Layout, Precision
 from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.runtime.signatures import IN_PLACE, IN_PLACE_SIGNATURES, ROWS_IN_PLACE
 from lite_nlp.export.searches.in_place_step import KEPT, TracedInPlaceSteps, trace_in_place_steps
 from lite_nlp.export.tracing import TracedModel
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -22,6 +22,8 @@ from lite_nlp.export.runtime.limits import MAX_COUNT, Text
 from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
 from lite_nlp.export.runtime.signatures import (
+    IN_PLACE,
+    ROWS_IN_PLACE,
     Signature,
     TensorForm,
     check_form,
@@ -34,9 +36,6 @@ from lite_nlp.export.runtime.tensors import first_state
 
 __all__ = [
     "EXECUTORCH",
-    "IN_PLACE",
-    "IN_PLACE_SIGNATURES",
-    "ROWS_IN_PLACE",
     "ExecuTorchEntry",
     "ExecuTorchRunner",
     "MethodCalls",
@@ -46,14 +45,6 @@ __all__ = [
 
 #: ExecuTorch's numbers of the types in the manifest's words.
 _TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
-
-#: The methods for a step of one row, and of several, whose state stays in the program.
-IN_PLACE: Final = "decode_in_place"
-ROWS_IN_PLACE: Final = "decode_rows_in_place"
-IN_PLACE_SIGNATURES: Final[Mapping[str, Callable[[Layout], Signature]]] = {
-    IN_PLACE: in_place_signature,
-    ROWS_IN_PLACE: rows_in_place_signature,
-}
 
 #: From a file the runtime maps the program; content in memory it keeps beside the weights that it packs.
 _PROGRAM_FILE: Final = "program.pte"
@@ -138,19 +129,15 @@ class ExecuTorchRunner:
             with mapped_file(_PROGRAM_FILE, program) as path, quiet_native_code():
                 # Kept: the methods are views of the program.
                 self._program = runtime.load_program(path)
-                self._encode = self._program.load_method("encode")
-                self._decode_step = self._program.load_method("decode_step")
-                able = (in_place or rows_in_place) and load_operators()
-                self._in_place = self._program.load_method(IN_PLACE) if in_place and able else None
         except BundleError:
             raise
         # Bindings of native code: what they raise depends on where in the program the damage is.
         except Exception as error:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
-        _check_method("encode", self._encode, encode_signature(layout), layout)
-        _check_method("decode_step", self._decode_step, decode_step_signature(layout), layout)
-        if self._in_place is not None:
-            _check_method(IN_PLACE, self._in_place, in_place_signature(layout), layout)
+        self._encode = self._load("encode", encode_signature(layout))
+        self._decode_step = self._load("decode_step", decode_step_signature(layout))
+        able = (in_place or rows_in_place) and load_operators()
+        self._in_place = self._load(IN_PLACE, in_place_signature(layout)) if in_place and able else None
         self.keeps_rows = rows_in_place and able
         self._rows = ResidentRows(self._execute_rows, layout)
 
@@ -200,13 +187,17 @@ class ExecuTorchRunner:
     @cached_property
     def _rows_method(self) -> Any:
         """Loaded for the first beam or batch: one sentence after the other, decoded greedily, does without."""
+        return self._load(ROWS_IN_PLACE, rows_in_place_signature(self._layout))
+
+    def _load(self, name: str, signature: Signature) -> Any:
+        """A method of the program, which takes and gives what the manifest says."""
         try:
             with quiet_native_code():
-                method = self._program.load_method(ROWS_IN_PLACE)
+                method = self._program.load_method(name)
         # As where the program is opened: native code, and any damage.
         except Exception as error:
-            raise BundleError(f"ExecuTorch does not accept the bundle's program: {ROWS_IN_PLACE}: {error}") from error
-        _check_method(ROWS_IN_PLACE, method, rows_in_place_signature(self._layout), self._layout)
+            raise BundleError(f"ExecuTorch does not accept the bundle's program: {name}: {error}") from error
+        _check_method(name, method, signature, self._layout)
         return method
 
     def _execute_rows(self, tensors: list[Any]) -> list[Any]:
@@ -231,7 +222,7 @@ class ExecuTorchRunner:
                 break
             # The state begins as what was there times 0: what is no number stays, be it this sentence's or that of a
             # method with which the memory is shared.
-            self._in_place = self._program.load_method(IN_PLACE)
+            self._in_place = self._load(IN_PLACE, in_place_signature(self._layout))
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:

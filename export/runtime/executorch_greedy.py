@@ -14,11 +14,15 @@ from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
 from lite_nlp.export.runtime.executorch_rows import ResidentRows, as_tensor, check_logits, check_tensor
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.signatures import IN_PLACE
 
 __all__ = ["GreedyOutput", "KeptRows", "PassedRows", "RowSteps", "decode_row", "decode_rows"]
 
 #: Words have the ids from here on.
 _FIRST_WORD: Final = len(SPECIAL_TOKENS)
+
+#: The method whose steps take the state and give it back.
+_STEP: Final = "decode_step"
 
 
 class GreedyOutput(NamedTuple):
@@ -66,10 +70,10 @@ class PassedRows:
             BundleError: If the step gives other tensors than the layout says.
         """
         logits, *changed = self._execute([as_tensor(tokens), *self._tensors])
-        check_logits(logits, len(tokens), self._layout)
+        check_logits(_STEP, logits, len(tokens), self._layout)
         for place, value in zip(self._changing, changed, strict=True):
             before = self._tensors[place]
-            check_tensor(self._layout.state[place].name, value, before.dtype, before.shape)
+            check_tensor(f"{_STEP}: {self._layout.state[place].name}", value, before.dtype, before.shape)
             self._tensors[place] = value
         return logits
 
@@ -164,7 +168,7 @@ def decode_row(
     total = 0.0
     while latest[0] != EOS_ID:
         (logits,) = step(arguments)
-        check_logits(logits, 1, layout)
+        check_logits(IN_PLACE, logits, 1, layout)
         (values,) = logits.numpy()
         best = int(values[_FIRST_WORD:].argmax()) + _FIRST_WORD
         ended = limit <= len(tokens) + 1 or _prefers_end(values[best], values[EOS_ID], len(tokens) >= min_length)

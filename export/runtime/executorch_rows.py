@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.signatures import ROWS_IN_PLACE
 
 __all__ = ["ResidentRows", "RowsState", "as_tensor", "check_logits", "check_tensor"]
 
@@ -117,7 +118,7 @@ class ResidentRows:
         arrays = tokens, state.parents, ancestors, np.array([used])
         self._moment += 1
         (logits,) = self._execute([*map(torch.from_numpy, arrays), *state.given])
-        check_logits(logits, rows, self._layout)
+        check_logits(ROWS_IN_PLACE, logits, rows, self._layout)
         return logits, RowsState(
             given=state.given,
             tokens=np.concatenate([state.tokens, tokens[:, None]], axis=1),
@@ -135,25 +136,24 @@ def as_tensor(array: NDArray[Any]) -> Any:
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
-def check_logits(found: Any, rows: int, layout: Layout) -> None:
-    """Check the logits of a step.
+def check_logits(method: str, found: Any, rows: int, layout: Layout) -> None:
+    """Check the logits that a method gave.
 
     Raises:
         BundleError: If they are not what the manifest says.
     """
     import torch
 
-    check_tensor("logits", found, torch.float32, (rows, layout.tgt_size))
+    check_tensor(f"{method}: logits", found, torch.float32, (rows, layout.tgt_size))
 
 
 def check_tensor(name: str, found: Any, dtype: Any, shape: Sequence[int]) -> None:
-    """Check a tensor that a step gave.
+    """Check a tensor that a method gave; ``name`` is for the message.
 
     Raises:
         BundleError: If it is not what the manifest says.
     """
     if found.dtype != dtype or found.shape != tuple(shape):
         raise BundleError(
-            f"decode_step: {name}: expected {dtype} {tuple(shape)} as the manifest says, found {found.dtype} "
-            f"{tuple(found.shape)}"
+            f"{name}: expected {dtype} {tuple(shape)} as the manifest says, found {found.dtype} {tuple(found.shape)}"
         )

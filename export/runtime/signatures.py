@@ -4,7 +4,7 @@ Done when a runtime has loaded the graphs: a state tensor that is missing, renam
 not as an error of the runtime in the middle of a translation.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,10 @@ from lite_nlp.export.runtime.layout import Layout
 __all__ = [
     "BEAM_INPUTS",
     "BEAM_OUTPUTS",
+    "IN_PLACE",
+    "IN_PLACE_SIGNATURES",
     "LOG_PROBS",
+    "ROWS_IN_PLACE",
     "TOKENS",
     "Signature",
     "TensorForm",
@@ -27,6 +30,10 @@ __all__ = [
     "in_place_signature",
     "rows_in_place_signature",
 ]
+
+#: Methods of an ExecuTorch program for a step of one row, and of several, whose state stays in the program.
+IN_PLACE: Final = "decode_in_place"
+ROWS_IN_PLACE: Final = "decode_rows_in_place"
 
 #: Outputs of a whole search.
 TOKENS: Final = "tokens"
@@ -150,6 +157,12 @@ def rows_in_place_signature(layout: Layout) -> Signature:
         },
         outputs={"logits": TensorForm("float32", ("batch", layout.tgt_size))},
     )
+
+
+IN_PLACE_SIGNATURES: Final[Mapping[str, Callable[[Layout], Signature]]] = {
+    IN_PLACE: in_place_signature,
+    ROWS_IN_PLACE: rows_in_place_signature,
+}
 
 
 def greedy_signature() -> Signature:

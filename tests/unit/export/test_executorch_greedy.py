@@ -67,10 +67,10 @@ def test_limits_and_the_least_length() -> None:
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (lambda tensors: [torch.zeros(2, 6), tensors[1]], r"logits: expected torch.float32 \(1, 6\)"),
-        (lambda tensors: [torch.zeros(1, 6).half(), tensors[1]], "logits: expected torch.float32"),
-        (lambda tensors: [torch.zeros(1, 6), tensors[1].float()], r"step: expected torch.int64 \(1,\)"),
-        (lambda tensors: [torch.zeros(1, 6), torch.zeros(1, 2)], "step: expected torch.int64"),
+        (lambda tensors: [torch.zeros(2, 6), tensors[1]], r"decode_step: logits: expected torch.float32 \(1, 6\)"),
+        (lambda tensors: [torch.zeros(1, 6).half(), tensors[1]], r"decode_step: logits: expected torch.float32"),
+        (lambda tensors: [torch.zeros(1, 6), tensors[1].float()], r"decode_step: step: expected torch.int64 \(1,\)"),
+        (lambda tensors: [torch.zeros(1, 6), torch.zeros(1, 2)], "decode_step: step: expected torch.int64"),
     ],
 )
 def test_other_tensors_than_the_manifest_says(step: Any, message: str) -> None:

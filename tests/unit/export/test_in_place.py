@@ -194,7 +194,7 @@ def test_limits_and_the_least_length_of_a_row() -> None:
 
 @pytest.mark.parametrize("logits", [torch.zeros(2, 6), torch.zeros(1, 7), torch.zeros(1, 6).half()])
 def test_other_logits_than_the_manifest_says(logits: Tensor) -> None:
-    with pytest.raises(BundleError, match=r"logits: expected torch.float32 \(1, 6\)"):
+    with pytest.raises(BundleError, match=r"decode_in_place: logits: expected torch.float32 \(1, 6\)"):
         decode(lambda tensors: [logits], 3)
 
 

@@ -175,5 +175,5 @@ def test_what_a_step_is_told() -> None:
 
 def test_other_logits_than_the_manifest_says_of_rows() -> None:
     rows = ResidentRows(Script((1, 7)), LAYOUT)
-    with pytest.raises(BundleError, match=r"logits: expected torch.float32 \(1, 6\)"):
+    with pytest.raises(BundleError, match=r"decode_rows_in_place: logits: expected torch.float32 \(1, 6\)"):
         rows.step(np.array([1]), rows.begin({"mask": np.ones((1, 3), np.bool_)}))
