@@ -72,9 +72,24 @@ def test_products_and_tables_become_integers(tied: tuple[Tied, ExportedProgram, 
         (int8, (64, 63)): 1,
         (fp32, (63, 64)): 1,
         (fp32, (WIDTH, 64)): 1,
+        # The scales that tokens look up, stored in the shape of a table.
+        (fp32, (TYPES, 1)): 1,
     }
     assert not [target for target in operators(traced) if "quantize" in str(target)]
     assert set(traced.state_dict) == set(module.state_dict())
+
+
+def test_no_part_of_the_program_is_of_constants_alone(tied: tuple[Tied, ExportedProgram, ExportedProgram]) -> None:
+    # The matrices of products are, but the products are beside them.
+    for node in tied[2].graph.nodes:
+        if node.op == "call_function" and node.target is not QUANTIZED.dequantize_per_channel.default:
+            assert not all(
+                one.op == "placeholder" and one.name in _constants(tied[2]) for one in node.all_input_nodes
+            ), node
+
+
+def _constants(program: ExportedProgram) -> set[str]:
+    return set(program.graph_signature.inputs_to_buffers) | set(program.graph_signature.inputs_to_parameters)
 
 
 def _rounded_weight(linear: nn.Module) -> NDArray[np.float64]:
