@@ -5,9 +5,10 @@ table that is both embedding and output projection stays with those kernels too:
 Linear's weights, which would store the largest tensor of the model twice. As integers two copies take half of that.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -137,12 +138,37 @@ def _to_edge(programs: dict[str, ExportedProgram]) -> Any:
     for method in programs:
         partitioner = XnnpackPartitioner(configs=[*configs, *(reshaping if method == IN_PLACE else ())])
         partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
+        partitioner.partition = partial(_leave_constants, partitioner.partition)
         partitioners[method] = partitioner
     # The check of validity reads the length of the tensors that a list-valued operator returns, which fixes their size.
     config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=[_ATEN.linear.default])
     # ExecuTorch advises to_edge_transform_and_lower, which decomposes every graph once more, so that its writes become
     # values. These have been through that: the program is the same, byte for byte, for three quarters of the time.
     return to_edge(programs, compile_config=config).to_backend(partitioners)
+
+
+def _leave_constants(partition: Callable[[ExportedProgram], Any], program: ExportedProgram) -> Any:
+    """The parts of a program that XNNPACK is to take, without those that are of constants alone.
+
+    ExecuTorch 1.3.1, which the app has, reads freed memory in their place.
+    """
+    result = partition(program)
+    signature = program.graph_signature
+    constants = {*signature.inputs_to_parameters, *signature.inputs_to_lifted_tensor_constants}
+    changed = set(signature.buffers_to_mutate.values())
+    constants |= {name for name, buffer in signature.inputs_to_buffers.items() if buffer not in changed}
+    parts = defaultdict(list)
+    for node in result.tagged_exported_program.graph.nodes:
+        if "delegation_tag" in node.meta:
+            parts[node.meta["delegation_tag"]].append(node)
+    for tag, nodes in parts.items():
+        outside = {one for node in nodes for one in node.all_input_nodes if one not in nodes}
+        outside |= {node for node in nodes if node.op == "placeholder"}
+        if all(node.op == "placeholder" and node.name in constants for node in outside):
+            for node in nodes:
+                del node.meta["delegation_tag"]
+            del result.partition_tags[tag]
+    return result
 
 
 def _write(lowered: Any) -> Any:
