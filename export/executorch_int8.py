@@ -116,8 +116,8 @@ class _Quantizer:
     def _column(self, table: Node) -> Node:
         """Scales (N, 1) of a table that has been quantized, stored in this shape.
 
-        To change their shape would be a part of the program that XNNPACK computes of constants alone; ExecuTorch 1.3.1,
-        which the app has, reads freed memory there.
+        To change their shape would be an instruction of every step, of constants alone, and so none that XNNPACK may
+        take.
         """
         from executorch.backends.transforms.utils import get_param_tensor
 

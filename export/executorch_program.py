@@ -152,19 +152,20 @@ def _leave_constants(partition: Callable[[ExportedProgram], Any], program: Expor
 
     ExecuTorch 1.3.1, which the app has, reads freed memory in their place.
     """
+    from executorch.backends.transforms.utils import is_param_node
+
     result = partition(program)
     signature = program.graph_signature
-    constants = {*signature.inputs_to_parameters, *signature.inputs_to_lifted_tensor_constants}
     changed = set(signature.buffers_to_mutate.values())
-    constants |= {name for name, buffer in signature.inputs_to_buffers.items() if buffer not in changed}
-    parts = defaultdict(list)
+    parts = defaultdict(set)
     for node in result.tagged_exported_program.graph.nodes:
         if "delegation_tag" in node.meta:
-            parts[node.meta["delegation_tag"]].append(node)
+            parts[node.meta["delegation_tag"]].add(node)
     for tag, nodes in parts.items():
-        outside = {one for node in nodes for one in node.all_input_nodes if one not in nodes}
-        outside |= {node for node in nodes if node.op == "placeholder"}
-        if all(node.op == "placeholder" and node.name in constants for node in outside):
+        taken = {one for node in nodes for one in node.all_input_nodes} - {one for one in nodes if one.all_input_nodes}
+        if all(
+            is_param_node(program, one) and signature.inputs_to_buffers.get(one.name) not in changed for one in taken
+        ):
             for node in nodes:
                 del node.meta["delegation_tag"]
             del result.partition_tags[tag]

@@ -14,15 +14,15 @@ from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from tools.base.errors import BuildError
 from tools.base.layout import BUILD, ROOT, SHIPPED_MODEL
 from tools.base.processes import run, say
-from tools.base.steps import list_files, run_step
+from tools.base.steps import run_step
+from tools.testing.command import PROGRAM, package_sources
 from tools.testing.emulation import PYTHON, emulate, unpack_programs
-from tools.testing.instructions import check_costs, count_token
+from tools.testing.instructions import check_counts, count_token
 from tools.testing.int8 import export_int8
 
 __all__ = ["Agreement", "check_agreement", "run_board_tests"]
 
 _PLATFORMS = ["manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"]
-_COMMAND = "from lite_nlp.cli.main import main; main()"
 
 # Sentences, of which one in int8 takes some seconds in the emulated processor.
 _LINES = 200
@@ -58,16 +58,15 @@ def run_board_tests() -> None:
     """
     root = unpack_programs()
     site = BUILD / "arm64-site"
-    sources = list_files(ROOT / "lite_nlp", ROOT / "compress", ROOT / "export", pattern="*.py")
     pins = [ROOT / "pyproject.toml", ROOT / "constraints.txt"]
-    run_step(site, [*sources, *pins], {"platforms": _PLATFORMS, "python": PYTHON}, _install)
+    run_step(site, [*package_sources(), *pins], {"platforms": _PLATFORMS, "python": PYTHON}, _install)
     bundles = {"fp32": SHIPPED_MODEL, "int8": export_int8()}
     pairs = read_everyday_pairs()[:_LINES]
     given = BUILD / "board-sources.txt"
     given.write_text("".join(f"{source}\n" for source, _ in pairs), encoding="utf-8")
     references = [target for _, target in pairs]
-    here = [sys.executable, "-c", _COMMAND]
-    there = [*emulate(root, PYTHON), "-c", _COMMAND]
+    here = [sys.executable, "-c", PROGRAM]
+    there = [*emulate(root, PYTHON), "-c", PROGRAM]
     for precision, path in bundles.items():
         say(f"translating {len(pairs)} sentences in {precision}, on this machine and emulated")
         expected = _translate(here, path, given, site=None)
@@ -78,10 +77,10 @@ def run_board_tests() -> None:
             f" emulated processor, {agreement.score_here:.2f} on this machine"
         )
         check_agreement(agreement)
-    costs = {precision: count_token(root, site, path, precision=precision) for precision, path in bundles.items()}
-    for cost in costs.values():
-        print(f"{cost.precision}: {cost.instructions / 1e6:.2f} million instructions of ONNX Runtime a token")
-    check_costs(costs)
+    counts = {precision: count_token(root, site, path) for precision, path in bundles.items()}
+    for precision, count in counts.items():
+        print(f"{precision}: {count / 1e6:.2f} million instructions of ONNX Runtime a token")
+    check_counts(**counts)
 
 
 def check_agreement(agreement: Agreement) -> None:

@@ -6,21 +6,21 @@ interpreter's would take hours. Opening a bundle takes a hundred times as many a
 translated to two lengths, and the difference counts.
 """
 
-import dataclasses
 import os
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from tools.base.errors import BuildError
 from tools.base.processes import run, say
+from tools.testing.command import PROGRAM
 from tools.testing.emulation import PYTHON, emulate
 
-__all__ = ["TokenCost", "check_costs", "count_blocks", "count_token"]
+__all__ = ["check_counts", "count_blocks", "count_token"]
 
 _SENTENCE: Final = "Where is the nearest train station?"
 #: Lengths that the translation is made to have.
@@ -39,32 +39,17 @@ def tell():
         if "{_LIBRARY}" in line and " r-xp " in line:
             print("library", line.split()[0], file=sys.stderr)
 atexit.register(tell)
-from lite_nlp.cli.main import main
-main()
+{PROGRAM}
 """
 
 
-@dataclasses.dataclass(frozen=True)
-class TokenCost:
-    """Instructions of the runtime's library for one more token of a translation.
-
-    Attributes:
-        precision: Of the bundle.
-        instructions: How many.
-    """
-
-    precision: str
-    instructions: int
-
-
-def count_token(root: Path, site: Path, bundle: Path, *, precision: str) -> TokenCost:
-    """Count the instructions of one step of greedy search, one thread.
+def count_token(root: Path, site: Path, bundle: Path) -> int:
+    """Count the instructions of the runtime's library for one step of greedy search, one thread.
 
     Args:
         root: Of `unpack_programs`.
         site: Where the runtime's wheels for arm64 are.
         bundle: The bundle.
-        precision: Of its weights.
 
     Raises:
         BuildError: A translation failed, or the library was elsewhere than before.
@@ -72,18 +57,17 @@ def count_token(root: Path, site: Path, bundle: Path, *, precision: str) -> Toke
     place = _locate(root, site, bundle)
     counted = []
     for length in (_SHORT, _LONG):
-        say(f"counting the instructions of a translation of {length} tokens in {precision}")
+        say(f"counting the instructions of a translation of {length} tokens by {bundle.name}")
         counted.append(_count(root, site, bundle, length, place))
-    return TokenCost(precision, (counted[1] - counted[0]) // (_LONG - _SHORT))
+    return (counted[1] - counted[0]) // (_LONG - _SHORT)
 
 
-def check_costs(costs: Mapping[str, TokenCost]) -> None:
-    """Refuse int8 that takes far more instructions than fp32: it would turn a matrix into floats at every call.
+def check_counts(*, fp32: int, int8: int) -> None:
+    """Refuse int8 that takes far more instructions a token than fp32: it would turn a matrix into floats at every call.
 
     Raises:
         BuildError: It does.
     """
-    fp32, int8 = costs["fp32"].instructions, costs["int8"].instructions
     if int8 > _MOST_OF_FP32 * fp32:
         raise BuildError(
             f"a token in int8: expected at most {_MOST_OF_FP32} times the {fp32:,} instructions in fp32, found {int8:,}"

@@ -9,15 +9,15 @@ from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.runtime import create_engine
-from tools.base.layout import BUILD, ROOT, SHIPPED_MODEL
+from tools.base.layout import BUILD, SHIPPED_MODEL
 from tools.base.processes import run, say
-from tools.base.steps import list_files, run_step
+from tools.base.steps import run_step
 from tools.sdk import list_operators
+from tools.testing.command import PROGRAM, package_sources
 
 __all__ = ["export_int8", "write_int8_vectors"]
 
 _FOLDER, _NAME = BUILD / "shipped-int8", "model.zip"
-_COMMAND = "from lite_nlp.cli.main import main; main()"
 
 # Lines, which both runtimes of the app translate one by one; emulated, a fraction of them.
 _LINES = 200
@@ -29,8 +29,7 @@ def export_int8() -> Path:
     Raises:
         BuildError: The export failed.
     """
-    sources = list_files(*(ROOT / name for name in ("lite_nlp", "compress", "export")), pattern="*.py")
-    run_step(_FOLDER, [*sources, SHIPPED_MODEL], {}, _export)
+    run_step(_FOLDER, [*package_sources(), SHIPPED_MODEL], {}, _export)
     return _FOLDER / _NAME
 
 
@@ -39,7 +38,7 @@ def _export(folder: Path) -> None:
     folder.mkdir()
     # What a test asks for is agreement with Python; on so few sentences as an export scores, a loss is mostly chance.
     words = ["export", str(SHIPPED_MODEL), "--precision", "int8", "--max-loss", "1", "--out", str(folder / _NAME)]
-    run([sys.executable, "-c", _COMMAND, *words], what="export")
+    run([sys.executable, "-c", PROGRAM, *words], what="export")
 
 
 def write_int8_vectors(bundle_path: Path, path: Path) -> None:

@@ -44,9 +44,10 @@ object Golden {
         }
         return GoldenLine(line.getString("text"), readLists(line.getJSONArray("pieces")).map { it.toIntArray() }, results)
     }
+}
 
-    private fun readLists(lists: JSONArray): List<List<Int>> = (0 until lists.length()).map { index ->
-        val list = lists.getJSONArray(index)
-        (0 until list.length()).map { list.getInt(it) }
-    }
+/** Lists of token ids. */
+fun readLists(lists: JSONArray): List<List<Int>> = (0 until lists.length()).map { index ->
+    val list = lists.getJSONArray(index)
+    (0 until list.length()).map { list.getInt(it) }
 }

@@ -5,7 +5,6 @@ import dev.litenlp.core.engine.EngineFactory
 import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.search
 import java.io.File
-import org.json.JSONArray
 import org.json.JSONObject
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
@@ -24,8 +23,8 @@ class Int8Test {
     @OnBothRuntimes
     fun `most lines have the tokens of the same runtime in Python`(factory: EngineFactory) {
         val step = property("litenlp.every-line").toInt()
-        val sources = lists(vectors.getJSONArray("sources"))
-        val expected = lists(vectors.getJSONObject("translations").getJSONArray(factory.runtime))
+        val sources = readLists(vectors.getJSONArray("sources"))
+        val expected = readLists(vectors.getJSONObject("translations").getJSONArray(factory.runtime))
         val places = sources.indices.filter { it % step == 0 }
         assertTrue(places.size >= 5, "${places.size} lines")
         HostLoader.openAll()
@@ -42,38 +41,28 @@ class Int8Test {
     fun `what the program asks for is in the library`() {
         HostLoader.openAll()
         System.loadLibrary("executorch")
-        val methods = vectors.getJSONObject("operators").getJSONObject("methods")
-        val registered = ExecuTorchRuntime.getRegisteredOps().toSet()
-        val backends = ExecuTorchRuntime.getRegisteredBackends().toSet()
-        for (method in methods.keys()) {
-            val lists = methods.getJSONObject(method)
-            assertEquals(emptyList<String>(), strings(lists.getJSONArray("operators")).filter { it !in registered }, method)
-            assertEquals(emptyList<String>(), strings(lists.getJSONArray("backends")).filter { it !in backends }, method)
+        val wanted = ProgramNames(vectors.getJSONObject("operators"))
+        for (method in wanted.methods) {
+            assertEquals(emptyList<String>(), wanted.missing("operators", method, ExecuTorchRuntime.getRegisteredOps()), method)
+            assertEquals(emptyList<String>(), wanted.missing("backends", method, ExecuTorchRuntime.getRegisteredBackends()), method)
         }
         val program = TestBundle.int8.file(checkNotNull(TestBundle.int8.manifest.executorch).program)
         val module = Module.load(program.path, Module.LOAD_MODE_MMAP, 1)
-        assertEquals(methods.keys().asSequence().toSet(), module.methods.toSet())
+        assertEquals(wanted.methods, module.methods.toSet())
         // The app's engines run the others; a program has this one for beams and batches in Python.
         for (method in module.methods) module.loadMethod(method)
         module.destroy()
     }
 
     @Test
-    fun `a step has the same logits alone and beside another row`() {
+    fun `a step has the same best word alone and beside another row`() {
         HostLoader.openAll()
         ExecuTorchEngineFactory().open(TestBundle.int8, 1).use { engine ->
-            val source = lists(vectors.getJSONArray("sources"))[0].toIntArray()
+            val source = readLists(vectors.getJSONArray("sources"))[0].toIntArray()
             val alone = engine.start(listOf(source), 2).use { it.step(intArrayOf(1)).copyOf(engine.vocabSize) }
             val beside = engine.start(listOf(source, source), 2).use { it.step(intArrayOf(1, 1)).copyOf(engine.vocabSize) }
             val largest = alone.indices.maxBy { alone[it] }
             assertEquals(largest, beside.indices.maxBy { beside[it] })
         }
-    }
-
-    private fun strings(list: JSONArray): List<String> = (0 until list.length()).map { list.getString(it) }
-
-    private fun lists(lists: JSONArray): List<List<Int>> = (0 until lists.length()).map { index ->
-        val list = lists.getJSONArray(index)
-        (0 until list.length()).map { list.getInt(it) }
     }
 }

@@ -12,13 +12,29 @@ import org.junit.jupiter.api.Test
 import org.pytorch.executorch.ExecuTorchRuntime
 import org.pytorch.executorch.Module
 
+/** What the methods of a program name, as `tools/checks/operators.py` lists it. */
+class ProgramNames(list: JSONObject) {
+    private val named = list.getJSONObject("methods")
+
+    val methods: Set<String> = named.keys().asSequence().toSet()
+
+    /** The `operators` or `backends` of a method. */
+    fun names(key: String, method: String): List<String> {
+        val list = named.getJSONObject(method).getJSONArray(key)
+        return (0 until list.length()).map { list.getString(it) }
+    }
+
+    /** Those that a library, which has [registered] these, lacks. */
+    fun missing(key: String, method: String, registered: Array<String>): List<String> = names(key, method) - registered.toSet()
+}
+
 /**
  * The exporter's ExecuTorch and the app's are different releases: what the program asks for must be in the app's library. A missing
  * operator would show only when its method first runs.
  */
 class ProgramTest {
     /** The program's operators and backends, listed by `tools/checks/operators.py`. */
-    private val wanted = JSONObject(File(property("litenlp.operators")).readText())
+    private val wanted = ProgramNames(JSONObject(File(property("litenlp.operators")).readText()))
 
     @BeforeEach
     fun openLibraries() {
@@ -26,37 +42,30 @@ class ProgramTest {
         System.loadLibrary("executorch")
     }
 
-    private fun names(key: String, method: String): List<String> {
-        val list = wanted.getJSONObject("methods").getJSONObject(method).getJSONArray(key)
-        return (0 until list.length()).map { list.getString(it) }
-    }
-
-    private val methods: Set<String> get() = wanted.getJSONObject("methods").keys().asSequence().toSet()
-
     @Test
     fun `every operator of the program is in the library`() {
-        val registered = ExecuTorchRuntime.getRegisteredOps().toSet()
-        for (method in methods) {
-            assertTrue(names("operators", method).size > 5, "$method: ${names("operators", method)}")
-            assertEquals(emptyList<String>(), names("operators", method).filter { it !in registered }, method)
+        for (method in wanted.methods) {
+            assertTrue(wanted.names("operators", method).size > 5, "$method: ${wanted.names("operators", method)}")
+            assertEquals(emptyList<String>(), wanted.missing("operators", method, ExecuTorchRuntime.getRegisteredOps()), method)
         }
     }
 
     @Test
     fun `every backend of the program is in the library`() {
-        val registered = ExecuTorchRuntime.getRegisteredBackends().toSet()
-        assertTrue("XnnpackBackend" in methods.flatMap { names("backends", it) })
-        for (method in methods) assertEquals(emptyList<String>(), names("backends", method).filter { it !in registered }, method)
+        assertTrue("XnnpackBackend" in wanted.methods.flatMap { wanted.names("backends", it) })
+        for (method in wanted.methods) {
+            assertEquals(emptyList<String>(), wanted.missing("backends", method, ExecuTorchRuntime.getRegisteredBackends()), method)
+        }
     }
 
     @Test
     fun `every method of the program runs`() {
         val program = TestBundle.installed.file(checkNotNull(TestBundle.installed.manifest.executorch).program)
         val module = Module.load(program.path, Module.LOAD_MODE_MMAP, 1)
-        assertEquals(methods, module.methods.toSet())
+        assertEquals(wanted.methods, module.methods.toSet())
         module.destroy()
         // An engine runs all three, that for one row and that for several; a program with a fourth would need more than this.
-        assertEquals(setOf("encode", "decode_step", "decode_in_place"), methods)
+        assertEquals(setOf("encode", "decode_step", "decode_in_place"), wanted.methods)
         ExecuTorchEngineFactory().open(TestBundle.installed, 1).use { engine ->
             for (rows in 1..2) {
                 val sources = List(rows) { intArrayOf(40, SpecialTokens.EOS) }
