@@ -162,10 +162,10 @@ def _leave_constants(partition: Callable[[ExportedProgram], Any], program: Expor
         if "delegation_tag" in node.meta:
             parts[node.meta["delegation_tag"]].add(node)
     for tag, nodes in parts.items():
-        taken = {one for node in nodes for one in node.all_input_nodes} - {one for one in nodes if one.all_input_nodes}
-        if all(
-            is_param_node(program, one) and signature.inputs_to_buffers.get(one.name) not in changed for one in taken
-        ):
+        calls = {node for node in nodes if node.op != "placeholder"}
+        taken = {one for node in calls for one in node.all_input_nodes} - calls
+        buffers = {signature.inputs_to_buffers.get(one.name) for one in taken}
+        if buffers.isdisjoint(changed) and all(is_param_node(program, one) for one in taken):
             for node in nodes:
                 del node.meta["delegation_tag"]
             del result.partition_tags[tag]
