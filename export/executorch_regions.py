@@ -22,7 +22,7 @@ __all__ = ["join_regions"]
 _ATEN: Final = torch.ops.aten
 
 
-def join_regions(program: ExportedProgram) -> None:
+def join_regions(program: ExportedProgram) -> dict[str, str]:
     """Rewrite a program in place; its values stay, but for rounding.
 
     * A layer norm over the last dimension becomes products with one output channel, which are its mean and its
@@ -33,8 +33,11 @@ def join_regions(program: ExportedProgram) -> None:
     Args:
         program: In the operators of ATen, ``linear``, ``layer_norm`` and ``glu`` among them. No other program shares
             its state.
+
+    Returns:
+        Of the weights of parts, by the names of their placeholders, the weight that they are rows of.
     """
-    _Joiner(program).run()
+    return _Joiner(program).run()
 
 
 class _Joiner:
@@ -47,9 +50,10 @@ class _Joiner:
         self._call = partial(call_operator, self._graph)
         # What is added, by what it is: layers that share a weight share its parts.
         self._constants: dict[Any, Node] = {}
+        self._wholes: dict[str, str] = {}
 
-    def run(self) -> None:
-        """Replace the nodes, drop the weights that none needs any more."""
+    def run(self) -> dict[str, str]:
+        """Replace the nodes, drop the weights that none needs any more; see :func:`join_regions`."""
         from executorch.backends.transforms.utils import delete_constant_placeholder
 
         rules: dict[Any, Callable[[Any], Node | None]] = {
@@ -72,6 +76,7 @@ class _Joiner:
                 delete_constant_placeholder(self._program, node)
         self._graph.lint()
         self._program.graph_module.recompile()
+        return self._wholes
 
     def _normalize(self, node: Any) -> Node | None:
         """``layer_norm`` of one dimension."""
@@ -126,7 +131,9 @@ class _Joiner:
     def _add_rows(self, weight: Node, start: int, end: int) -> Node:
         values: Any = self._values(weight)
         # No view: what is stored is the part alone.
-        return add_constant(self._program, f"{weight.name}_{start}_{end}", values[start:end].clone(), before=weight)
+        part = add_constant(self._program, f"{weight.name}_{start}_{end}", values[start:end].clone(), before=weight)
+        self._wholes[part.name] = weight.name
+        return part
 
     def _constant(self, key: Any, make: Callable[[], Node]) -> Node:
         if key not in self._constants:

@@ -16,10 +16,10 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
-from lite_nlp.export.executorch_int8 import quantize_program
+from lite_nlp.export.executorch_integers import quantize_program, weight_forms
 from lite_nlp.export.executorch_regions import join_regions
 from lite_nlp.export.executorch_tables import turn_tables
-from lite_nlp.export.runtime.layout import Precision
+from lite_nlp.export.matrices import Rounding
 
 __all__ = ["prepare_program"]
 
@@ -30,7 +30,7 @@ _MASKED: Final = -1e30
 
 
 def prepare_program(
-    program: ExportedProgram, *, precision: Precision = "fp32", tied: Collection[int] = ()
+    program: ExportedProgram, *, rounding: Rounding | None = None, tied: Collection[int] = ()
 ) -> ExportedProgram:
     """Rewrite a traced graph.
 
@@ -45,7 +45,7 @@ def prepare_program(
 
     Args:
         program: Stays as it is.
-        precision: Of the weights of products and tables.
+        rounding: Of the weights of products and tables; None for none.
         tied: Tables of :func:`~lite_nlp.export.executorch_tables.find_tied_tables`, which are stored turned where they
             stay in fp32.
     """
@@ -63,9 +63,10 @@ def prepare_program(
     rewritten: ExportedProgram = copied.run_decompositions(dict(_REPLACEMENTS))
     # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
     rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
-    if precision == "int8":
-        join_regions(rewritten)
-        quantize_program(rewritten)
+    if rounding is not None and rounding.precision != "fp32":
+        forms = weight_forms(rewritten, rounding)
+        parts = join_regions(rewritten)
+        quantize_program(rewritten, forms | {part: forms[whole] for part, whole in parts.items() if whole in forms})
     turn_tables(rewritten, tied)
     merged = CSEPass()(rewritten.graph_module)
     if merged is not None:

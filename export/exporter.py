@@ -7,28 +7,13 @@ from typing import Protocol
 from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
-from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.export.mixed.plan import PlannedMatrix
+from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.mixed.timing import ProductCall
 from lite_nlp.export.runtime.interface import RuntimeEntry
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["Export", "Exporter", "Rounding", "RuntimeGraphs"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rounding:
-    """What becomes of the weights.
-
-    Attributes:
-        precision: Of the weights.
-        src_rows: Token ids of sources on which a mixed precision measures its losses; at least one there.
-        progress: Receives its stages.
-    """
-
-    precision: Precision = "fp32"
-    src_rows: Sequence[Sequence[int]] = ()
-    progress: Progress = field(default_factory=SilentProgress)
+__all__ = ["Export", "Exporter", "RuntimeGraphs"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +25,12 @@ class RuntimeGraphs:
         files: The members of the bundle that the entry names.
         work: Mult-Adds of the graphs.
         search_work: Of the graphs of searches, by the name of the search.
-        plan: The form of each matrix, where the precision is mixed.
     """
 
     entry: RuntimeEntry
     files: Mapping[str, bytes]
     work: GraphWork
     search_work: Mapping[str, GraphWork] = field(default_factory=dict)
-    plan: Sequence[PlannedMatrix] = ()
 
 
 class Export(Protocol):
@@ -75,9 +58,11 @@ class Exporter:
         versions: Name of a package, or of a version of the format, to the version in use: those that decide whether a
             runtime can read the files.
         precisions: Of the weights, that it can export.
+        product_call: Makes what a mixed precision times, in the runtime; None where that is not among its precisions.
     """
 
     task: str
     export: Export
     versions: Callable[[], dict[str, str]]
     precisions: Sequence[Precision] = ("fp32",)
+    product_call: ProductCall | None = None

@@ -7,7 +7,6 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import torch
-from numpy.typing import NDArray
 from onnx import TensorProto, checker, external_data_helper
 from torch.export import ExportedProgram
 
@@ -19,7 +18,6 @@ __all__ = [
     "PORTABLE_RUNTIME",
     "WEIGHTS",
     "all_graphs",
-    "array_digest",
     "constant_nodes",
     "convert_program",
     "onnx_versions",
@@ -113,11 +111,6 @@ def _strip_traces(model: Any) -> None:
 def _serialize(model: Any) -> bytes:
     serialized: bytes = model.SerializeToString(deterministic=True)
     return serialized
-
-
-def array_digest(values: NDArray[Any]) -> bytes:
-    """A digest of type, shape and values, by which equal weights are found."""
-    return hashlib.sha256(f"{values.dtype} {values.shape}".encode() + values.tobytes()).digest()
 
 
 def share_weights(models: Mapping[str, Any]) -> tuple[dict[str, bytes], bytes]:

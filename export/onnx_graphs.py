@@ -14,27 +14,27 @@ from torch import nn
 from lite_nlp.export.contrib import OLDEST_RUNTIME
 from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
-from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
-from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
+from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.matrices import Rounding, array_digest
+from lite_nlp.export.mixed.onnx_products import onnx_product_call
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,
-    array_digest,
     convert_program,
     onnx_versions,
     refuse_unsafe_operators,
     runtime_operators,
     share_weights,
 )
-from lite_nlp.export.onnx_integers import Form, find_matrices, quantize_weights
-from lite_nlp.export.runtime.layout import Layout, StateTensor
+from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
+from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.onnx import OnnxEntry
 from lite_nlp.export.searches import beam_step, greedy_step
 from lite_nlp.export.searches.beam_loop import build_beam_search
 from lite_nlp.export.searches.greedy_loop import build_search
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["ENTRY", "ONNX_EXPORTER", "OnnxFiles", "export_onnx"]
+__all__ = ["ENTRY", "ONNX_EXPORTER", "OnnxFiles", "convert_model", "export_onnx"]
 
 #: What a bundle of standard operators holds. The prefix is there since a graph may not use one name twice.
 ENTRY: Final = OnnxEntry(
@@ -62,7 +62,6 @@ class OnnxFiles:
         beam: The graph of steps of beam search.
         weights: External data of all; a tensor that several use is stored once.
         operators: Those that are not of the ONNX standard, sorted.
-        plan: The form of each matrix, where the precision is mixed.
     """
 
     encode: bytes
@@ -71,21 +70,10 @@ class OnnxFiles:
     beam: bytes
     weights: bytes
     operators: tuple[str, ...]
-    plan: tuple[PlannedMatrix, ...] = ()
 
 
-def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Rounding | None = None) -> OnnxFiles:
-    """Convert all graphs, optimized and checked.
-
-    Args:
-        traced: The model.
-        search_form: The same model, a ``SteppedModel`` whose steps the graphs of searches take.
-        rounding: Of the weights of products and tables; None for none. Matrices that only the searches have stay in
-            fp32 where the precision is mixed: their loss is not measured.
-
-    Raises:
-        ModelError: If a graph has an operator that the app's ONNX Runtime runs wrongly.
-    """
+def convert_model(traced: TracedModel) -> tuple[Any, Any]:
+    """The ``ModelProto`` of the encoder and that of the decoder step, in fp32."""
     sources = {"src_tokens": ("batch", "source"), "src_mask": ("batch", "source")}
     encode = convert_program(
         traced.encode, sources, [tensor.name for tensor in traced.state if tensor.origin == "encode"]
@@ -95,6 +83,21 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
         {"tokens": _ROWS, **{tensor.name: tensor.shape for tensor in traced.state}},
         ["logits", *_new_names(traced.state)],
     )
+    return encode, decode_step
+
+
+def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Rounding | None = None) -> OnnxFiles:
+    """Convert all graphs, optimized and checked.
+
+    Args:
+        traced: The model.
+        search_form: The same model, a ``SteppedModel`` whose steps the graphs of searches take.
+        rounding: Of the weights of products and tables; None for none.
+
+    Raises:
+        ModelError: If a graph has an operator that the app's ONNX Runtime runs wrongly.
+    """
+    encode, decode_step = convert_model(traced)
     step = greedy_step.trace_greedy_step(search_form, traced.bounds)
     body = convert_program(
         step.program, {**greedy_step.INPUTS, **step.shapes}, [*greedy_step.OUTPUTS, *_new_names(step.state)]
@@ -107,35 +110,16 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
     )
     for model in (body, body_of_beams):
         _lay_out_alike(model, decode_step)
-    rounding = rounding or Rounding()
-    plan = _plan(encode, decode_step, traced, rounding) if rounding.precision == "mixed" else ()
-    if rounding.precision != "fp32":
-        forms: dict[bytes, Form] = {planned.matrix.key: planned.form for planned in plan}
+    if rounding is not None and rounding.precision != "fp32":
         for model in (encode, decode_step, body, body_of_beams):
-            if rounding.precision == "int8":
-                forms = {matrix.key: "int8" for matrix in find_matrices(model)}
-            quantize_weights(model, forms)
+            quantize_weights(model, {matrix.key: rounding.form(matrix.key) for matrix in find_matrices(model)})
     greedy = build_search(encode, body, step, new_prefix=ENTRY.new_prefix)
     beam = build_beam_search(body_of_beams, step_of_beams, new_prefix=ENTRY.new_prefix)
     models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam": beam}
     refuse_unsafe_operators(models)
     operators = sorted(set[str]().union(*map(runtime_operators, models.values())))
     graphs, weights = share_weights(models)
-    return OnnxFiles(**graphs, weights=weights, operators=tuple(operators), plan=plan)
-
-
-def _plan(encode: Any, decode_step: Any, traced: TracedModel, rounding: Rounding) -> tuple[PlannedMatrix, ...]:
-    """The forms of a mixed precision, with the names that the model has for its matrices."""
-    parameters = {**traced.encode.state_dict, **traced.decode_step.state_dict}
-    return plan_forms(
-        encode,
-        decode_step,
-        entry=ENTRY,
-        layout=Layout(traced.state, traced.bounds, traced.tgt_vocab_size),
-        src_rows=rounding.src_rows,
-        names={array_digest(value.detach().numpy()): name.removeprefix("model.") for name, value in parameters.items()},
-        progress=rounding.progress,
-    )
+    return OnnxFiles(**graphs, weights=weights, operators=tuple(operators))
 
 
 def _lay_out_alike(model: Any, pattern: Any) -> None:
@@ -176,10 +160,13 @@ def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, 
             "greedy": count_search_work(files.greedy, traced.bounds),
             "beam": replace(work, decode_step=count_beam_work(files.beam, traced.bounds)),
         },
-        plan=files.plan,
     )
 
 
 ONNX_EXPORTER: Final = Exporter(
-    task="converting to ONNX", export=_export, precisions=("fp32", "int8", "mixed"), versions=onnx_versions
+    task="converting to ONNX",
+    export=_export,
+    precisions=("fp32", "int8", "mixed"),
+    versions=onnx_versions,
+    product_call=onnx_product_call,
 )

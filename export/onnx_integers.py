@@ -8,54 +8,21 @@ instructions for it, and for few rows.
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from lite_nlp.export.contrib import DOMAIN
-from lite_nlp.export.onnx_conversion import all_graphs, array_digest
-from lite_nlp.export.rounding import BLOCK, MIN_OUTPUTS, quantize_blocks, quantize_rows
+from lite_nlp.export.matrices import Form, Matrix, array_digest
+from lite_nlp.export.onnx_conversion import all_graphs
+from lite_nlp.export.rounding import BLOCK, MIN_OUTPUTS, PAIRS, pack_levels, quantize_blocks, quantize_rows
 
-__all__ = ["Form", "Matrix", "find_matrices", "quantize_weights"]
-
-#: How the weights of a matrix are stored and multiplied.
-Form = Literal["fp32", "int8", "int4"]
+__all__ = ["find_matrices", "quantize_weights"]
 
 #: Inputs are quantized to 8 bits for the product with 4 bits: the kernel with fp32 inputs takes three times as long.
 _INTEGER_INPUTS: Final = 4
-
-#: The two levels in each byte of 4-bit weights, the first in the lower half, as numbers.
-_LEVELS: Final = np.array([[byte % 16 - 8, byte // 16 - 8] for byte in range(256)], np.float32)
-
-
-class Matrix(NamedTuple):
-    """A constant matrix that products or look-ups use, in whichever graphs.
-
-    Attributes:
-        key: Digest of its values as (outputs, inputs), by which graphs that use it agree on its form.
-        name: In the graph where it was found first.
-        outputs: Output channels, or rows of a table.
-        inputs: Input channels, or columns of a table.
-    """
-
-    key: bytes
-    name: str
-    outputs: int
-    inputs: int
-
-    def size_bytes(self, form: Form) -> int:
-        """Bytes of the weights and their scales."""
-        weights = self.outputs * self.inputs
-        if form == "fp32":
-            return 4 * weights
-        return weights + 4 * self.outputs if form == "int8" else weights // 2 + 4 * weights // BLOCK
-
-    @property
-    def forms(self) -> tuple[Form, ...]:
-        """The forms that it can have: blocks of 4-bit weights fill its rows."""
-        return ("fp32", "int8", "int4") if self.inputs % BLOCK == 0 else ("fp32", "int8")
 
 
 class _Weight(NamedTuple):
@@ -234,7 +201,7 @@ class _Quantizer:
         if names[1] not in self._made:
             levels, scales = quantize_blocks(self._rows(weight))
             if names[0] not in self._made:
-                self._add(names[0], levels)
+                self._add(names[0], pack_levels(levels))
             self._add(names[1], scales[:, :, None] if looked_up else scales.reshape(-1))
             self._made.update(names)
         return names
@@ -271,7 +238,7 @@ class _Quantizer:
         )
         rank = self._ranks[tokens]
         levels, split, joined = f"{name}/levels", f"{name}/split", f"{name}/joined"
-        self._add(levels, _LEVELS)
+        self._add(levels, PAIRS)
         # Zeros keep the sizes of the tokens.
         self._add(split, np.array([*[0] * rank, inputs // BLOCK, BLOCK], np.int64))
         self._add(joined, np.array([*[0] * rank, inputs], np.int64))

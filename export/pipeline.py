@@ -28,8 +28,10 @@ from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
-from lite_nlp.export.exporter import Rounding, RuntimeGraphs
+from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
+from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.parity import BATCH, BeamCalls, StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
@@ -169,7 +171,13 @@ def export_bundle(
             f"{card.name}: expected logits over {vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
         )
     proof = proof or _random_proof(model, vocabulary, bounds)
-    rounding = Rounding(precision=precision, src_rows=calibration or proof.src_rows, progress=progress)
+    plan: Sequence[PlannedMatrix] = ()
+    if precision == "mixed":
+        product_calls = [call for runtime in chosen if (call := EXPORTERS[runtime].product_call) is not None]
+        plan = plan_forms(
+            traced, product_calls=product_calls, src_rows=calibration or proof.src_rows, progress=progress
+        )
+    rounding = Rounding(precision=precision, forms={planned.matrix.key: planned.form for planned in plan})
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
@@ -181,7 +189,7 @@ def export_bundle(
     merged = count_merged_work(traced)
     searches = {f"{name} {kind}": work for name, found in graphs.items() for kind, work in found.search_work.items()}
     check_agreement({**columns, **searches}, merged=merged, source=str(path))
-    files, packed = _collect_files(card, graphs), None
+    files, packed = _collect_files(card, graphs, plan), None
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
         files, packed = pack_members(files, [name for name in files if name not in STORED], packing)
@@ -249,11 +257,13 @@ def _read_vocabulary(card: ModelCard) -> Vocabulary:
     return Vocabulary(src_size=size, tgt_size=size)
 
 
-def _collect_files(card: ModelCard, graphs: Mapping[str, RuntimeGraphs]) -> dict[str, bytes]:
+def _collect_files(
+    card: ModelCard, graphs: Mapping[str, RuntimeGraphs], plan: Sequence[PlannedMatrix]
+) -> dict[str, bytes]:
     config = f"name = {json.dumps(card.name)}\n".encode() if card.config_toml is None else card.config_toml
     files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: config}
-    plan = [planned.to_json() for found in graphs.values() for planned in found.plan]
-    if metrics := {**card.metrics, **({PLAN_KEY: plan} if plan else {})}:
+    planned = {PLAN_KEY: [matrix.to_json() for matrix in plan]} if plan else {}
+    if metrics := {**card.metrics, **planned}:
         files[METRICS_FILE] = (json.dumps(metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
     for found in graphs.values():
         files.update(found.files)

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "MIN_OUTPUTS", "quantize_blocks", "quantize_rows"]
+__all__ = ["BLOCK", "MIN_OUTPUTS", "PAIRS", "pack_levels", "quantize_blocks", "quantize_rows"]
 
 #: Fewer output channels save nothing: the kernels of a convolution, which also are sensitive.
 MIN_OUTPUTS: Final = 64
@@ -22,8 +22,15 @@ BLOCK: Final = 32
 #: The largest integer of 8 bits, so that the range is symmetric.
 _LARGEST: Final = 127
 
-#: Integers of 4 bits, less their offset, are -8 to 7; those on a grid are to have a range as symmetric.
+#: Levels of 4 bits; those on a grid are to have a range as symmetric.
 _LEAST, _GREATEST = -8, 7
+
+#: The two levels in each byte of :func:`pack_levels`, as numbers.
+PAIRS: Final = np.array([[byte % 16 + _LEAST, byte // 16 + _LEAST] for byte in range(256)], np.float32)
+
+#: Scales of a block that are tried: its largest magnitude by these. Below the greatest level none is cut, above it the
+#: largest are, and all others come nearer to theirs.
+_CUTS: Final = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0, 9.5)
 
 #: How far a quotient of two fp32 numbers may be from an integer, relative, to be taken for it.
 _CLOSE: Final = 4 * np.finfo(np.float32).eps
@@ -49,29 +56,47 @@ def quantize_rows(values: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.fl
     return np.rint(values / scales[:, None]).astype(np.int8), scales
 
 
-def quantize_blocks(values: NDArray[Any]) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
-    """Round blocks of ``BLOCK`` neighbours in a row to 16 levels, in the layout of ONNX Runtime's ``MatMulNBits``.
+def quantize_blocks(values: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Round blocks of ``BLOCK`` neighbours in a row to 16 levels times a scale.
 
-    The value of the largest magnitude becomes level -8 of its block, so that none of the 16 is lost; where all values
-    of a row are integers up to 7 times one step, that is the scale of its blocks.
+    Where all values of a row are integers up to 7 times one step, that is the scale of its blocks. Else it is one of a
+    few, by which the largest are cut more or less: that with the least squared error. Those are numbers of bf16, which
+    XNNPACK keeps scales in, and above 0, as it wants them.
 
     Args:
         values: (N, K) fp32, K a multiple of ``BLOCK``.
 
     Returns:
-        (N, K / BLOCK, BLOCK / 2) bytes of two levels, each plus 8, the first in the lower half; and scales
-        (N, K / BLOCK), which may be negative.
+        (N, K / BLOCK, BLOCK) levels, -8 to 7, and scales (N, K / BLOCK).
     """
     outputs, inputs = values.shape
-    blocks = values.reshape(outputs, inputs // BLOCK, BLOCK)
-    extremes = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
-    scales = (extremes / np.float32(_LEAST)).astype(np.float32)
-    scales[scales == 0] = 1
+    blocks = values.reshape(outputs, inputs // BLOCK, BLOCK).astype(np.float32)
+    largest = np.abs(blocks).max(axis=2)
+    # Blocks of zeros have any scale.
+    tried = [np.where(largest > 0, _to_bf16(largest / np.float32(cut)), np.float32(1)) for cut in _CUTS]
+    errors = [np.square(_levels(blocks, scales) * scales[:, :, None] - blocks).sum(axis=2) for scales in tried]
+    best = np.argmin(errors, axis=0)
+    scales = np.take_along_axis(np.stack(tried), best[None], axis=0)[0]
     steps = _row_steps(values, _GREATEST)
     scales = np.where(steps[:, None] > 0, steps[:, None], scales)
-    levels = np.clip(np.rint(blocks / scales[:, :, None]), _LEAST, _GREATEST) - _LEAST
-    levels = levels.astype(np.uint8)
-    return levels[:, :, 0::2] | (levels[:, :, 1::2] << 4), scales
+    return _levels(blocks, scales).astype(np.int8), scales
+
+
+def pack_levels(levels: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Levels (..., 2 n) of 4 bits as bytes (..., n) of two, each plus 8, the first in the lower half."""
+    offset = (levels - _LEAST).astype(np.uint8)
+    return np.bitwise_or(offset[..., 0::2], np.left_shift(offset[..., 1::2], 4)).astype(np.uint8)
+
+
+def _levels(blocks: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.float32]:
+    levels: NDArray[np.float32] = np.clip(np.rint(blocks / scales[:, :, None]), _LEAST, _GREATEST)
+    return levels
+
+
+def _to_bf16(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The nearest numbers of which fp32 needs the upper half alone."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + np.uint32(0x8000)) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
 def _row_steps(values: NDArray[Any], largest: int) -> NDArray[np.float32]:

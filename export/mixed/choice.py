@@ -8,7 +8,7 @@ read, which are the same at every export.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lite_nlp.export.onnx_integers import Form, Matrix
+from lite_nlp.export.matrices import Form, Matrix
 
 __all__ = ["Candidate", "choose_forms"]
 

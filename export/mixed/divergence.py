@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID
 from lite_nlp.decoding.hypotheses import log_sum_exp
+from lite_nlp.export.matrices import Form
 from lite_nlp.export.onnx_conversion import share_weights
-from lite_nlp.export.onnx_integers import Form, find_matrices, quantize_weights
+from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.onnx import OnnxEntry, OnnxRunner
 from lite_nlp.export.runtime.tensors import first_state

@@ -4,13 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lite_nlp.core.progress import Progress
+from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.export.matrices import Form, Matrix, array_digest
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
 from lite_nlp.export.mixed.divergence import Divergence
-from lite_nlp.export.mixed.timing import ProductShape, forms_without_delay, time_products
-from lite_nlp.export.onnx_integers import Form, Matrix, find_matrices
+from lite_nlp.export.mixed.timing import ProductCall, ProductShape, forms_without_delay, time_products
+from lite_nlp.export.onnx_graphs import ENTRY, convert_model
+from lite_nlp.export.onnx_integers import find_matrices
 from lite_nlp.export.runtime.layout import Layout
-from lite_nlp.export.runtime.onnx import OnnxEntry
+from lite_nlp.export.tracing import TracedModel
 
 __all__ = ["PlannedMatrix", "plan_forms"]
 
@@ -53,26 +55,26 @@ class PlannedMatrix:
 
 
 def plan_forms(
-    encode: Any,
-    decode_step: Any,
+    traced: TracedModel,
     *,
-    entry: OnnxEntry,
-    layout: Layout,
+    product_calls: Sequence[ProductCall],
     src_rows: Sequence[Sequence[int]],
-    names: Mapping[bytes, str],
-    progress: Progress,
+    progress: Progress | None = None,
 ) -> tuple[PlannedMatrix, ...]:
-    """Choose the form of each matrix of the encoder and the decoder step.
+    """Choose the form of each matrix of the encoder and the decoder step, one for all runtimes.
+
+    The losses are those of the graphs for ONNX Runtime. In ExecuTorch the weights are the same, but for scales of
+    blocks on a grid, which it rounds to bf16; inputs are rounded by the row.
 
     Args:
-        encode: The encoder's ``ModelProto`` in fp32.
-        decode_step: The decoder step's.
-        entry: Names of both.
-        layout: Of the graphs.
+        traced: The model.
+        product_calls: Of the runtimes: in none of them a form may take longer than one with more bytes.
         src_rows: Token ids of the sources that losses are measured on; at least one.
-        names: Of matrices, by their keys, in place of those in the graphs.
         progress: Receives the stages.
     """
+    progress = progress or SilentProgress()
+    progress.start("converting the model to measure it", None)
+    encode, decode_step = convert_model(traced)
     steps = find_matrices(decode_step)
     matrices = {matrix.key: matrix for matrix in (*find_matrices(encode), *steps)}
     stepped = {matrix.key for matrix in steps}
@@ -81,11 +83,12 @@ def plan_forms(
     shapes = {
         key: ProductShape(_TOKENS // calls[key], matrix.inputs, matrix.outputs) for key, matrix in matrices.items()
     }
-    seconds = time_products(shapes.values())
-    worth = {key: forms_without_delay(seconds[shape]) for key, shape in shapes.items()}
+    timed = [time_products(shapes.values(), make) for make in product_calls]
+    worth = {key: forms_without_delay([seconds[shape] for seconds in timed]) for key, shape in shapes.items()}
     progress.start("measuring the loss of each matrix", sum(len(forms) - 1 for forms in worth.values()))
     spaced = src_rows[:: max(1, len(src_rows) // _SOURCES)][:_SOURCES]
-    divergence = Divergence(encode, decode_step, entry=entry, layout=layout, src_rows=spaced)
+    layout = Layout(traced.state, traced.bounds, traced.tgt_vocab_size)
+    divergence = Divergence(encode, decode_step, entry=ENTRY, layout=layout, src_rows=spaced)
     candidates = []
     for key, matrix in matrices.items():
         losses: dict[Form, float] = {"fp32": 0.0}
@@ -94,6 +97,7 @@ def plan_forms(
             progress.advance()
         candidates.append(Candidate(matrix=matrix, calls=calls[key], losses=losses))
     forms = _choose_together(candidates, divergence)
+    names = _parameter_names(traced)
     return tuple(
         PlannedMatrix(
             matrix=candidate.matrix._replace(name=names.get(key, candidate.matrix.name)),
@@ -102,6 +106,12 @@ def plan_forms(
         )
         for key, candidate in zip(matrices, candidates, strict=True)
     )
+
+
+def _parameter_names(traced: TracedModel) -> dict[bytes, str]:
+    """What the model calls its matrices, by their keys."""
+    parameters = {**traced.encode.state_dict, **traced.decode_step.state_dict}
+    return {array_digest(value.detach().numpy()): name.removeprefix("model.") for name, value in parameters.items()}
 
 
 def _choose_together(candidates: Sequence[Candidate], divergence: Divergence) -> dict[bytes, Form]:

@@ -5,7 +5,8 @@ from typing import Any
 
 from onnx import numpy_helper
 
-from lite_nlp.export.onnx_conversion import array_digest, constant_nodes
+from lite_nlp.export.matrices import array_digest
+from lite_nlp.export.onnx_conversion import constant_nodes
 
 __all__ = ["move_constants", "rename_body", "share_initializers"]
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 from torch.export import export
 
-from lite_nlp.export import executorch_program
+from lite_nlp.export import executorch_lowering
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 
@@ -26,7 +26,7 @@ def delegated(module: nn.Module) -> list[set[str]]:
     """Of each call of XNNPACK what the nodes are that it takes: ``input``, ``constant`` or ``value``."""
     inputs = (torch.tensor([1, 2]), torch.ones(2, 4))
     with quiet_libraries(), torch.no_grad():
-        lowered = executorch_program._to_edge({"forward": export(module.eval(), inputs).run_decompositions({})})
+        lowered = executorch_lowering.lower_programs({"forward": export(module.eval(), inputs).run_decompositions({})})
     program = lowered.exported_program("forward")
     given = set(program.graph_signature.user_inputs)
     kinds = []
@@ -44,5 +44,5 @@ def test_no_part_is_of_constants_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found
     assert all(kinds - {"constant"} for kinds in found)
     # XNNPACK's own choice has such a part, or this would prove nothing.
-    monkeypatch.setattr(executorch_program, "_leave_constants", lambda partition, program: partition(program))
+    monkeypatch.setattr(executorch_lowering, "_leave_constants", lambda partition, program: partition(program))
     assert not all(kinds - {"constant"} for kinds in delegated(Scaled()))

@@ -2,9 +2,10 @@
 
 import pytest
 
+from lite_nlp.export.exporters import EXPORTERS
+from lite_nlp.export.matrices import Form, Matrix, Rounding
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
 from lite_nlp.export.mixed.timing import ProductShape, forms_without_delay, time_products
-from lite_nlp.export.onnx_integers import Form, Matrix
 
 
 def _candidate(name: str, calls: int, losses: dict[Form, float]) -> Candidate:
@@ -62,12 +63,27 @@ def test_a_form_that_was_not_worth_measuring_is_not_chosen() -> None:
     ],
 )
 def test_slower_forms_are_left_out(seconds: dict[Form, float], kept: tuple[Form, ...]) -> None:
-    assert forms_without_delay(seconds) == kept
+    assert forms_without_delay([seconds]) == kept
 
 
-def test_every_shape_is_timed_in_all_its_forms() -> None:
+def test_a_form_is_left_out_that_one_runtime_runs_slower() -> None:
+    first: dict[Form, float] = {"fp32": 3.0, "int8": 2.0, "int4": 1.0}
+    second: dict[Form, float] = {"fp32": 3.0, "int8": 1.0, "int4": 2.0}
+    assert forms_without_delay([first, second]) == forms_without_delay([second, first]) == ("fp32", "int8")
+
+
+def test_a_matrix_without_a_form_stays_in_fp32_where_the_precision_is_mixed() -> None:
+    mixed = Rounding(precision="mixed", forms={b"a": "int4"})
+    assert (mixed.form(b"a"), mixed.form(b"b")) == ("int4", "fp32")
+    assert (Rounding(precision="int8").form(b"b"), Rounding().form(b"b")) == ("int8", "fp32")
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "executorch"])
+def test_every_shape_is_timed_in_all_its_forms(runtime: str) -> None:
     shapes = [ProductShape(1, 64, 64), ProductShape(4, 48, 64), ProductShape(1, 64, 64)]
-    seconds = time_products(shapes)
+    make = EXPORTERS[runtime].product_call
+    assert make is not None
+    seconds = time_products(shapes, make)
     assert {shape: tuple(found) for shape, found in seconds.items()} == {
         shapes[0]: ("fp32", "int8", "int4"),
         shapes[1]: ("fp32", "int8"),

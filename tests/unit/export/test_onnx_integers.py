@@ -8,8 +8,10 @@ from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.counting.onnx_search import count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import count_model_work
-from lite_nlp.export.exporter import Rounding
+from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed import plan
+from lite_nlp.export.mixed.onnx_products import onnx_product_call
+from lite_nlp.export.mixed.plan import PlannedMatrix
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
 from lite_nlp.export.parity import BeamCalls, StepByStep
@@ -34,20 +36,25 @@ def model() -> EncoderDecoder:
 
 
 @pytest.fixture(scope="module")
-def files(model: EncoderDecoder) -> dict[str, OnnxFiles]:
-    traced = trace_model(model, BOUNDS)
-    step = FusedDecoder(model)
-    made = {precision: export_onnx(traced, step, rounding=Rounding(precision=precision)) for precision in WHOLE}
+def planned(model: EncoderDecoder) -> tuple[PlannedMatrix, ...]:
     with pytest.MonkeyPatch.context() as patch:
         # Whatever the machine's times are.
         patch.setattr(
-            plan, "time_products", lambda shapes: {shape: {"fp32": 3, "int8": 2, "int4": 1} for shape in shapes}
+            plan, "time_products", lambda shapes, make: {shape: {"fp32": 3, "int8": 2, "int4": 1} for shape in shapes}
         )
         patch.setattr(plan, "_LIMIT", LIMIT)
         random = np.random.default_rng(6)
         sources = [random.integers(3, 160, length).tolist() for length in (3, 8, 14)]
-        made["mixed"] = export_onnx(traced, step, rounding=Rounding(precision="mixed", src_rows=sources))
-    return made
+        return plan.plan_forms(trace_model(model, BOUNDS), product_calls=[onnx_product_call], src_rows=sources)
+
+
+@pytest.fixture(scope="module")
+def files(model: EncoderDecoder, planned: tuple[PlannedMatrix, ...]) -> dict[str, OnnxFiles]:
+    traced = trace_model(model, BOUNDS)
+    step = FusedDecoder(model)
+    made = {precision: export_onnx(traced, step, rounding=Rounding(precision=precision)) for precision in WHOLE}
+    forms = {one.matrix.key: one.form for one in planned}
+    return made | {"mixed": export_onnx(traced, step, rounding=Rounding(precision="mixed", forms=forms))}
 
 
 def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[str, OnnxFiles]) -> None:
@@ -75,17 +82,19 @@ def test_the_work_stays(model: EncoderDecoder, files: dict[str, OnnxFiles], prec
     assert count_search_work(made.greedy, BOUNDS) == expected
 
 
-def test_a_mixed_file_has_the_forms_of_its_plan(files: dict[str, OnnxFiles]) -> None:
+def test_a_mixed_file_has_the_forms_of_its_plan(
+    files: dict[str, OnnxFiles], planned: tuple[PlannedMatrix, ...]
+) -> None:
     made = files["mixed"]
-    forms = {planned.matrix.name: planned.form for planned in made.plan}
+    forms = {one.matrix.name: one.form for one in planned}
     assert {"src_embedding.weight", "decoder.0.ffn.up_proj.weight", "encoder.0.ffn.up_proj.weight"} <= forms.keys()
     assert set(forms.values()) == {"fp32", "int8", "int4"}
     operators = {"int8": "DynamicQuantizeMatMul", "int4": "MatMulNBits"}
     for form, operator in operators.items():
         assert (f"com.microsoft::{operator}" in made.operators) == (form in forms.values())
     # What several graphs use is there once, whatever its form.
-    stored = sum(planned.matrix.size_bytes(planned.form) for planned in made.plan)
-    whole = sum(planned.matrix.size_bytes("fp32") for planned in made.plan)
+    stored = sum(one.matrix.size_bytes(one.form) for one in planned)
+    whole = sum(one.matrix.size_bytes("fp32") for one in planned)
     assert len(made.weights) == pytest.approx(len(files["fp32"].weights) - whole + stored, abs=30_000)
 
 
@@ -111,8 +120,7 @@ def test_a_tied_matrix_of_four_bits_gives_the_rows_and_the_product_of_one_table(
     assert [node.op_type for node in made.graph.node if node.domain] == ["MatMulNBits"]
     assert "table" not in {tensor.name for tensor in made.graph.initializer}
 
-    packed, scales = quantize_blocks(table)
-    levels = np.stack([packed % 16, packed // 16], axis=-1).reshape(80, 2, 32).astype(np.float32) - 8
+    levels, scales = quantize_blocks(table)
     rounded = (levels * scales[:, :, None]).reshape(80, 64)
     tokens = np.array([0, 79, 3, 3])
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])

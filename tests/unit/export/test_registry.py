@@ -19,7 +19,8 @@ from lite_nlp.export import exporters, pipeline
 from lite_nlp.export.bundle_writer import write_archive
 from lite_nlp.export.counting.bundle import read_graphs
 from lite_nlp.export.counting.torch_programs import count_program_work
-from lite_nlp.export.exporter import Exporter, Rounding, RuntimeGraphs
+from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.pipeline import ModelCard, export_bundle
 from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.interface import GraphRunner, Runtime, RuntimeEntry

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.compress.lnlp.encodings import GridTensor, decode_tensors, encode_grid_rans
-from lite_nlp.export.rounding import BLOCK, quantize_blocks, quantize_rows
+from lite_nlp.export.rounding import BLOCK, PAIRS, pack_levels, quantize_blocks, quantize_rows
 
 
 def test_rows_are_rounded_to_their_own_multiples() -> None:
@@ -52,29 +52,53 @@ def test_what_compression_made_with_steps_by_row_is_exact() -> None:
     assert errors["by column"] > 1e-4
 
 
-def test_blocks_have_sixteen_levels_and_the_largest_is_exact() -> None:
+def test_blocks_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
     random = np.random.default_rng(3)
     values = random.standard_normal((5, 3 * BLOCK)).astype(np.float32)
     values[1, :BLOCK] = 0
-    packed, scales = quantize_blocks(values)
-    assert (packed.dtype, packed.shape, scales.shape) == (np.uint8, (5, 3, BLOCK // 2), (5, 3))
+    # A block with one large value: none of the scales makes the others vanish.
+    values[2, BLOCK] = 40
+    levels, scales = quantize_blocks(values)
+    assert (levels.dtype, levels.shape, scales.shape) == (np.int8, (5, 3, BLOCK), (5, 3))
+    assert (levels.min(), levels.max()) == (-8, 7)
+    assert (scales > 0).all()
+    # XNNPACK keeps the upper half of a scale.
+    assert not (scales.view(np.uint32) & 0xFFFF).any()
     for row in range(5):
         for block in range(3):
-            bytes_of = [int(byte) for byte in packed[row, block]]
-            levels = [level - 8 for byte in bytes_of for level in (byte % 16, byte // 16)]
-            found = np.array(levels) * scales[row, block]
-            wanted = values[row, block * BLOCK : (block + 1) * BLOCK]
-            # Half a step, or a whole one at the end without a level.
-            assert np.abs(found - wanted).max() <= 1.0001 * np.abs(scales[row, block])
-            largest = np.abs(wanted).argmax()
-            assert found[largest] == pytest.approx(wanted[largest], rel=1e-6)
+            scale = float(scales[row, block])
+            wanted = values[row, block * BLOCK : (block + 1) * BLOCK].astype(np.float64)
+            nearest = np.clip(np.round(wanted / scale), -8, 7)
+            np.testing.assert_array_equal(levels[row, block], nearest)
+            error = np.square(levels[row, block] * scale - wanted).sum()
+            # No worse than the plain scale, by which the largest magnitude is level 7.
+            plain = max(np.abs(wanted).max(), 1e-30) / 7
+            assert error <= 1.02 * np.square(np.round(wanted / plain) * plain - wanted).sum()
+
+
+def test_cutting_the_largest_gains_something() -> None:
+    values = np.random.default_rng(5).standard_normal((64, 4 * BLOCK)).astype(np.float32)
+    levels, scales = quantize_blocks(values)
+    blocks = values.reshape(64, 4, BLOCK)
+    plain = np.abs(blocks).max(axis=2)[:, :, None] / 7
+    assert (
+        np.square(levels * scales[:, :, None] - blocks).sum()
+        < 0.9 * np.square(np.round(blocks / plain) * plain - blocks).sum()
+    )
 
 
 def test_blocks_of_a_row_on_a_grid_are_exact() -> None:
     random = np.random.default_rng(4)
-    levels = random.integers(-7, 8, (3, 2 * BLOCK))
-    levels[:, 0] = 7
-    packed, scales = quantize_blocks((levels * np.float32(0.3)).astype(np.float32))
+    wanted = random.integers(-7, 8, (3, 2 * BLOCK))
+    wanted[:, 0] = 7
+    levels, scales = quantize_blocks((wanted * np.float32(0.3)).astype(np.float32))
     np.testing.assert_allclose(scales, 0.3, rtol=1e-6)
-    np.testing.assert_array_equal((packed % 16).reshape(3, -1) - 8.0, levels[:, 0::2])
-    np.testing.assert_array_equal((packed // 16).reshape(3, -1) - 8.0, levels[:, 1::2])
+    np.testing.assert_array_equal(levels.reshape(3, -1), wanted)
+
+
+def test_levels_are_packed_two_in_a_byte() -> None:
+    levels = np.array([[-8, 7, 0, -1], [3, -3, 7, 7]], np.int8)
+    packed = pack_levels(levels)
+    assert (packed.dtype, packed.shape) == (np.uint8, (2, 2))
+    assert packed[0].tolist() == [0 + 16 * 15, 8 + 16 * 7]
+    np.testing.assert_array_equal(PAIRS[packed].reshape(2, 4), levels)

@@ -1,6 +1,7 @@
 """Integer weights of ExecuTorch's programs: what a graph becomes, and what the lowered program computes."""
 
 from collections import Counter
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,13 @@ from torch.export import ExportedProgram, export
 
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.counting.torch_programs import count_model_work
+from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
 from lite_nlp.export.executorch_rewriting import prepare_program
+from lite_nlp.export.matrices import Form, Rounding, array_digest
+from lite_nlp.export.rounding import BLOCK, quantize_blocks
 from lite_nlp.export.runtime.engine import Engine
-from lite_nlp.export.runtime.executorch import ExecuTorchRunner
+from lite_nlp.export.runtime.executorch import ExecuTorchRunner, start_runtime
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.transformer import EncoderDecoder
@@ -48,7 +52,7 @@ def tied() -> tuple[Tied, ExportedProgram, ExportedProgram]:
     module = Tied().eval()
     with quiet_libraries(), torch.no_grad():
         traced = export(module, (torch.tensor([3, 5]),), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=8)},))
-        return module, traced, prepare_program(traced, precision="int8")
+        return module, traced, prepare_program(traced, rounding=Rounding(precision="int8"))
 
 
 def operators(program: ExportedProgram) -> Counter[Any]:
@@ -135,6 +139,54 @@ def test_rounding_is_that_of_a_slow_computation(tied: tuple[Tied, ExportedProgra
     assert np.median(np.abs(found - expected)) < 1e-5 * scale < np.median(np.abs(found - unrounded))
 
 
+class Looked(nn.Module):
+    """A table that is also the output, of blocks of 4 bits, and a product of another matrix, cut into two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(TYPES, 2 * BLOCK)
+        self.cut = nn.Linear(2 * BLOCK, 2 * 64)
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        first, second = self.cut(self.table(tokens)).split(64, dim=-1)
+        return self.table(tokens), nn.functional.linear(first + second, self.table.weight)
+
+
+def _rounded_blocks(module: nn.Module) -> NDArray[np.float64]:
+    weight = module.weight.detach().numpy()
+    levels, scales = quantize_blocks(weight)
+    return (levels * scales[:, :, None].astype(np.float64)).reshape(weight.shape)
+
+
+@pytest.mark.parametrize("sizes", [(5,), (2, 3)])
+def test_tables_and_products_of_four_bits_in_the_runtime(sizes: tuple[int, ...]) -> None:
+    torch.manual_seed(1)
+    module = Looked().eval()
+    forms = {array_digest(weight.detach().numpy()): "int4" for weight in (module.table.weight, module.cut.weight)}
+    tokens = torch.randint(0, TYPES, sizes)
+    dims = {axis: torch.export.Dim(f"size{axis}", min=1, max=8) for axis in range(len(sizes))}
+    with quiet_libraries(), torch.no_grad():
+        traced = export(module, (tokens,), dynamic_shapes=(dims,))
+        prepared = prepare_program(traced, rounding=Rounding(precision="mixed", forms=forms))
+        # Both parts have the form of the matrix that they are rows of.
+        assert operators(prepared)[QUANTIZED.dequantize_per_channel_group.default] == 3
+        content = bytes(write_program(lower_programs({"forward": prepared})).buffer)
+    stored = {tuple(tensor.shape): tensor.dtype for tensor in prepared.state_dict.values()}
+    assert stored[TYPES, BLOCK] == torch.uint8
+    program = start_runtime(threads=1).load_program(content)
+    rows, found = (value.numpy() for value in program.load_method("forward").execute([tokens]))
+
+    table = _rounded_blocks(module.table)
+    np.testing.assert_allclose(rows, table[tokens.numpy()], rtol=1e-6)
+    x = _rounded_input(table[tokens.numpy().reshape(-1)])
+    cut = x @ _rounded_blocks(module.cut).T + module.cut.bias.detach().numpy()
+    expected = _rounded_input(cut[:, :64] + cut[:, 64:]) @ table.T
+    error = np.abs(found.reshape(expected.shape) - expected)
+    # As above, a value in the middle between two levels may fall to either side.
+    assert error.max() < 0.01 * np.abs(expected).max()
+    assert np.median(error) < 2e-3 * np.abs(expected).max()
+
+
 @pytest.fixture(scope="module")
 def model() -> EncoderDecoder:
     return build_wide()
@@ -145,9 +197,21 @@ def traced(model: EncoderDecoder) -> TracedModel:
     return trace_model(model, BOUNDS)
 
 
+@pytest.fixture(scope="module", params=["int8", "mixed"])
+def rounding(request: pytest.FixtureRequest, model: EncoderDecoder) -> Rounding:
+    if request.param == "int8":
+        return Rounding(precision="int8")
+    forms: dict[bytes, Form] = {}
+    for name, weight in model.named_parameters():
+        if weight.dim() == 2 and not name.endswith("out_proj.weight"):
+            narrow: Form = "int4" if "embedding" in name or "ffn" in name else "int8"
+            forms[array_digest(weight.detach().numpy())] = narrow
+    return Rounding(precision="mixed", forms=forms)
+
+
 @pytest.fixture(scope="module")
-def program(traced: TracedModel) -> ExecuTorchProgram:
-    return export_executorch(traced, precision="int8")
+def program(traced: TracedModel, rounding: Rounding) -> ExecuTorchProgram:
+    return export_executorch(traced, rounding=rounding)
 
 
 @pytest.fixture(scope="module")
@@ -162,26 +226,43 @@ def test_the_work_stays(model: EncoderDecoder, traced: TracedModel, program: Exe
     assert program.work == count_model_work(model, traced.state, BOUNDS)
 
 
-def test_the_output_is_delegated_too(program: ExecuTorchProgram) -> None:
+def test_the_output_is_delegated_too(program: ExecuTorchProgram, rounding: Rounding) -> None:
     step = program.calls["decode_step"]
     products = ("aten::mm.out", "aten::linear.out", "aten::addmm.out", "aten::bmm.out")
     assert step.delegated > 0
     assert not [kernel for kernel in step.kernels if kernel in products or kernel.startswith("quantized_decomposed")]
     assert not [kernel for kernel in step.kernels if "layer_norm" in kernel or "sigmoid" in kernel]
-    # Rows of the table, and their scales.
-    assert step.kernels["aten::embedding.out"] == 2
+    # Rows of the table, their scales, and of bytes the two levels.
+    assert step.kernels["aten::embedding.out"] == (2 if rounding.precision == "int8" else 3)
 
 
-def test_bytes_are_those_of_integers(model: EncoderDecoder, program: ExecuTorchProgram) -> None:
-    fp32 = sum(4 * parameter.numel() for parameter in model.parameters())
-    assert len(program.content) < 0.5 * fp32
+def test_bytes_are_those_of_integers(model: EncoderDecoder, program: ExecuTorchProgram, rounding: Rounding) -> None:
+    def stored(name: str, weight: Tensor) -> float:
+        form = rounding.form(array_digest(weight.detach().numpy())) if weight.dim() == 2 else "fp32"
+        # The table is stored for products and for look-ups.
+        return {"fp32": 4, "int8": 1, "int4": 0.5}[form] * weight.numel() * (2 if "embedding" in name else 1)
+
+    weights = sum(stored(name, weight) for name, weight in model.named_parameters())
+    fp32 = sum(4 * weight.numel() for weight in model.parameters())
+    assert weights < len(program.content) < weights + 0.2 * fp32
+
+
+def _with_blocks(model: EncoderDecoder, rounding: Rounding) -> EncoderDecoder:
+    """The model with those matrices rounded that have 4 bits, which random weights do not bear."""
+    rounded = deepcopy(model)
+    for weight in rounded.parameters():
+        values = weight.detach().numpy()
+        if rounding.forms.get(array_digest(values)) == "int4":
+            levels, scales = quantize_blocks(values)
+            values[...] = (levels * scales[:, :, None]).reshape(values.shape)
+    return rounded
 
 
 @pytest.mark.parametrize(("rows", "source", "capacity"), [(1, 1, 1), (4, 24, 20), (9, 6, 3)])
 def test_logits_are_close_to_those_of_torch_at_all_sizes(
-    model: EncoderDecoder, engine: Engine, rows: int, source: int, capacity: int
+    model: EncoderDecoder, engine: Engine, rounding: Rounding, rows: int, source: int, capacity: int
 ) -> None:
-    reference, random = TorchStepModel(model), np.random.default_rng(1)
+    reference, random = TorchStepModel(_with_blocks(model, rounding)), np.random.default_rng(1)
     tokens = random.integers(3, 160, (rows, source))
     mask = np.ones((rows, source), np.bool_)
     mask[-1, source // 2 + 1 :] = False
@@ -193,7 +274,7 @@ def test_logits_are_close_to_those_of_torch_at_all_sizes(
         logits, state = engine.step(fed, state)
         expected, expected_state = reference.step(fed, expected_state)
         error = np.sqrt(np.mean((logits - expected) ** 2))
-        assert 0 < error < 0.1 * np.sqrt(np.mean(expected**2))
+        assert 0 < error < 0.15 * np.sqrt(np.mean(expected**2))
         single, alone = engine.step(fed[:1], alone)
         np.testing.assert_allclose(single, logits[:1], atol=1e-3 * np.abs(expected).max())
 

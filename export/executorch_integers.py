@@ -1,0 +1,181 @@
+"""Weights of a graph for ExecuTorch as integers of 8 or 4 bits, in the form that XNNPACK takes whole.
+
+In 8 bits every output channel has a scale, in 4 bits every block of a channel. The input of a product is quantized at
+every call, each row, which is a token, to a range of its own: its result does not depend on what else is in the batch.
+Rows of a table that tokens are looked up in become fp32 in ExecuTorch's general kernels, since not every runtime has
+its kernel for quantized tables.
+"""
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import torch
+from numpy.typing import NDArray
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from lite_nlp.export.executorch_edits import add_constant, call_operator
+from lite_nlp.export.matrices import Form, Rounding, array_digest
+from lite_nlp.export.rounding import BLOCK, MIN_OUTPUTS, PAIRS, pack_levels, quantize_blocks, quantize_rows
+
+__all__ = ["quantize_program", "weight_forms"]
+
+_ATEN: Final = torch.ops.aten
+
+#: Of the integers of 8 bits, and of the levels of 4; those of weights in 8 bits are symmetric and leave out the first.
+_RANGE: Final = (-128, 127)
+_LEVELS: Final = (-8, 7)
+
+
+class _Integers(NamedTuple):
+    """Placeholders of a quantized matrix: integers (N, K), scales and zero points, which are zero.
+
+    Of 8 bits there are (N,) scales, of 4 bits (N, K / BLOCK).
+    """
+
+    values: Node
+    scales: Node
+    zeros: Node
+
+
+def weight_forms(program: ExportedProgram, rounding: Rounding) -> dict[str, Form]:
+    """The forms of a program's matrices, by the names of their placeholders."""
+    from executorch.backends.transforms.utils import get_param_tensor, is_param_node
+
+    forms = {}
+    for node in program.graph.nodes:
+        if is_param_node(program, node) and node.meta["val"].dim() == 2:
+            values: Any = get_param_tensor(program, node)
+            forms[node.name] = rounding.form(array_digest(values.detach().numpy()))
+    return forms
+
+
+def quantize_program(program: ExportedProgram, forms: Mapping[str, Form]) -> None:
+    """Replace the products with constant weights, and the tables that tokens are looked up in, in place.
+
+    Weights of fewer than ``MIN_OUTPUTS`` output channels, or rows of a table, stay in fp32.
+
+    Args:
+        program: In the operators of ATen, ``linear`` and ``embedding`` among them. No other program shares its state.
+        forms: Of its weights, by the names of their placeholders; those without one stay in fp32.
+    """
+    _Quantizer(program, forms).run()
+
+
+class _Quantizer:
+    """One pass over a program."""
+
+    def __init__(self, program: ExportedProgram, forms: Mapping[str, Form]) -> None:
+        # Registers the operators.
+        import_module("torch.ao.quantization.fx._decomposed")
+        self._program = program
+        self._forms = forms
+        self._graph = program.graph
+        self._first: Node = next(iter(program.graph.nodes))
+        self._made: dict[Node, _Integers] = {}
+        # What is stored for look-ups, by what it is.
+        self._stored: dict[str, Node] = {}
+
+    def run(self) -> None:
+        """Replace the nodes, drop the weights that none needs any more."""
+        from executorch.backends.transforms.utils import delete_constant_placeholder
+
+        replaced = {_ATEN.linear.default: (1, self._multiply), _ATEN.embedding.default: (0, self._look_up)}
+        for node in list(self._graph.nodes):
+            place, write = replaced.get(node.target, (None, None))
+            if place is None or write is None or self._form(node.args[place]) == "fp32":
+                continue
+            integers = self._quantize(node.args[place])
+            with self._graph.inserting_before(node):
+                node.replace_all_uses_with(write(integers, *node.args))
+            self._graph.erase_node(node)
+        # A table that is looked up alone has no zero points, and its levels are packed.
+        for placeholder in (*self._made, *(made for integers in self._made.values() for made in integers)):
+            if not placeholder.users:
+                delete_constant_placeholder(self._program, placeholder)
+        self._graph.lint()
+        self._program.graph_module.recompile()
+
+    def _form(self, weight: Any) -> Form:
+        from executorch.backends.transforms.utils import is_param_node
+
+        value = weight.meta["val"]
+        if not is_param_node(self._program, weight) or value.dim() != 2 or value.dtype != torch.float32:
+            return "fp32"
+        return self._forms.get(weight.name, "fp32") if value.shape[0] >= MIN_OUTPUTS else "fp32"
+
+    def _quantize(self, weight: Node) -> _Integers:
+        if weight not in self._made:
+            values = self._values(weight)
+            add = partial(add_constant, self._program, before=weight)
+            if self._form(weight) == "int8":
+                integers, scales = quantize_rows(values)
+                zeros = torch.zeros(len(scales), dtype=torch.int64)
+            else:
+                levels, scales = quantize_blocks(values)
+                integers, zeros = levels.reshape(values.shape), torch.zeros(scales.shape)
+            self._made[weight] = _Integers(
+                values=add(f"{weight.name}_integers", torch.from_numpy(integers)),
+                scales=add(f"{weight.name}_scales", torch.from_numpy(scales)),
+                zeros=add(f"{weight.name}_zeros", zeros),
+            )
+        return self._made[weight]
+
+    def _multiply(self, integers: _Integers, x: Node, weight: Node, *bias: Node) -> Node:
+        """``linear`` of the rounded input and the integers, each times its scale: one product in XNNPACK."""
+        library = torch.ops.quantized_decomposed
+        chosen = self._call(library.choose_qparams_per_token_asymmetric.default, x, torch.int8)
+        form = (self._call(operator.getitem, chosen, 0), self._call(operator.getitem, chosen, 1), *_RANGE, torch.int8)
+        rounded = self._call(library.quantize_per_token.default, x, *form)
+        restored = self._call(library.dequantize_per_token.default, rounded, *form, torch.float32)
+        if self._form(weight) == "int8":
+            matrix = self._call(library.dequantize_per_channel.default, *integers, 0, *_RANGE, torch.int8)
+        else:
+            group = (*_LEVELS, torch.int8, BLOCK, torch.float32)
+            matrix = self._call(library.dequantize_per_channel_group.default, *integers, *group)
+        return self._call(_ATEN.linear.default, restored, matrix, *bias)
+
+    def _look_up(self, integers: _Integers, table: Node, tokens: Node, *options: Any) -> Node:
+        """Rows of integers, each times its scale."""
+        if self._form(table) == "int4":
+            return self._look_up_blocks(integers, table, tokens)
+        rows = self._call(_ATEN.embedding.default, integers.values, tokens)
+        # Of the table's own shape: to change it would be an instruction of every step, of constants alone, and so none
+        # that XNNPACK may take.
+        column = self._store(f"{table.name}_column", lambda: self._values(integers.scales).reshape(-1, 1))
+        factors = self._call(_ATEN.embedding.default, column, tokens)
+        return self._call(_ATEN.mul.Tensor, self._call(_ATEN.to.dtype, rows, torch.float32), factors)
+
+    def _look_up_blocks(self, integers: _Integers, table: Node, tokens: Node) -> Node:
+        """Rows of levels: two in a byte, which are looked up too."""
+        inputs = table.meta["val"].shape[1]
+        packed = self._store(f"{table.name}_packed", lambda: pack_levels(self._values(integers.values)))
+        pairs = self._store("pairs_of_levels", lambda: PAIRS)
+        places = self._call(_ATEN.to.dtype, self._call(_ATEN.embedding.default, packed, tokens), torch.int64)
+        levels = self._call(_ATEN.embedding.default, pairs, places)
+        blocks = self._call(_ATEN.reshape.default, levels, [-1, inputs // BLOCK, BLOCK])
+        factors = self._call(_ATEN.embedding.default, integers.scales, tokens)
+        factors = self._call(_ATEN.reshape.default, factors, [-1, inputs // BLOCK, 1])
+        scaled = self._call(_ATEN.mul.Tensor, blocks, factors)
+        axes = range(tokens.meta["val"].dim())
+        sizes = [-1] if len(axes) == 1 else [self._call(_ATEN.sym_size.int, tokens, axis) for axis in axes]
+        return self._call(_ATEN.reshape.default, scaled, [*sizes, inputs])
+
+    def _store(self, name: str, make: Callable[[], NDArray[Any]]) -> Node:
+        """The placeholder of what is stored by this name; made when it is first needed."""
+        if name not in self._stored:
+            self._stored[name] = add_constant(self._program, name, torch.tensor(make()), before=self._first)
+        return self._stored[name]
+
+    def _values(self, weight: Node) -> NDArray[Any]:
+        from executorch.backends.transforms.utils import get_param_tensor
+
+        tensor: Any = get_param_tensor(self._program, weight)
+        values: NDArray[Any] = tensor.detach().numpy()
+        return values
+
+    def _call(self, target: Callable[..., Any], *arguments: Any) -> Node:
+        return call_operator(self._graph, target, *arguments)

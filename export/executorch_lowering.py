@@ -1,0 +1,97 @@
+"""Lowering of graphs to a program for ExecuTorch, the parts that XNNPACK is to take handed to it."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import torch
+from torch.export import ExportedProgram
+
+from lite_nlp.export.runtime.signatures import IN_PLACE
+from lite_nlp.export.searches.in_place_step import KEPT
+
+__all__ = ["lower_programs", "write_program"]
+
+_ATEN: Final = torch.ops.aten
+
+
+def lower_programs(programs: dict[str, ExportedProgram]) -> Any:
+    """Programs of :func:`~lite_nlp.export.executorch_rewriting.prepare_program`, by method, in the edge dialect."""
+    from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
+    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir.backend.backend_details import CompileSpec
+    from executorch.exir.backend.partitioner import DelegationSpec
+
+    # Those that stand in groups, or read whole caches: a small operator delegated alone costs more in the call than it
+    # saves.
+    configs = [
+        gemm_configs.LinearConfig,
+        generic_node_configs.AddConfig,
+        generic_node_configs.BMMConfig,
+        generic_node_configs.CatConfig,
+        generic_node_configs.MulConfig,
+        generic_node_configs.PermuteConfig,
+        generic_node_configs.ReciprocalSquareRootConfig,
+        generic_node_configs.ReLUConfig,
+        generic_node_configs.SigmoidConfig,
+        generic_node_configs.SoftmaxConfig,
+        generic_node_configs.SubConfig,
+    ]
+    # Changes of shape only where no cache is in it that may become longer than in the call before: in ExecuTorch 1.4
+    # XNNPACK computes them wrongly then.
+    reshaping = [generic_node_configs.SliceCopyConfig, generic_node_configs.ViewCopyConfig]
+    # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others
+    # look for images and batch norms, and take half of the time of an export.
+    linears_only = CompileSpec("dqlinear_partitioner", b"")
+    partitioners = {}
+    for method in programs:
+        partitioner = XnnpackPartitioner(configs=[*configs, *(reshaping if method == IN_PLACE else ())])
+        partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
+        partitioner.partition = partial(_leave_constants, partitioner.partition)
+        partitioners[method] = partitioner
+    # The check of validity reads the length of the tensors that a list-valued operator returns, which fixes their size.
+    config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=[_ATEN.linear.default])
+    # ExecuTorch advises to_edge_transform_and_lower, which decomposes every graph once more, so that its writes become
+    # values. These have been through that: the program is the same, byte for byte, for three quarters of the time.
+    return to_edge(programs, compile_config=config).to_backend(partitioners)
+
+
+def _leave_constants(partition: Callable[[ExportedProgram], Any], program: ExportedProgram) -> Any:
+    """The parts of a program that XNNPACK is to take, without those that are of constants alone.
+
+    ExecuTorch 1.3.1, which the app has, reads freed memory in their place.
+    """
+    from executorch.backends.transforms.utils import is_param_node
+
+    result = partition(program)
+    signature = program.graph_signature
+    changed = set(signature.buffers_to_mutate.values())
+    parts = defaultdict(set)
+    for node in result.tagged_exported_program.graph.nodes:
+        if "delegation_tag" in node.meta:
+            parts[node.meta["delegation_tag"]].add(node)
+    for tag, nodes in parts.items():
+        calls = {node for node in nodes if node.op != "placeholder"}
+        taken = {one for node in calls for one in node.all_input_nodes} - calls
+        buffers = {signature.inputs_to_buffers.get(one.name) for one in taken}
+        if buffers.isdisjoint(changed) and all(is_param_node(program, one) for one in taken):
+            for node in nodes:
+                del node.meta["delegation_tag"]
+            del result.partition_tags[tag]
+    return result
+
+
+def write_program(lowered: Any) -> Any:
+    """A lowered program with its memory planned, as it is in the ``.pte`` file."""
+    from executorch.exir import ExecutorchBackendConfig
+    from executorch.exir.passes import MemoryPlanningPass
+    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+
+    # Arguments are used where the caller has them, instead of from planned memory of the largest size.
+    planning = MemoryPlanningPass(alloc_graph_input=False)
+    # What is multiplied by 0 at the first step must be numbers then; caches are written before they are read.
+    passes = [InitializedMutableBufferPass([KEPT])]
+    return lowered.to_executorch(ExecutorchBackendConfig(passes=passes, memory_planning_pass=planning))
