@@ -58,7 +58,7 @@ def write_model_bundle(
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
-        precision: Of the weights; in mixed, the graphs are ONNX Runtime's alone.
+        precision: Of the weights.
         calibration: Token ids of sources on which a mixed precision measures the loss of each matrix; none for the
             package's own.
         force: Whether an existing file may be overwritten.

@@ -296,13 +296,15 @@ def test_mixed_weights_run_without_torch_and_say_what_they_are(
     assert done.code == 0, done.err
     said, bundle = json.loads(done.out), open_bundle(path)
     assert said["precision"] == bundle.manifest.precision == "mixed"
-    assert list(bundle.manifest.runtimes) == ["onnx"]
+    assert list(bundle.manifest.runtimes) == ["onnx", "executorch"]
     plan = json.loads(bundle.read("metrics.json"))["mixed_precision"]
     assert said["plan"] == plan
     assert "src_embedding.weight" in {planned["weight"] for planned in plan}
     assert all(planned["losses"]["fp32"] == 0 for planned in plan)
     translated = _run("translate", str(path), "--runtime", "onnx", "--text", SENTENCES[0], missing=TORCH)
     assert translated.returncode == 0, translated.stderr
+    other = _run("translate", str(path), "--runtime", "executorch", "--text", SENTENCES[0])
+    assert other.returncode == 0, other.stderr
 
 
 def test_a_plain_bundle_is_not_exported_again(

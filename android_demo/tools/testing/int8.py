@@ -56,5 +56,10 @@ def write_int8_vectors(bundle_path: Path, path: Path) -> None:
         options = SearchOptions(max_steps=engine.max_steps)
         translations[runtime] = [search(engine, [source], options)[0].tokens for source in sources]
     program = bundle.read(bundle.manifest.runtimes["executorch"].members[0])
-    vectors = {"sources": sources, "translations": translations, "operators": list_operators(program)}
+    vectors = {
+        "precision": bundle.manifest.precision,
+        "sources": sources,
+        "translations": translations,
+        "operators": list_operators(program),
+    }
     path.write_text(json.dumps(vectors), encoding="utf-8")

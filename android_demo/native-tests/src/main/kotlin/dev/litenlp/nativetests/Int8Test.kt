@@ -29,10 +29,10 @@ class Int8Test {
         assertTrue(places.size >= 5, "${places.size} lines")
         HostLoader.openAll()
         factory.open(TestBundle.int8, 1).use { engine ->
-            assertEquals("int8", TestBundle.int8.manifest.precision)
+            assertEquals(vectors.getString("precision"), TestBundle.int8.manifest.precision)
             val found = places.map { search(engine, listOf(sources[it].toIntArray()), SearchOptions())[0].tokens.asList() }
             val same = places.indices.count { found[it] == expected[places[it]] }
-            println("int8, ${factory.runtime}: $same of ${places.size} lines have Python's tokens")
+            println("${TestBundle.int8.manifest.precision}, ${factory.runtime}: $same of ${places.size} lines have Python's tokens")
             assertTrue(same >= AGREEMENT * places.size, "${factory.runtime}: $same of ${places.size} lines have Python's tokens")
         }
     }
