@@ -23,7 +23,7 @@ from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import Exporter, RuntimeGraphs
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.executorch_products import executorch_product_call
+from lite_nlp.export.mixed.executorch_timing import executorch_product_call
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.quiet import quiet_libraries

@@ -16,7 +16,7 @@ from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_w
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.exporter import Exporter, RuntimeGraphs
 from lite_nlp.export.matrices import Rounding, array_digest
-from lite_nlp.export.mixed.onnx_products import onnx_product_call
+from lite_nlp.export.mixed.onnx_timing import onnx_product_call
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,

@@ -10,7 +10,7 @@ from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import count_model_work
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed import plan
-from lite_nlp.export.mixed.onnx_products import onnx_product_call
+from lite_nlp.export.mixed.onnx_timing import onnx_product_call
 from lite_nlp.export.mixed.plan import PlannedMatrix
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
