@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
-__all__ = ["add_constant", "add_mean", "call_operator", "is_mean"]
+__all__ = ["add_constant", "add_mean", "call_operator", "constant_values", "is_mean", "shape_rows"]
 
 #: Names of constants begin with it that products with one output take means by.
 _MEAN: Final = "mean_of_"
@@ -47,3 +47,22 @@ def add_mean(program: ExportedProgram, size: int, *, before: Node) -> Node:
 def is_mean(name: str | None) -> bool:
     """Whether a program's state of this name is from :func:`add_mean`."""
     return name is not None and name.startswith(_MEAN)
+
+
+def constant_values(program: ExportedProgram, node: Node) -> Tensor | None:
+    """The values of a placeholder that is a parameter or a buffer; None if the node is none."""
+    from executorch.backends.transforms.utils import get_param_tensor, is_param_node
+
+    if node.op != "placeholder" or not is_param_node(program, node):
+        return None
+    values: Tensor = get_param_tensor(program, node).detach()
+    return values
+
+
+def shape_rows(graph: Graph, rows: Node, tokens: Node, width: int) -> Node:
+    """One row for each token, in whatever shape, in the shape of the tokens: (..., width)."""
+    axes = tokens.meta["val"].dim()
+    sizes: list[Any] = [-1]
+    if axes > 1:
+        sizes = [call_operator(graph, torch.ops.aten.sym_size.int, tokens, axis) for axis in range(axes)]
+    return call_operator(graph, torch.ops.aten.reshape.default, rows, [*sizes, width])

@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from lite_nlp.export.executorch_edits import add_constant, call_operator
+from lite_nlp.export.executorch_edits import add_constant, call_operator, constant_values, shape_rows
 from lite_nlp.export.matrices import Form, Rounding, array_digest
-from lite_nlp.export.rounding import BLOCK, MIN_OUTPUTS, PAIRS, pack_levels, quantize_blocks, quantize_rows
+from lite_nlp.export.rounding import BLOCK, LEVELS, MIN_OUTPUTS, PAIRS, pack_levels, quantize_blocks, quantize_rows
 
 __all__ = ["quantize_program", "weight_forms"]
 
 _ATEN: Final = torch.ops.aten
 
-#: Of the integers of 8 bits, and of the levels of 4; those of weights in 8 bits are symmetric and leave out the first.
+#: Of the integers of 8 bits; those of weights are symmetric and leave out the first.
 _RANGE: Final = (-128, 127)
-_LEVELS: Final = (-8, 7)
 
 
 class _Integers(NamedTuple):
@@ -42,21 +41,21 @@ class _Integers(NamedTuple):
 
 
 def weight_forms(program: ExportedProgram, rounding: Rounding) -> dict[str, Form]:
-    """The forms of a program's matrices, by the names of their placeholders."""
-    from executorch.backends.transforms.utils import get_param_tensor, is_param_node
+    """The forms of a program's matrices, by the names of their placeholders.
 
+    Those of fewer than ``MIN_OUTPUTS`` output channels, or rows of a table, are left out.
+    """
     forms = {}
     for node in program.graph.nodes:
-        if is_param_node(program, node) and node.meta["val"].dim() == 2:
-            values: Any = get_param_tensor(program, node)
-            forms[node.name] = rounding.form(array_digest(values.detach().numpy()))
+        values = constant_values(program, node)
+        if values is None or values.dim() != 2 or values.dtype != torch.float32 or len(values) < MIN_OUTPUTS:
+            continue
+        forms[node.name] = rounding.form(array_digest(values.numpy()))
     return forms
 
 
 def quantize_program(program: ExportedProgram, forms: Mapping[str, Form]) -> None:
     """Replace the products with constant weights, and the tables that tokens are looked up in, in place.
-
-    Weights of fewer than ``MIN_OUTPUTS`` output channels, or rows of a table, stay in fp32.
 
     Args:
         program: In the operators of ATen, ``linear`` and ``embedding`` among them. No other program shares its state.
@@ -100,12 +99,7 @@ class _Quantizer:
         self._program.graph_module.recompile()
 
     def _form(self, weight: Any) -> Form:
-        from executorch.backends.transforms.utils import is_param_node
-
-        value = weight.meta["val"]
-        if not is_param_node(self._program, weight) or value.dim() != 2 or value.dtype != torch.float32:
-            return "fp32"
-        return self._forms.get(weight.name, "fp32") if value.shape[0] >= MIN_OUTPUTS else "fp32"
+        return self._forms.get(weight.name, "fp32")
 
     def _quantize(self, weight: Node) -> _Integers:
         if weight not in self._made:
@@ -134,7 +128,7 @@ class _Quantizer:
         if self._form(weight) == "int8":
             matrix = self._call(library.dequantize_per_channel.default, *integers, 0, *_RANGE, torch.int8)
         else:
-            group = (*_LEVELS, torch.int8, BLOCK, torch.float32)
+            group = (*LEVELS, torch.int8, BLOCK, torch.float32)
             matrix = self._call(library.dequantize_per_channel_group.default, *integers, *group)
         return self._call(_ATEN.linear.default, restored, matrix, *bias)
 
@@ -143,8 +137,8 @@ class _Quantizer:
         if self._form(table) == "int4":
             return self._look_up_blocks(integers, table, tokens)
         rows = self._call(_ATEN.embedding.default, integers.values, tokens)
-        # Of the table's own shape: to change it would be an instruction of every step, of constants alone, and so none
-        # that XNNPACK may take.
+        # Stored in the shape (N, 1): to change it would be an instruction of every step, of constants alone, and so
+        # none that XNNPACK may take.
         column = self._store(f"{table.name}_column", lambda: self._values(integers.scales).reshape(-1, 1))
         factors = self._call(_ATEN.embedding.default, column, tokens)
         return self._call(_ATEN.mul.Tensor, self._call(_ATEN.to.dtype, rows, torch.float32), factors)
@@ -160,9 +154,7 @@ class _Quantizer:
         factors = self._call(_ATEN.embedding.default, integers.scales, tokens)
         factors = self._call(_ATEN.reshape.default, factors, [-1, inputs // BLOCK, 1])
         scaled = self._call(_ATEN.mul.Tensor, blocks, factors)
-        axes = range(tokens.meta["val"].dim())
-        sizes = [-1] if len(axes) == 1 else [self._call(_ATEN.sym_size.int, tokens, axis) for axis in axes]
-        return self._call(_ATEN.reshape.default, scaled, [*sizes, inputs])
+        return shape_rows(self._graph, scaled, tokens, inputs)
 
     def _store(self, name: str, make: Callable[[], NDArray[Any]]) -> Node:
         """The placeholder of what is stored by this name; made when it is first needed."""
@@ -171,10 +163,8 @@ class _Quantizer:
         return self._stored[name]
 
     def _values(self, weight: Node) -> NDArray[Any]:
-        from executorch.backends.transforms.utils import get_param_tensor
-
-        tensor: Any = get_param_tensor(self._program, weight)
-        values: NDArray[Any] = tensor.detach().numpy()
+        tensor: Any = constant_values(self._program, weight)
+        values: NDArray[Any] = tensor.numpy()
         return values
 
     def _call(self, target: Callable[..., Any], *arguments: Any) -> Node:

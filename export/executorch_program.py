@@ -76,7 +76,7 @@ def export_executorch(
     for program in graphs.values():
         _refuse_loops(program)
     with quiet_libraries(), torch.no_grad():
-        lowered = _lower(graphs, rounding or Rounding())
+        lowered = _lower(graphs, rounding)
         # Before the file is made: what is in the program is bound to memory then, in place.
         programs = {method: lowered.exported_program(method) for method in graphs}
         work = count_program_work(programs, traced.state, traced.bounds)
@@ -97,7 +97,7 @@ def export_executorch(
     )
 
 
-def _lower(graphs: Mapping[str, ExportedProgram], rounding: Rounding) -> Any:
+def _lower(graphs: Mapping[str, ExportedProgram], rounding: Rounding | None) -> Any:
     """The graphs in ExecuTorch's edge dialect, with the parts that XNNPACK takes handed to it."""
     tied = find_tied_tables(graphs["decode_step"])
     return lower_programs(

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from lite_nlp.export.executorch_edits import add_constant, add_mean, call_operator
+from lite_nlp.export.executorch_edits import add_constant, add_mean, call_operator, constant_values
 from lite_nlp.export.rounding import MIN_OUTPUTS
 
 __all__ = ["join_regions"]
@@ -145,13 +145,7 @@ class _Joiner:
         return add_constant(self._program, name, torch.tensor([epsilon]), before=self._first)
 
     def _values(self, node: Any) -> Tensor | None:
-        """The values of a placeholder that is a parameter or a buffer."""
-        from executorch.backends.transforms.utils import get_param_tensor, is_param_node
-
-        if node.op != "placeholder" or not is_param_node(self._program, node):
-            return None
-        values: Tensor = get_param_tensor(self._program, node).detach()
-        return values
+        return constant_values(self._program, node)
 
 
 def _is_part(node: Any, product: Any) -> bool:

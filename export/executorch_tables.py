@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import Graph, Node
 
-from lite_nlp.export.executorch_edits import add_constant, call_operator
+from lite_nlp.export.executorch_edits import add_constant, call_operator, shape_rows
 
 __all__ = ["find_tied_tables", "turn_tables"]
 
@@ -89,8 +89,7 @@ def _look_up(graph: Graph, turned: Node, lookup: Any) -> Node:
     rows = call_operator(graph, _ATEN.permute.default, columns, [1, 0])
     if _value(tokens).dim() == 1:
         return rows
-    sizes = [call_operator(graph, _ATEN.sym_size.int, tokens, axis) for axis in range(_value(tokens).dim())]
-    return call_operator(graph, _ATEN.reshape.default, rows, [*sizes, _value(turned).shape[0]])
+    return shape_rows(graph, rows, tokens, _value(turned).shape[0])
 
 
 def _value(node: Any) -> Any:

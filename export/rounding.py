@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "MIN_OUTPUTS", "PAIRS", "pack_levels", "quantize_blocks", "quantize_rows"]
+__all__ = ["BLOCK", "LEVELS", "MIN_OUTPUTS", "PAIRS", "pack_levels", "quantize_blocks", "quantize_rows"]
 
 #: Fewer output channels save nothing: the kernels of a convolution, which also are sensitive.
 MIN_OUTPUTS: Final = 64
@@ -22,8 +22,9 @@ BLOCK: Final = 32
 #: The largest integer of 8 bits, so that the range is symmetric.
 _LARGEST: Final = 127
 
-#: Levels of 4 bits; those on a grid are to have a range as symmetric.
-_LEAST, _GREATEST = -8, 7
+#: Levels of 4 bits, the least and the greatest; those on a grid are to have a range as symmetric.
+LEVELS: Final = (-8, 7)
+_LEAST, _GREATEST = LEVELS
 
 #: The two levels in each byte of :func:`pack_levels`, as numbers.
 PAIRS: Final = np.array([[byte % 16 + _LEAST, byte // 16 + _LEAST] for byte in range(256)], np.float32)
