@@ -14,16 +14,19 @@ __all__ = [
     "Candidates",
     "Extensions",
     "Hypothesis",
-    "best_extensions",
+    "best_extension",
     "damaged_model",
-    "expand",
     "length_penalty",
     "log_sum_exp",
+    "rank_extensions",
     "repeated_ngrams",
 ]
 
 #: Columns among which the largest entry is looked for at once.
 _GROUP: Final = 16
+
+#: No log-probability of a live hypothesis is as low.
+_LEAST: Final = -1e30
 
 #: Ordinary tokens follow the special ones, so that a view of the logits leaves pad, bos and eos out without a copy.
 _FIRST_TOKEN = len(SPECIAL_TOKENS)
@@ -39,14 +42,14 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class Extensions:
-    """The best tokens to follow each of R hypotheses, with their log-probabilities.
+    """The best token to follow each of R hypotheses; scores are log-probabilities of all their tokens.
 
     Probabilities are the model's own: pad and bos take part in the softmax but are never produced.
 
     Attributes:
-        ends: (R,) of the end mark.
-        scores: (R, C) of the C most probable other tokens, in any order.
-        tokens: (R, C) their ids.
+        ends: (R,) with the end mark.
+        scores: (R,) with the most probable other token.
+        tokens: (R,) its id.
     """
 
     ends: NDArray[np.float64]
@@ -103,71 +106,143 @@ def repeated_ngrams(history: NDArray[np.int64], size: int) -> tuple[NDArray[np.i
 Blocked: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
-def best_extensions(logits: NDArray[np.float32], count: int, blocked: Blocked | None = None) -> Extensions:
-    """The ``count`` most probable tokens of each row, and the end mark.
+def best_extension(
+    logits: NDArray[np.float32], live: NDArray[np.float64], blocked: Blocked | None = None
+) -> Extensions:
+    """The most probable token to follow each hypothesis, the first of equal ones, and its end.
 
     Args:
         logits: (R, V).
-        count: Tokens wanted; all that there are, if they are fewer.
+        live: (R,) log-probabilities of the hypotheses.
         blocked: Get the log-probability -inf.
 
     Raises:
         ModelError: If the logits are not finite where they should be.
     """
-    normalizer = log_sum_exp(logits)
-    words = logits[:, _FIRST_TOKEN:]
-    if blocked is not None:
-        words = words.copy()
-        words[blocked[0], blocked[1] - _FIRST_TOKEN] = -np.inf
-    ids, values = _largest(words, min(count, words.shape[1]))
+    offsets = live - log_sum_exp(logits)
+    words = _words(logits, blocked)
+    columns = words.argmax(axis=1)
     return Extensions(
-        ends=logits[:, EOS_ID] - normalizer, scores=values - normalizer[:, None], tokens=ids + _FIRST_TOKEN
+        ends=offsets + logits[:, EOS_ID],
+        scores=offsets + words[np.arange(len(words)), columns],
+        tokens=columns + _FIRST_TOKEN,
     )
 
 
-def expand(
-    extensions: Extensions,
+def rank_extensions(
+    logits: NDArray[np.float32],
     live: NDArray[np.float64],
     *,
     beam_size: int,
     must_end: NDArray[np.bool_],
     may_end: NDArray[np.bool_],
+    blocked: Blocked | None = None,
 ) -> Candidates:
     """Rank all extensions of the live hypotheses.
 
     A hypothesis that is dead (score -inf, when there are fewer extensions than places) only has dead extensions.
 
     Args:
-        extensions: Row ``s * W + w`` for hypothesis ``w`` of sentence ``s``: the ``beam_size`` best have to be
-            among them, or all that there are.
+        logits: (S * W, V), row ``s * W + w`` for hypothesis ``w`` of sentence ``s``.
         live: (S, W) log-probabilities of the live hypotheses.
         beam_size: Hypotheses kept per sentence.
         must_end: (S,) sentences that have no step left, so that only the end mark may follow.
         may_end: (S,) sentences long enough to end; a hypothesis that no token can extend may end in any case.
+        blocked: Tokens that get the log-probability -inf.
+
+    Raises:
+        ModelError: If the logits are not finite where they should be.
     """
     sentences, width = live.shape
-    kept = extensions.tokens.shape[1]
-    end_scores = live + extensions.ends.reshape(sentences, width)
-    scores = live[:, :, None] + extensions.scores.reshape(sentences, width, kept)
-    end_scores[~may_end[:, None] & (scores.max(axis=2) > -np.inf)] = -np.inf
-    scores = scores.reshape(sentences, width * kept)
+    offsets = live.reshape(-1) - log_sum_exp(logits)
+    words = _words(logits, blocked)
+    end_scores = (offsets + logits[:, EOS_ID]).reshape(sentences, width)
+    if not may_end.all():
+        extended = (words.max(axis=1) + offsets).reshape(sentences, width) > -np.inf
+        end_scores[~may_end[:, None] & extended] = -np.inf
+    scores, rows, columns = _best_words(words, offsets, sentences, min(beam_size, width * words.shape[1]))
     scores[must_end] = -np.inf
+    return Candidates(
+        end_scores=end_scores,
+        ends=_best_ends(end_scores, scores, beam_size),
+        scores=scores,
+        parents=rows % width,
+        tokens=columns + _FIRST_TOKEN,
+    )
 
-    ranked = np.argsort(-np.concatenate([end_scores, scores], axis=1), axis=1, kind="stable")[:, :beam_size]
+
+def _words(logits: NDArray[np.float32], blocked: Blocked | None) -> NDArray[np.float32]:
+    """The columns of the words, a view of the logits unless some are blocked."""
+    words = logits[:, _FIRST_TOKEN:]
+    if blocked is not None:
+        words = words.copy()
+        words[blocked[0], blocked[1] - _FIRST_TOKEN] = -np.inf
+    return words
+
+
+def _best_words(
+    words: NDArray[np.float32], offsets: NDArray[np.float64], sentences: int, count: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """Scores, rows and columns of the ``count`` best extensions of each sentence, best first; all (S, ``count``).
+
+    Args:
+        words: (S * W, V) logits.
+        offsets: (S * W,) what makes them log-probabilities of whole hypotheses; -inf of a dead one.
+        sentences: S.
+        count: At most W * V.
+    """
+    # The largest of each group of columns, and of groups of these: the score that so many groups reach is reached by as
+    # many words. Finding it reads every value once, where a partition of all takes ten times as long. A group has
+    # columns at equal distances, so that the maxima are of whole vectors.
+    maxima = words
+    while (groups := maxima.shape[1] // _GROUP) >= count:
+        maxima = maxima[:, : groups * _GROUP].reshape(len(words), _GROUP, groups).max(axis=1)
+    reached = (maxima + offsets[:, None]).reshape(sentences, -1)
+    least = np.partition(reached, reached.shape[1] - count, axis=1)[:, -count]
+    # Fewer than wanted may be alive; those of a dead hypothesis are never taken.
+    bounds = np.maximum(least, _LEAST).repeat(len(words) // sentences) - offsets
+    good = words >= np.nextafter(bounds.astype(np.float32), np.float32(-np.inf))[:, None]
+    # Of an array in two dimensions np.nonzero takes ten times as long.
+    rows, columns = np.divmod(good.ravel().nonzero()[0], words.shape[1])
+    scores = words[rows, columns] + offsets[rows]
+    owners = rows // (len(words) // sentences)
+    # Of equal scores the first hypothesis counts, and its first word.
+    order = np.lexsort((-scores, owners))
+    found = np.bincount(owners, minlength=sentences)
+    if (found >= count).all():
+        order = order[(found.cumsum() - found)[:, None] + np.arange(count)]
+        return scores[order], rows[order], columns[order]
+    return _padded(scores[order], rows[order], columns[order], found, count)
+
+
+def _padded(
+    scores: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    found: NDArray[np.int64],
+    count: int,
+) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+    """The first ``count`` of each sentence, of which there are ``found`` (S,); dead ones where there are fewer."""
+    best = np.full((len(found), count), -np.inf)
+    chosen, places = np.zeros(best.shape, np.int64), np.zeros(best.shape, np.int64)
+    taken = np.arange(count) < found[:, None]
+    start = np.cumsum(found) - found
+    order = (start[:, None] + np.arange(count))[taken]
+    best[taken], chosen[taken], places[taken] = scores[order], rows[order], columns[order]
+    return best, chosen, places
+
+
+def _best_ends(end_scores: NDArray[np.float64], scores: NDArray[np.float64], beam_size: int) -> NDArray[np.bool_]:
+    """(S, W), which ends are among the ``beam_size`` best of them and the words of ``scores``, best first."""
+    sentences, width = end_scores.shape
     ends = np.zeros((sentences, width), np.bool_)
+    if scores.shape[1] == beam_size and (end_scores < scores[:, -1:]).all():
+        return ends
+    ranked = np.argsort(-np.concatenate([end_scores, scores], axis=1), axis=1, kind="stable")[:, :beam_size]
     sentence, place = np.nonzero(ranked < width)
     ends[sentence, ranked[sentence, place]] = True
     ends &= end_scores > -np.inf
-
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :beam_size]  # (S, W')
-    rows = np.arange(sentences)[:, None]
-    return Candidates(
-        end_scores=end_scores,
-        ends=ends,
-        scores=scores[rows, best],
-        parents=best // kept,
-        tokens=extensions.tokens.reshape(sentences, width * kept)[rows, best],
-    )
+    return ends
 
 
 def damaged_model() -> ModelError:
@@ -188,29 +263,3 @@ def log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     np.exp(shifted, out=shifted)
     normalizer: NDArray[np.float64] = largest + np.log(shifted.sum(axis=1).astype(np.float64))
     return normalizer
-
-
-def _largest(values: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Columns and values of the ``count`` largest entries of each row, in no order."""
-    rows = np.arange(len(values))[:, None]
-    if count == 1:
-        # The greedy case: several times faster than a partition.
-        columns = values.argmax(axis=1)[:, None]
-        return columns, values[rows, columns]
-    groups = values.shape[1] // _GROUP
-    if groups < 2 * count:
-        columns = np.argpartition(values, values.shape[1] - count, axis=1)[:, -count:]
-        return columns, values[rows, columns]
-    # They are in the groups of columns whose largest entries are the largest, or behind the last group: finding these
-    # groups reads every value once, where a partition of all takes ten times as long. A group has columns at equal
-    # distances, so that the maxima are of whole vectors.
-    whole = groups * _GROUP
-    largest = values[:, :whole].reshape(len(values), _GROUP, groups).max(axis=1)
-    chosen = largest.argpartition(groups - count, axis=1)[:, -count:]
-    columns = (chosen[:, None, :] + groups * np.arange(_GROUP)[:, None]).reshape(len(values), -1)
-    if whole < values.shape[1]:
-        behind = np.broadcast_to(np.arange(whole, values.shape[1]), (len(values), values.shape[1] - whole))
-        columns = np.concatenate([columns, behind], axis=1)
-    found = values[rows, columns]
-    best = found.argpartition(found.shape[1] - count, axis=1)[:, -count:]
-    return columns[rows, best], found[rows, best]

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.beams import BeamRun
 from lite_nlp.decoding.hypotheses import (
+    Blocked,
     Candidates,
-    Extensions,
     Hypothesis,
-    best_extensions,
+    best_extension,
     damaged_model,
-    expand,
     length_penalty,
+    rank_extensions,
     repeated_ngrams,
 )
 from lite_nlp.decoding.options import SearchOptions
@@ -172,11 +172,10 @@ class _Run:
             logits, state = model.step(self.latest, state)
             size = self.options.no_repeat_ngram
             blocked = repeated_ngrams(self.history, size) if size else None
-            extensions = best_extensions(logits, self.options.beam_size, blocked)
             if self.options.beam_size == 1:
-                self.advance_one(extensions, step)
+                self.advance_one(logits, step, blocked)
             else:
-                self.advance(extensions, step)
+                self.advance(logits, step, blocked)
             if not len(self.sentences):
                 return
             yield
@@ -185,23 +184,25 @@ class _Run:
         """The best finished hypotheses of every sentence, at least one: that of an empty output, if there is none."""
         return [best or [Hypothesis()] for best in self.best]
 
-    def advance(self, extensions: Extensions, step: int) -> None:
-        """Extend all hypotheses by step ``step`` (from 1)."""
-        candidates = expand(
-            extensions,
+    def advance(self, logits: NDArray[np.float32], step: int, blocked: Blocked | None) -> None:
+        """Extend all hypotheses by step ``step`` (from 1), by words that are not ``blocked``."""
+        must_end = self.limits[self.sentences] <= step
+        candidates = rank_extensions(
+            logits,
             self.live,
             beam_size=self.options.beam_size,
-            must_end=self.limits[self.sentences] <= step,
-            may_end=(step > self.options.min_length) | (self.limits[self.sentences] <= step),
+            must_end=must_end,
+            may_end=must_end | (step > self.options.min_length),
+            blocked=blocked,
         )
         self._finish(candidates, step)
         first = np.arange(len(self.sentences))[:, None] * self.live.shape[1]
         self._go_on(~self._done(candidates, step), first + candidates.parents, candidates.scores, candidates.tokens)
 
-    def advance_one(self, extensions: Extensions, step: int) -> None:
+    def advance_one(self, logits: NDArray[np.float32], step: int, blocked: Blocked | None) -> None:
         """:meth:`advance` of one hypothesis for each sentence, where nothing has to be ranked."""
-        live = self.live[:, 0]
-        ends, scores = live + extensions.ends, live + extensions.scores[:, 0]
+        best = best_extension(logits, self.live[:, 0], blocked)
+        ends, scores = best.ends, best.scores
         # Of equal ones the end counts, as it does where both are ranked.
         ended = (self.limits[self.sentences] <= step) | (scores == -np.inf)
         if step > self.options.min_length:
@@ -209,7 +210,7 @@ class _Run:
         penalty = float(length_penalty(step, self.options.length_penalty))
         for row in np.flatnonzero(ended & (ends > -np.inf)):
             self.best[self.sentences[row]] = [Hypothesis(self.history[row].tolist(), float(ends[row]) / penalty)]
-        self._go_on(~ended, np.arange(len(live))[:, None], scores[:, None], extensions.tokens)
+        self._go_on(~ended, np.arange(len(scores))[:, None], scores[:, None], best.tokens[:, None])
 
     def _go_on(
         self,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lite_nlp.decoding.hypotheses import Extensions, best_extensions, expand
+from lite_nlp.decoding.hypotheses import rank_extensions
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps, StepModel
 
 
@@ -29,18 +29,18 @@ class BeamDouble:
         made: list[Any] = []
         first = np.arange(sentences)[:, None] * width
         sound = True
+        hypotheses, places_of_words = np.nonzero(call.blocked >= 0)
         for index in range(call.steps):
             step = call.step + index + 1
             logits, state = self.model.step(tokens.reshape(-1), self.model.reorder(state, parents.reshape(-1)))
             sound &= bool(np.isfinite(logits).all())
-            ranked = best_extensions(np.nan_to_num(logits), call.count)
-            blocked = (ranked.tokens[:, :, None] == call.blocked[:, None]).any(axis=2)
-            candidates = expand(
-                Extensions(ranked.ends, np.where(blocked, -np.inf, ranked.scores), ranked.tokens),
+            candidates = rank_extensions(
+                np.nan_to_num(logits),
                 live,
                 beam_size=width,
                 must_end=call.limits <= step,
                 may_end=(step > call.min_length) | (call.limits <= step),
+                blocked=(hypotheses, call.blocked[hypotheses, places_of_words]),
             )
             live = candidates.scores
             for row in range(sentences):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lite_nlp.core.errors import ConfigError, ModelError
-from lite_nlp.decoding.hypotheses import best_extensions, expand, length_penalty, repeated_ngrams
+from lite_nlp.decoding.hypotheses import best_extension, length_penalty, rank_extensions, repeated_ngrams
 from lite_nlp.decoding.search import SearchOptions, _Run, search, search_best, stream_search
 from tests.unit.decoding.beam_double import BeamDouble
 
@@ -94,18 +94,12 @@ def test_logits_are_left_as_they_are():
     logits = np.random.default_rng(0).normal(size=(2, 6)).astype(np.float32)
     kept = logits.copy()
     blocked = (np.array([0, 1]), np.array([3, 4]))
-    best_extensions(logits, 2, blocked)
-    extensions = best_extensions(logits, 3)
-    scores = extensions.scores.copy()
-    expand(
-        extensions,
-        np.zeros((2, 1)),
-        beam_size=2,
-        must_end=np.array([False, True]),
-        may_end=np.array([False, True]),
-    )
+    live = np.zeros((2, 1))
+    best_extension(logits, live[:, 0], blocked)
+    must_end, may_end = np.array([False, True]), np.array([False, True])
+    rank_extensions(logits, live, beam_size=2, must_end=must_end, may_end=may_end, blocked=blocked)
     np.testing.assert_array_equal(logits, kept)
-    np.testing.assert_array_equal(extensions.scores, scores)
+    np.testing.assert_array_equal(live, np.zeros((2, 1)))
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -249,22 +243,54 @@ def test_one_hypothesis_goes_on_as_if_it_were_ranked(monkeypatch, seed, options)
     assert search(DrawnModel(seed), sources, options) == found
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 40])
-@pytest.mark.parametrize("types", [6, 63, 64, 65, 639, 640, 700, 6003])
-def test_the_most_probable_tokens_are_found_wherever_they_are(types, count):
+def _ranked_by_hand(logits, live, beam_size):
+    """Scores and places of the best words of each sentence, and whether each end is among the best, one by one."""
+    words, ends = [], []
+    for scores, rows in zip(live, logits.astype(float).reshape(*live.shape, -1), strict=True):
+        totals = scores[:, None] + rows - np.log(np.exp(rows).sum(axis=1))[:, None]
+        ranked = [(-total, (place, token)) for (place, token), total in np.ndenumerate(totals[:, 3:])]
+        best = sorted(ranked)[:beam_size]
+        words.append([(-total, place, token + 3) if total < np.inf else None for total, (place, token) in best])
+        every = sorted([*best, *((-total, (-1, place)) for place, total in enumerate(totals[:, 2]))])[:beam_size]
+        kept = {place for total, (kind, place) in every if kind == -1 and total < np.inf}
+        ends.append([place in kept for place in range(len(scores))])
+    return words, ends
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5, 40])
+@pytest.mark.parametrize("types", [1, 6, 63, 64, 65, 639, 640, 700, 6003])
+def test_the_best_extensions_are_found_wherever_they_are(types, beam_size):
     random = np.random.default_rng(types)
     for spread in (1.0, 0.0):
-        logits = (spread * random.normal(size=(7, types + 3))).astype(np.float32)
-        # One row has its largest in the last column, one in the first; one has all but three blocked.
+        logits = (spread * random.normal(size=(9, types + 3))).astype(np.float32)
+        # One row has its largest in the last column, one in the first; one has all but three ruled out.
         logits[0, -1], logits[1, 3], logits[2, 6:] = 9.0, 9.0, -np.inf
-        found = best_extensions(logits, count)
-        expected = -np.sort(-logits[:, 3:], axis=1)[:, :count]
-        rows = np.arange(len(logits))[:, None]
-        assert found.tokens.shape == (7, min(count, types))
-        assert all(len(set(row)) == len(row) for row in found.tokens.tolist())
-        np.testing.assert_array_equal(-np.sort(-logits[rows, found.tokens], axis=1), expected)
-        with np.errstate(invalid="ignore"):
-            np.testing.assert_allclose(
-                found.scores, logits[rows, found.tokens] - np.log(np.exp(logits.astype(float)).sum(axis=1))[:, None],
-                rtol=1e-5, atol=1e-5,
-            )  # fmt: skip
+        # One sentence has a dead hypothesis, one has nothing but words that are ruled out.
+        live, logits[6:, 3:] = np.round(-random.random((3, 3)), 2), -np.inf
+        live[1, 2] = -np.inf
+        none = np.zeros(3, np.bool_)
+        found = rank_extensions(logits, live, beam_size=beam_size, must_end=none, may_end=~none)
+        words, ends = _ranked_by_hand(logits, live, beam_size)
+        assert found.scores.shape == found.parents.shape == found.tokens.shape == (3, min(beam_size, 3 * types))
+        assert found.ends.tolist() == ends
+        for row, expected in enumerate(words):
+            alive = [word for word in expected if word is not None]
+            scores = [score for score, _, _ in alive]
+            np.testing.assert_allclose(found.scores[row, : len(alive)], scores, rtol=1e-5, atol=1e-5)
+            assert (found.scores[row, len(alive) :] == -np.inf).all()
+            places = list(zip(found.parents[row].tolist(), found.tokens[row].tolist(), strict=True))[: len(alive)]
+            if spread:
+                assert places == [(place, token) for _, place, token in alive]
+            assert len(set(places)) == len(alive)
+        assert ((found.tokens >= 3) & (found.tokens < types + 3)).all()
+
+
+@pytest.mark.parametrize("types", [1, 6, 6003])
+def test_the_most_probable_word_is_the_first_of_equal_ones(types):
+    logits = np.random.default_rng(types).integers(0, 3, (7, types + 3)).astype(np.float32)
+    live = -np.arange(7.0)
+    found = best_extension(logits, live)
+    assert found.tokens.tolist() == [row.index(max(row)) + 3 for row in logits[:, 3:].tolist()]
+    offsets = live - np.log(np.exp(logits.astype(float)).sum(axis=1))
+    np.testing.assert_allclose(found.scores, offsets + logits[np.arange(7), found.tokens], rtol=1e-5)
+    np.testing.assert_allclose(found.ends, offsets + logits[:, 2], rtol=1e-5)
