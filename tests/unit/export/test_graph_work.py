@@ -1,4 +1,5 @@
 import dataclasses
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,10 +20,10 @@ from lite_nlp.export.counting.torch_programs import (
     count_program_work,
 )
 from lite_nlp.export.executorch_rewriting import prepare_program
-from lite_nlp.export.onnx_graphs import export_onnx
+from lite_nlp.export.onnx_graphs import convert_model, export_onnx
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.quiet import quiet_libraries
-from lite_nlp.export.tracing import trace_model
+from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.build import build_model
 
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
@@ -90,19 +91,37 @@ def _build(**options: Any) -> nn.Module:
     return build_model(config).eval()
 
 
-@pytest.mark.parametrize("name", OPTIONS)
-def test_every_option_gives_graphs_that_do_the_model_s_work(name: str) -> None:
+#: Options whose searches are counted every time, in as many ways to attend, share and multiply.
+SEARCHED = ("sandwich", "r2d2", "t2r")
+
+
+@cache
+def _traced(name: str) -> tuple[nn.Module, TracedModel, GraphWork]:
+    """A model with these options, its graphs, and the work that they are to do."""
     model, bounds = _build(**OPTIONS[name]), Bounds(source=9, capacity=10, executorch_batch=4)
     traced = trace_model(model, bounds)
-    expected = count_model_work(model, traced.state, bounds)
+    return model, traced, count_model_work(model, traced.state, bounds)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_gives_graphs_that_do_the_model_s_work(name: str) -> None:
+    _, traced, expected = _traced(name)
     with quiet_libraries():
         programs = {"encode": prepare_program(traced.encode), "decode_step": prepare_program(traced.decode_step)}
     # What ExecuTorch's lowering starts from; the lowering itself takes most of a minute.
-    assert count_program_work(programs, traced.state, bounds) == expected
+    assert count_program_work(programs, traced.state, traced.bounds) == expected
+    encode, decode_step = (model.SerializeToString() for model in convert_model(traced))
+    assert count_onnx_work(encode=encode, decode_step=decode_step, bounds=traced.bounds) == expected
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SEARCHED else pytest.mark.exhaustive) for name in OPTIONS]
+)
+def test_every_option_gives_searches_that_do_the_model_s_work(name: str) -> None:
+    model, traced, expected = _traced(name)
     files = export_onnx(traced, FusedDecoder(model))
-    assert count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=bounds) == expected
-    assert count_search_work(files.greedy, bounds) == expected
-    assert count_beam_work(files.beam, bounds) == expected.decode_step
+    assert count_search_work(files.greedy, traced.bounds) == expected
+    assert count_beam_work(files.beam, traced.bounds) == expected.decode_step
 
 
 def test_shared_layers_project_the_source_once_in_onnx() -> None:
