@@ -5,14 +5,26 @@ import json
 import math
 import subprocess
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lite_nlp import open_translator
 from lite_nlp.decoding.lines import read_file_lines
 
-__all__ = ["card_parser", "card_values", "lite_nlp", "sample_rows", "score_rows", "validation_curve"]
+__all__ = [
+    "card_parser",
+    "card_values",
+    "filled_paragraphs",
+    "lite_nlp",
+    "sample_rows",
+    "score_rows",
+    "validation_curve",
+]
+
+#: Characters of a line of prose.
+_WIDTH: Final = 120
 
 
 def card_parser(description: str) -> argparse.ArgumentParser:
@@ -65,7 +77,8 @@ def card_values(
         "steps": metrics["steps"],
         "tgt_tokens": metrics["tgt_tokens"],
         "hours": metrics["seconds"] / 3600,
-        "train_pairs": metrics["train_pairs"],
+        # A distilled run counts what it learned from: the reference of a source and the translation that it drew.
+        "train_pairs": metrics.get("distillation", {}).get("sources", metrics["train_pairs"]),
         "processor": arguments.processor,
         "commands": arguments.commands.read_text(encoding="utf-8").strip(),
         "curve": validation_curve(arguments.training_run),
@@ -104,4 +117,14 @@ def validation_curve(run: Path) -> str:
     events = [json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     return ", ".join(
         f"{event['step']:,}: {math.exp(event['nll']):.2f}" for event in events if event["event"] == "valid"
+    )
+
+
+def filled_paragraphs(card: str) -> str:
+    """The card with its prose in lines of one width; titles, tables, lists and commands as they are."""
+    blocks = card.split("\n\n")
+    as_they_are = ("#", "|", "-", "```")
+    return "\n\n".join(
+        block if block.startswith(as_they_are) else textwrap.fill(block, _WIDTH, break_on_hyphens=False)
+        for block in blocks
     )

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from card_parts import card_parser, card_values, lite_nlp, sample_rows
+from card_parts import card_parser, card_values, filled_paragraphs, lite_nlp, sample_rows
 from students import PUBLISHED_BYTES
 from token_bleu import token_bleu
 
@@ -122,7 +122,7 @@ def main() -> None:
         samples=sample_rows(str(arguments.model), source, reference, every=EVERY, beam=BEAM),
         tuning_minutes=sum(stage["seconds"] for stage in stages) / 60,
     )
-    write_text(arguments.out.with_suffix(".md"), text)
+    write_text(arguments.out.with_suffix(".md"), filled_paragraphs(text))
     print(text)
 
 

@@ -25,12 +25,14 @@ class Lesson:
     Attributes:
         stem: Of the directory of their translations.
         ensemble: Whether the teachers are those of ``ENSEMBLE``; else the one of the comparison of families.
+        own: The compressed student, of those before, that is the teacher instead, and from whose weights it begins.
         options: Of ``distill``.
         in_tuning: Whether ``compress`` trains on the translations too, and not on the references alone.
     """
 
     stem: str
     ensemble: bool = False
+    own: str | None = None
     options: Sequence[str] = ("--n-best", "4", "--reference-weight", "0.3")
     in_tuning: bool = False
 
@@ -108,6 +110,14 @@ TAUGHT_BY_TWO: Final = {**TAUGHT, "training.warmup_steps": 800, "decoding.length
 SINGLE: Final = Lesson(stem="m30k-lite-transformer-hypotheses")
 TOGETHER: Final = Lesson(stem="m30k-ensemble-hypotheses", ensemble=True, in_tuning=True)
 
+#: What a beam finds, the student learns to find by itself: of its five best translations the nearest to the reference.
+OWN: Final = Lesson(
+    stem="m30k-own-hypotheses",
+    own="m30k-2k-144-two-570KB",
+    options=("--beam", "5", "--interpolation", "--reference-weight", "0.5"),
+    in_tuning=True,
+)
+
 STUDENTS: Final = (
     Student(
         name="Lite Transformer, 1,000 types, 1.5M parameters",
@@ -131,6 +141,21 @@ STUDENTS: Final = (
         files={"570KB": ("--finetune-steps", "4000")},
     ),
     Student(
+        name="Lite Transformer, 2,000 types, 1.6M parameters, from its own translations",
+        stem="m30k-2k-144-own",
+        types=2000,
+        settings={
+            **TAUGHT_BY_TWO,
+            "training.warmup_steps": 300,
+            "training.learning_rate": 0.0025,
+            "training.max_epochs": 60,
+            "training.max_steps": 3600,
+        },
+        lesson=OWN,
+        files={"570KB": ("--finetune-steps", "4000")},
+        seeds=(2,),
+    ),
+    Student(
         name="Lite Transformer, 1,500 types, 0.9M parameters, distilled from two",
         stem="m30k-1500-112-two",
         types=1500,
@@ -150,14 +175,15 @@ def sizes(place: Place) -> list[Row]:
     """Bytes of the whole file against BLEU on test2016, beam 5, trained on Multi30k alone."""
     references = place.corpora / "multi30k" / "test2016.lc.norm.tok.de.gz"
     rows = []
+    made: dict[str, list[Stage]] = {}
     for student in STUDENTS:
         data, prepare = multi30k(place, types=student.types)
         teachers, words, tuning_data = [], [], data
         if student.lesson is not None:
-            teaching, teachers, words = _lesson(place, student.lesson)
+            teaching, teachers, words = _lesson(place, student.lesson, made)
             prepare = [*teaching, *prepare]
         for seed in student.seeds:
-            stem = student.stem if seed == 1 else f"{student.stem}-{seed}"
+            stem = student.stem if seed == student.seeds[0] else f"{student.stem}-{seed}"
             settings = {**TRAINING, **student.settings, "training.seed": seed}
             train = train_stage(place, stem, PRESET, data, settings, *words, teacher=teachers[0] if teachers else None)
             original = place.runs / stem
@@ -171,6 +197,7 @@ def sizes(place: Place) -> list[Row]:
                 small = f"{stem}-{target}"
                 options = ["--data", str(tuning_data), "--target-size", target, *tuning]
                 compress = compress_stage(place, small, original, *options)
+                made[small] = [*stages, compress]
                 measures = _beam_search(place, small, compress.out / "model.lnlp", data)
                 name = f"{student.name}, {target}"
                 rows.append(
@@ -179,8 +206,18 @@ def sizes(place: Place) -> list[Row]:
     return rows
 
 
-def _lesson(place: Place, lesson: Lesson) -> tuple[list[Stage], list[Path], list[str]]:
-    """The stages that train the teachers, their runs, and the options of ``distill``."""
+def _lesson(place: Place, lesson: Lesson, made: Mapping[str, list[Stage]]) -> tuple[list[Stage], list[Path], list[str]]:
+    """The stages that make the teachers, their models, and the options of ``distill``.
+
+    Args:
+        place: Where everything is.
+        lesson: The lesson.
+        made: The stages that make each compressed student before.
+    """
+    words = ["--level", "sequence", "--hypotheses", str(place.runs / lesson.stem), *lesson.options]
+    if lesson.own is not None:
+        teacher = place.runs / lesson.own / "model.lnlp"
+        return made[lesson.own], [teacher], [*words, "--init-from", str(teacher)]
     data, train, single = multi30k_family(place, "lite-transformer")
     teachers = [single]
     if lesson.ensemble:
@@ -189,14 +226,14 @@ def _lesson(place: Place, lesson: Lesson) -> tuple[list[Stage], list[Path], list
         trainings = [train_stage(place, stem, PRESET, data, settings) for stem, settings in ENSEMBLE.items()]
         train, teachers = [*prepare, *trainings], [training.out for training in trainings]
     others = [word for teacher in teachers[1:] for word in ("--ensemble", str(teacher))]
-    words = [*others, "--level", "sequence", "--hypotheses", str(place.runs / lesson.stem), *lesson.options]
-    return train, teachers, words
+    return train, teachers, [*others, *words]
 
 
 def _taught_data(place: Place, lesson: Lesson, data: Path) -> tuple[Path, list[Stage]]:
     """The data of what a student was taught, in its own vocabulary, and the stages that make it."""
     hypotheses = place.runs / lesson.stem
-    pairs, out = hypotheses.with_suffix(".tsv"), data.with_name(f"{data.name}-taught")
+    pairs = hypotheses.with_suffix(".tsv")
+    out = data.with_name(f"{data.name}-{'taught' if lesson.own is None else 'own'}")
     script = str(Path(__file__).with_name("taught_pairs.py"))
     write = Stage(
         out=pairs, program=(sys.executable, script), arguments=[str(data), str(hypotheses), "--out", str(pairs)]
