@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from card_parts import card_parser, card_values, lite_nlp, sample_rows
+from card_parts import card_parser, card_values, filled_paragraphs, lite_nlp, sample_rows
 from first_inputs import answer_inputs
 
 from lite_nlp.core.files import write_text
@@ -75,9 +75,9 @@ Every {every}th sentence of the Tatoeba test set, as it comes:
 
 ## Training
 
-Tatoeba train and Multi30k train together, with part of the sources once more in lower case, without end mark or in
-capitals, and some everyday phrases written for this project (`benchmarks/shipped_pairs.py`): {train_pairs:,} pairs;
-validated on Tatoeba valid and Multi30k val. {steps:,} steps, {tgt_tokens:,} target tokens, {hours:.1f} hours on
+Tatoeba train and Multi30k train, the latter twice, with part of the sources once more in lower case, without end mark
+or in capitals, and some everyday phrases written for this project (`benchmarks/shipped_pairs.py`): {train_pairs:,}
+pairs; validated on Tatoeba valid and Multi30k val. {steps:,} steps, {tgt_tokens:,} target tokens, {hours:.1f} hours on
 {processor}:
 
 ```
@@ -139,7 +139,7 @@ def main() -> None:
         samples=sample_rows(str(arguments.model), *_files(next(iter(TEST_SETS.values())), arguments), every=EVERY),
         preset="tatoeba-lite-transformer",
     )
-    write_text(arguments.out.with_suffix(".md"), text)
+    write_text(arguments.out.with_suffix(".md"), filled_paragraphs(text))
     print(text)
 
 

@@ -2,10 +2,10 @@ r"""Write the training text of a shipped translation model: the corpora, varied,
 
     python benchmarks/shipped_pairs.py --corpora DIR --src en --tgt de --out DIR
 
-Of Tatoeba train and Multi30k train, one pair in ten is there a second time with a lowercased source, and as many
-without end marks, without both, or a fiftieth in capitals: what people type into a phone. The phrases, words and frames
-of ``phrases/`` stand there several times, in as many forms; the frames are filled with what stands in
-``phrases/slots/``, names and numbers. A pair whose source is one of the inputs of
+Of Tatoeba train, and of Multi30k train, which is there twice, one pair in ten is there once more with a lowercased
+source, and as many without end marks, without both, or a fiftieth in capitals: what people type into a phone. The
+phrases, words and frames of ``phrases/`` stand there several times, in as many forms; the frames are filled with what
+stands in ``phrases/slots/``, names and numbers. A pair whose source is one of the inputs of
 ``phrases/first-inputs.*.tsv``, case and punctuation aside, is left out: those inputs are for measuring. The same
 arguments give the same files.
 """
@@ -23,8 +23,9 @@ from lite_nlp.core.files import write_bytes
 
 __all__ = ["main"]
 
-#: Stems of the two files of a corpus, below the copies.
-CORPORA: Final = ("tatoeba/train", "multi30k/train")
+#: Stems of the two files of a corpus, and how often each of its pairs stands in the text: captions twice, a third of
+#: all words then, since what the model knows of them it learns from a ninth of the pairs.
+CORPORA: Final = {"tatoeba/train": 1, "multi30k/train": 2}
 
 #: How often each phrase stands in the text, and how many pairs are made of each frame.
 PHRASE_COPIES: Final = 8
@@ -63,13 +64,14 @@ Pair = tuple[str, str]
 
 def corpus_pairs(corpora: Path) -> Iterator[Pair]:
     """English and German of the corpora, line by line."""
-    for stem in CORPORA:
+    for stem, copies in CORPORA.items():
         with (
             gzip.open(corpora / f"{stem}.en.gz", "rt", encoding="utf-8") as english,
             gzip.open(corpora / f"{stem}.de.gz", "rt", encoding="utf-8") as german,
         ):
             for pair in zip(english, german, strict=True):
-                yield pair[0].strip(), pair[1].strip()
+                for _ in range(copies):
+                    yield pair[0].strip(), pair[1].strip()
 
 
 def read_pairs(path: Path) -> list[Pair]:
