@@ -122,9 +122,9 @@ def validation_curve(run: Path) -> str:
 
 def filled_paragraphs(card: str) -> str:
     """The card with its prose in lines of one width; titles, tables, lists and commands as they are."""
-    blocks = card.split("\n\n")
     as_they_are = ("#", "|", "-", "```")
-    return "\n\n".join(
+    blocks = (
         block if block.startswith(as_they_are) else textwrap.fill(block, _WIDTH, break_on_hyphens=False)
-        for block in blocks
+        for block in card.rstrip("\n").split("\n\n")
     )
+    return "\n\n".join(blocks) + "\n"

@@ -126,7 +126,7 @@ def main() -> None:
     facts, words = card_values(arguments, scores=scores, fp32_scores=fp32_scores, data=DATA)
     facts["first_inputs"] = {"right": right, "of": len(answered)}
     write_text(arguments.out.with_suffix(".json"), json.dumps(facts, indent=2) + "\n")
-    text = CARD.format(
+    card = CARD.format(
         **words,
         source=LANGUAGES[arguments.src],
         target=LANGUAGES[arguments.tgt],
@@ -139,7 +139,8 @@ def main() -> None:
         samples=sample_rows(str(arguments.model), *_files(next(iter(TEST_SETS.values())), arguments), every=EVERY),
         preset="tatoeba-lite-transformer",
     )
-    write_text(arguments.out.with_suffix(".md"), filled_paragraphs(text))
+    text = filled_paragraphs(card)
+    write_text(arguments.out.with_suffix(".md"), text)
     print(text)
 
 

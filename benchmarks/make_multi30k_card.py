@@ -111,7 +111,7 @@ def main() -> None:
     facts, words = card_values(arguments, scores=scores, fp32_scores=fp32_scores, data=DATA)
     size = arguments.file.stat().st_size
     write_text(arguments.out.with_suffix(".json"), json.dumps({**facts, "file_bytes": size}, indent=2) + "\n")
-    text = CARD.format(
+    card = CARD.format(
         **words,
         beam=BEAM,
         every=EVERY,
@@ -122,7 +122,8 @@ def main() -> None:
         samples=sample_rows(str(arguments.model), source, reference, every=EVERY, beam=BEAM),
         tuning_minutes=sum(stage["seconds"] for stage in stages) / 60,
     )
-    write_text(arguments.out.with_suffix(".md"), filled_paragraphs(text))
+    text = filled_paragraphs(card)
+    write_text(arguments.out.with_suffix(".md"), text)
     print(text)
 
 

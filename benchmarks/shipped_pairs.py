@@ -23,8 +23,8 @@ from lite_nlp.core.files import write_bytes
 
 __all__ = ["main"]
 
-#: Stems of the two files of a corpus, and how often each of its pairs stands in the text: captions twice, a third of
-#: all words then, since what the model knows of them it learns from a ninth of the pairs.
+#: Stems of the two files of a corpus, and how often each of its pairs stands in the text: captions twice, more
+#: than a third of all tokens then.
 CORPORA: Final = {"tatoeba/train": 1, "multi30k/train": 2}
 
 #: How often each phrase stands in the text, and how many pairs are made of each frame.

@@ -200,36 +200,24 @@ def _best_words(
     reached = (maxima + offsets[:, None]).reshape(sentences, -1)
     least = np.partition(reached, reached.shape[1] - count, axis=1)[:, -count]
     # Fewer than wanted may be alive; those of a dead hypothesis are never taken.
-    bounds = np.maximum(least, _LEAST).repeat(len(words) // sentences) - offsets
+    width = len(words) // sentences
+    bounds = np.maximum(least, _LEAST).repeat(width) - offsets
     good = words >= np.nextafter(bounds.astype(np.float32), np.float32(-np.inf))[:, None]
     # Of an array in two dimensions np.nonzero takes ten times as long.
     rows, columns = np.divmod(good.ravel().nonzero()[0], words.shape[1])
-    scores = words[rows, columns] + offsets[rows]
-    owners = rows // (len(words) // sentences)
+    if not len(rows):
+        none = np.zeros((sentences, count), np.int64)
+        return np.full(none.shape, -np.inf), none, none
+    scores, owners = words[rows, columns] + offsets[rows], rows // width
     # Of equal scores the first hypothesis counts, and its first word.
     order = np.lexsort((-scores, owners))
     found = np.bincount(owners, minlength=sentences)
-    if (found >= count).all():
-        order = order[(found.cumsum() - found)[:, None] + np.arange(count)]
-        return scores[order], rows[order], columns[order]
-    return _padded(scores[order], rows[order], columns[order], found, count)
-
-
-def _padded(
-    scores: NDArray[np.float64],
-    rows: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    found: NDArray[np.int64],
-    count: int,
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """The first ``count`` of each sentence, of which there are ``found`` (S,); dead ones where there are fewer."""
-    best = np.full((len(found), count), -np.inf)
-    chosen, places = np.zeros(best.shape, np.int64), np.zeros(best.shape, np.int64)
-    taken = np.arange(count) < found[:, None]
-    start = np.cumsum(found) - found
-    order = (start[:, None] + np.arange(count))[taken]
-    best[taken], chosen[taken], places[taken] = scores[order], rows[order], columns[order]
-    return best, chosen, places
+    places = np.arange(count)
+    taken = order[np.minimum((found.cumsum() - found)[:, None] + places, len(order) - 1)]
+    best = scores[taken]
+    # Where a sentence has fewer, the places of another's words are taken, dead.
+    best[places >= found[:, None]] = -np.inf
+    return best, rows[taken], columns[taken]
 
 
 def _best_ends(end_scores: NDArray[np.float64], scores: NDArray[np.float64], beam_size: int) -> NDArray[np.bool_]:
