@@ -149,14 +149,13 @@ class _Training:
     def take(self, loss: Tensor) -> float | None:
         """Take a step down a loss; None, and nothing is changed, if it or a gradient is no number."""
         self.consumed += 1
-        value = float(loss.detach())
         self._model.zero_grad(set_to_none=True)
-        if not math.isfinite(value):
-            return None
         loss.backward()  # type: ignore[no-untyped-call]
         self._weights.pass_gradients()
         gradients = [p.grad for p in (*self._weights.trained, *self._free) if p.grad is not None]
-        if not all(bool(torch.isfinite(gradient.sum())) for gradient in gradients):
+        # Read together, once for each step: an accelerator works ahead until a number is read.
+        sums = torch.stack([loss.detach(), *(gradient.sum() for gradient in gradients)]).tolist()
+        if not all(map(math.isfinite, sums)):
             return None
         # Half a cosine, after a warm-up in which Adam's averages fill.
         progress = self.step / self._options.steps
@@ -170,7 +169,7 @@ class _Training:
             self.bits = self._weights.tighten(self._share(), self._scale)
         else:
             self._weights.update_weights()
-        return value
+        return float(sums[0])
 
     def retreat(self, state: Mapping[str, Any], rate: float) -> None:
         """Go back to a state, on with other batches and a smaller learning rate."""

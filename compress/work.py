@@ -91,6 +91,6 @@ def _save(path: Path, content: object) -> None:
 def _load(path: Path) -> Any:
     """The content of a file; None if there is none, or it is damaged: it is then worked out anew."""
     try:
-        return torch.load(path, weights_only=True)
+        return torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
         return None

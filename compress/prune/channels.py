@@ -85,9 +85,9 @@ def _importance(name: str, group: Any, width: int) -> Tensor:
     for dependency, indices in group:
         module = dependency.target.module
         if isinstance(module, nn.Linear) and dependency.handler == tp.prune_linear_out_channels:
-            squares += module.weight.detach()[indices].square().sum(dim=1)
+            squares += module.weight.detach()[indices].square().sum(dim=1).cpu()
         elif isinstance(module, nn.Linear) and dependency.handler == tp.prune_linear_in_channels:
-            squares += module.weight.detach()[:, indices].square().sum(dim=0)
+            squares += module.weight.detach()[:, indices].square().sum(dim=0).cpu()
         elif isinstance(module, nn.Parameter) or any(True for _ in module.parameters()):
             raise ModelError(
                 f"structured pruning: {name}: expected channels that only Linear layers take in, found that "

@@ -117,18 +117,20 @@ def compress_model(
         raise UsageError("--no-finetune and --finetune-steps: expected one of them")
     out = Path(out)
 
-    import torch
-
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
     from lite_nlp.tasks.calibration import inspect_calibration
     from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
     from lite_nlp.training.arithmetic import fast_arithmetic
+    from lite_nlp.training.device import best_device, device_of
     from lite_nlp.training.threads import threads_restored
 
     owned = (*COMPRESSION_FILES, *LEDGER_FILES)
     check_output_directory(out, force=force, owned=owned)
     progress = progress or SilentProgress()
     loaded = load_model(model)
+    if not isinstance(model, LoadedModel):
+        loaded.model.to(best_device())
+    device = device_of(loaded.model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
     count_macs = macs_counter(gate)
     if structured is not None:
@@ -151,7 +153,7 @@ def compress_model(
     with (
         resumable_work(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
-        fast_arithmetic(torch.device("cpu")),
+        fast_arithmetic(device),
         atomic_directory(out, force=force, owned=owned) as directory,
     ):
         _set_threads(loaded, guidance, threads)
@@ -214,17 +216,24 @@ def compress_model(
 
 
 def _set_threads(loaded: LoadedModel, guidance: "Guidance", threads: int | None) -> None:
-    """Set torch's threads to the caller's number, or the one that is fastest at the predictions of the scan."""
+    """Set torch's threads to the caller's number, or the one that is fastest at the predictions of the scan.
+
+    An accelerator does not depend on their number, and is left with what torch has.
+    """
     import torch
 
+    from lite_nlp.training.device import device_of
     from lite_nlp.training.threads import fixed_threads, measure_threads
 
     def predict() -> float:
         with torch.inference_mode():
             return float(len(guidance.predict(loaded.model, guidance.scan[0])[1]))
 
-    choice = fixed_threads(threads) or measure_threads(predict)
-    torch.set_num_threads(choice.threads)
+    choice = fixed_threads(threads)
+    if choice is None and device_of(loaded.model).type == "cpu":
+        choice = measure_threads(predict)
+    if choice is not None:
+        torch.set_num_threads(choice.threads)
 
 
 def _warnings(guidance: "Guidance", rows: "Sequence[StageRow]", facts: CompressionFacts) -> list[str]:
@@ -248,10 +257,13 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int) -> "Finet
     from lite_nlp.compress.weight_tuner import Finetuning
     from lite_nlp.tasks.calibration import distillation_loss, projected_distillation_loss
     from lite_nlp.training.arithmetic import has_bf16_units
+    from lite_nlp.training.device import device_of
 
     original, weight = copy.deepcopy(loaded.model), guidance.label_weight
-    # Gradients then differ by 3 %, far less than those of two batches do.
-    precision: Literal["fp32", "bf16"] = "bf16" if has_bf16_units() else "fp32"
+    # Gradients then differ by 3 %, far less than those of two batches do. On an accelerator, models of this size gain
+    # nothing: starting its operations takes longer than they do.
+    in_bf16 = device_of(original).type == "cpu" and has_bf16_units()
+    precision: Literal["fp32", "bf16"] = "bf16" if in_bf16 else "fp32"
     if guidance.project is None:
         loss = distillation_loss(guidance.predict, original, weight, precision=precision)
     else:

@@ -45,6 +45,9 @@ def compression_subject(
     """The callbacks to the model's task, on which compression itself does not depend."""
     from lite_nlp.compress.ledger import CompressionSubject
     from lite_nlp.tasks.calibration import divergence_from, information_loss
+    from lite_nlp.training.device import device_of
+
+    device = device_of(loaded.model)
 
     def count_model(model: "nn.Module") -> int:
         return count_macs(cast("Model", model).config)
@@ -52,7 +55,7 @@ def compression_subject(
     return CompressionSubject(
         name=loaded.name,
         files=lambda model: embedded_files(loaded, cast("Model", model)),
-        load=lambda path: load_model(path).model,
+        load=lambda path: load_model(path).model.to(device),
         metric=guidance.metric,
         score=lambda model: guidance.score(model, progress),
         evaluate=divergence_from(guidance.predict, loaded.model, guidance.scan),

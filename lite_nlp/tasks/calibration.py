@@ -19,7 +19,7 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.tasks.calibration_warnings import CalibrationFacts, calibration_warnings
 from lite_nlp.tasks.changed_outputs import ScoredTexts
-from lite_nlp.training.device import autocast
+from lite_nlp.training.device import autocast, device_of
 from lite_nlp.training.mixed_loss import TeacherOutput, mixed_loss
 from lite_nlp.training.soft_targets import SoftTargets
 
@@ -174,7 +174,7 @@ def distillation_loss(
     """
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
-        with autocast(torch.device("cpu"), precision):
+        with autocast(device_of(model), precision):
             log_probs, labels = predict(model, batch)
             with torch.no_grad():
                 wanted = predict(teacher, batch)[0].exp()
@@ -200,7 +200,7 @@ def projected_distillation_loss(
     soft = SoftTargets(label_weight=label_weight)
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
-        with autocast(torch.device("cpu"), precision):
+        with autocast(device_of(model), precision):
             own, labels = project(model, batch)
             with torch.no_grad():
                 taught, _ = project(teacher, batch)
@@ -214,13 +214,13 @@ def information_loss(predict: Predict) -> Callable[[nn.Module, Any], Tensor]:
     """A loss whose squared gradients estimate the diagonal Fisher information, in nats per prediction.
 
     The negative log-likelihood of labels drawn from the model's own predictions, summed over all N and divided by the
-    root of N (Martens 2014, arXiv 1412.1193, section 5). The draws are the same in every process.
+    root of N (Martens 2014, arXiv 1412.1193, section 5). The draws are the same in every process and on every device.
     """
     generator = torch.Generator().manual_seed(1)
 
     def loss(model: nn.Module, batch: Any) -> Tensor:
         log_probs, _ = predict(model, batch)
-        drawn = torch.multinomial(log_probs.detach().exp(), 1, generator=generator)
+        drawn = torch.multinomial(log_probs.detach().exp().cpu(), 1, generator=generator).to(log_probs.device)
         summed: Tensor = -log_probs.gather(1, drawn).sum()
         return summed / math.sqrt(len(drawn))
 

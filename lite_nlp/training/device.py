@@ -4,11 +4,11 @@ import hashlib
 from typing import Literal, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lite_nlp.data.pairs.batches import Batch
 
-__all__ = ["DeviceBatch", "autocast", "seed_for", "to_device"]
+__all__ = ["DeviceBatch", "autocast", "best_device", "device_of", "seed_for", "to_device"]
 
 
 class DeviceBatch(NamedTuple):
@@ -24,6 +24,16 @@ def to_device(batch: Batch, device: torch.device) -> DeviceBatch:
     """Copy a batch to a device; on a CPU its memory is shared, not copied."""
     arrays = (batch.src_tokens, batch.src_mask, batch.tgt_tokens, batch.labels)
     return DeviceBatch(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
+
+
+def best_device() -> torch.device:
+    """The accelerator of this machine if there is one that works, else the CPU."""
+    return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """The device of a module's weights."""
+    return next(module.parameters()).device
 
 
 def autocast(device: torch.device, precision: Literal["fp32", "bf16"]) -> torch.autocast:

@@ -26,6 +26,7 @@ from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
 from lite_nlp.tasks.classification.predict import classifier_inputs, torch_classifier
 from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.tasks.usefulness import accuracy_warnings
+from lite_nlp.training.device import device_of
 
 __all__ = ["guide_by_labels"]
 
@@ -139,7 +140,8 @@ def _predict_labels(places: npt.NDArray[np.int64]) -> Predict:
     """
 
     def predict(model: nn.Module, batch: LabelledBatch) -> tuple[Tensor, Tensor]:
-        logits = model(*classifier_inputs(batch, torch.device("cpu")))
-        return F.log_softmax(logits, dim=-1, dtype=torch.float32), torch.from_numpy(places[batch.labels])
+        device = device_of(model)
+        logits = model(*classifier_inputs(batch, device))
+        return F.log_softmax(logits, dim=-1, dtype=torch.float32), torch.from_numpy(places[batch.labels]).to(device)
 
     return predict

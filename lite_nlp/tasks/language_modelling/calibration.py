@@ -25,6 +25,7 @@ from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.tasks.calibration import Guidance, spaced
 from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
 from lite_nlp.tasks.language_modelling.teaching import read_text
+from lite_nlp.training.device import device_of
 from lite_nlp.training.mixed_loss import TeacherOutput
 
 __all__ = ["guide_by_text"]
@@ -111,14 +112,20 @@ def _endless(stream: TokenStream, starts: Rows, *, block: int, rows: int) -> Ite
             yield cut_blocks(stream, order[first : first + rows], block_tokens=block)
 
 
+def _on_device_of(model: nn.Module, blocks: TextBlocks) -> tuple[Tensor, Tensor]:
+    """Tokens and next tokens (B, T)."""
+    tokens, labels = (torch.from_numpy(array).to(device_of(model), non_blocking=True) for array in blocks)
+    return tokens, labels
+
+
 def _before_output(model: nn.Module, blocks: TextBlocks) -> tuple[TeacherOutput, Tensor]:
     """What gives the logits of all next tokens, and those tokens (B, T)."""
-    tokens, labels = (torch.from_numpy(array) for array in blocks)
+    tokens, labels = _on_device_of(model, blocks)
     return read_text(cast(LanguageModel, model), tokens), labels
 
 
 def _next_tokens(model: nn.Module, blocks: TextBlocks) -> tuple[Tensor, Tensor]:
     """Log-probabilities (N, V) and labels (N,) of all next tokens."""
-    tokens, labels = (torch.from_numpy(array) for array in blocks)
+    tokens, labels = _on_device_of(model, blocks)
     real = labels != PAD_ID
     return F.log_softmax(model(tokens)[real], dim=-1, dtype=torch.float32), labels[real]

@@ -22,6 +22,7 @@ from lite_nlp.models.build import Model
 from lite_nlp.tasks.shrinking.estimates import WidthEstimate, probed_units
 from lite_nlp.tasks.shrinking.shapes import Shape, Shapes
 from lite_nlp.tasks.shrinking.widths import Width
+from lite_nlp.training.device import device_of
 
 __all__ = ["check_shrinkable", "shrink_model"]
 
@@ -103,7 +104,7 @@ class _Search:
         self._count_macs = count_macs
         self._progress = progress
         self._layer_losses: dict[Shape, float] = {}
-        self._state: dict[str, Tensor] = loaded.model.state_dict()
+        self._state: dict[str, Tensor] = {name: tensor.cpu() for name, tensor in loaded.model.state_dict().items()}
 
     def run(self, fraction: float) -> dict[str, Any]:
         """The choice, as plain numbers and lists."""
@@ -164,7 +165,7 @@ class _Search:
         state = self.shapes.state_of(shape, self._state, losses)
         # The weights that the smaller model is first drawn with do not change what is drawn after it.
         with torch.random.fork_rng(devices=[]):
-            return model_from_state(config, state, source=self._loaded.name)
+            return model_from_state(config, state, source=self._loaded.name).to(device_of(self._loaded.model))
 
     def _unit_losses(self) -> dict[str, list[float]]:
         model: nn.Module = self._loaded.model

@@ -33,6 +33,7 @@ from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.teaching import read_pairs
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
+from lite_nlp.training.device import device_of, to_device
 from lite_nlp.training.mixed_loss import TeacherOutput
 
 __all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_pairs"]
@@ -207,16 +208,16 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
 
 def _target_tokens(model: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """Log-probabilities (N, V) and labels (N,) of the target tokens of a batch, end marks included."""
-    logits = model(*(torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)))
-    labels = torch.from_numpy(batch.labels)
+    *inputs, labels = to_device(batch, device_of(model))
+    logits = model(*inputs)
     real = labels != PAD_ID
     return F.log_softmax(logits[real], dim=-1, dtype=torch.float32), labels[real]
 
 
 def _before_output(model: nn.Module, batch: Batch) -> tuple[TeacherOutput, Tensor]:
     """What gives the logits of the target tokens of a batch, and their labels (B, T)."""
-    inputs = (torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens))
-    return read_pairs(cast(EncoderDecoder, model), *inputs), torch.from_numpy(batch.labels)
+    *inputs, labels = to_device(batch, device_of(model))
+    return read_pairs(cast(EncoderDecoder, model), *inputs), labels
 
 
 class _MemoryRows:

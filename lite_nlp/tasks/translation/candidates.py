@@ -22,7 +22,7 @@ from lite_nlp.tasks.distillation import SequenceTargets
 from lite_nlp.tasks.translation.hypotheses import Hypotheses
 from lite_nlp.training.batching import EpochBatches, Rows, Work
 
-__all__ = ["Candidates", "DrawnBatches", "choose_candidates"]
+__all__ = ["Candidates", "DrawnBatches", "choose_candidates", "nearest"]
 
 #: Sources whose targets are chosen and tokenized at a time.
 _SOURCES: Final = 1_000
@@ -152,7 +152,7 @@ def choose_candidates(
 def _choose(row: int, reference: str, found: Sequence[Alternative], targets: SequenceTargets) -> Iterator[_Target]:
     kept = found[: targets.n_best]
     if targets.interpolation and kept:
-        kept = [max(kept, key=lambda alternative: _similarity(alternative.text, reference))]
+        kept = [nearest(kept, reference)]
     of_reference = (targets.reference_weight if kept else 1.0) if targets.reference_weight else 0.0
     if kept:
         log_probs = np.array([alternative.log_prob for alternative in kept])
@@ -169,6 +169,12 @@ def _choose(row: int, reference: str, found: Sequence[Alternative], targets: Seq
 def _similarity(hypothesis: str, reference: str) -> float:
     """Sentence BLEU (smoothed, of as many orders as the hypothesis has), 0 to 100."""
     return float(_BLEU.sentence_score(hypothesis, [reference]).score)
+
+
+def nearest(found: Sequence[Alternative], reference: str) -> Alternative:
+    """The hypothesis of the highest similarity; of a model's own training sources half have the reference itself."""
+    same = (alternative for alternative in found if alternative.text == reference)
+    return next(same, None) or max(found, key=lambda alternative: _similarity(alternative.text, reference))
 
 
 _BLEU: Final = BLEU(effective_order=True)

@@ -195,20 +195,45 @@ def test_tuning_of_a_language_model_needs_no_logits_of_a_whole_batch(tmp_path: P
     assert guide_by_text(adaptive, tmp_path / "data").project is None
 
 
-def test_tuning_of_a_translator_needs_no_logits_of_a_whole_batch(tmp_path: Path) -> None:
+def _prepare_pairs(path: Path) -> Tokenizer:
     for name in ("src", "tgt"):
-        (tmp_path / name).write_text("".join(f"{name} {number * number} is it\n" for number in range(40)))
-    files = (tmp_path / "src", tmp_path / "tgt")
-    prepare_data(tmp_path / "data", train=files, valid=files, vocab_size=280)
-    tokenizer = open_sentence_pairs(tmp_path / "data").tokenizer
+        (path / name).write_text("".join(f"{name} {number * number} is it\n" for number in range(40)))
+    files = (path / "src", path / "tgt")
+    prepare_data(path / "data", train=files, valid=files, vocab_size=280)
+    return open_sentence_pairs(path / "data").tokenizer
+
+
+def _translator(tokenizer: Tokenizer) -> LoadedModel:
     sizes = {f"{side}_vocab_size": tokenizer.vocab_size for side in ("src", "tgt")}
-    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    student, teacher = (_loaded(tokenizer, {}, **sizes, **layers) for _ in range(2))
+    return _loaded(tokenizer, {}, **sizes, num_encoder_layers=1, num_decoder_layers=1)
+
+
+def test_tuning_of_a_translator_needs_no_logits_of_a_whole_batch(tmp_path: Path) -> None:
+    tokenizer = _prepare_pairs(tmp_path)
+    student, teacher = _translator(tokenizer), _translator(tokenizer)
     guidance = guide_by_pairs(student, tmp_path / "data", TRANSLATION_SCORER)
     _same_gradients(guidance, student.model, _made_unlike(teacher), next(guidance.tuning()))
 
 
+def test_batches_are_read_where_the_model_is(tmp_path: Path) -> None:
+    # Tensors without numbers stand for those of an accelerator: an operation on one of each kind is refused alike.
+    translator = _translator(_prepare_pairs(tmp_path))
+    _prepare_text(tmp_path / "text", [f"{number} {number * number}" for number in range(100)])
+    writer = _text_model(tmp_path / "text")
+    for loaded, guidance in (
+        (translator, guide_by_pairs(translator, tmp_path / "data", TRANSLATION_SCORER)),
+        (writer, guide_by_text(writer, tmp_path / "text")),
+    ):
+        assert guidance.project is not None
+        own, labels = guidance.project(loaded.model.to("meta"), next(guidance.tuning()))
+        assert {own.hidden.device.type, labels.device.type} == {"meta"}
+    classifier, guidance = _labels_guidance(_prepare_labelled(tmp_path / "labelled", 9), NAMES)
+    log_probs, labels = guidance.predict(classifier.model.to("meta"), guidance.scan[0])
+    assert {log_probs.device.type, labels.device.type} == {"meta"}
+
+
 def _prepare_labelled(path: Path, count: int) -> Path:
+    path.mkdir(exist_ok=True)
     for name, rows in (("train", count), ("valid", 5)):
         lines = [f"{NAMES[i % 3]}\tanimal {i} {i * i} is a {NAMES[i % 3]} and so on and on\n" for i in range(rows)]
         (path / f"{name}.tsv").write_text("".join(lines), encoding="utf-8")
