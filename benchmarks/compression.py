@@ -7,7 +7,7 @@ from cells import MISSING, score_cell, table_head, table_line
 from corpora import CORPORA
 from initialisation import CASES, short_training
 from rows import Place, Row, compress_stage
-from shipped import measure_both, shipped_training
+from shipped import measure_both, shipped_training, tuning_data
 
 __all__ = ["shipped", "shipped_table", "tasks", "tasks_table"]
 
@@ -18,6 +18,7 @@ SCHEMES: Final = {"tinyshakespeare": "depth-scaled", "mnli": "normal"}
 def shipped(place: Place) -> list[Row]:
     """The English-German model at several targets, greedy, on both of its test sets."""
     data, train, original = shipped_training(place, "en", "de")
+    tuning, taught = tuning_data(place, "en", "de", data)
     cases: list[tuple[str, list[str]]] = [
         ("default", []),
         ("`--no-finetune`", ["--no-finetune"]),
@@ -26,7 +27,7 @@ def shipped(place: Place) -> list[Row]:
     ]
     for effort in ("normal", "thorough"):
         for ratio in ("10", "18.2", "30"):
-            options = ["--data", str(data), "--effort", effort, "--target-ratio", ratio]
+            options = ["--data", str(tuning), "--effort", effort, "--target-ratio", ratio]
             cases.append((f"{ratio}x, {effort}", options))
     stem = original.name
     rows = [Row("as trained", [*train, *measure_both(place, stem, original, "en", "de")], original, stem)]
@@ -34,7 +35,7 @@ def shipped(place: Place) -> list[Row]:
         stem = "shipped-" + name.strip("`-").replace(".", "-").replace("x, ", "x-")
         compress = compress_stage(place, stem, original, *options)
         measures = measure_both(place, stem, compress.out / "model.lnlp", "en", "de")
-        rows.append(Row(name, [*train, compress, *measures], compress.out, stem))
+        rows.append(Row(name, [*train, *taught, compress, *measures], compress.out, stem))
     return rows
 
 

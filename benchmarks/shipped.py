@@ -9,7 +9,7 @@ from cells import MISSING, score_cell, table_head, table_line
 from rows import Place, Row, compress_stage, train_stage
 from stages import Measure, Prepare, Stage
 
-__all__ = ["SIZE", "measure_both", "shipped_models", "shipped_models_table", "shipped_training"]
+__all__ = ["SIZE", "measure_both", "shipped_models", "shipped_models_table", "shipped_training", "tuning_data"]
 
 DIRECTIONS: Final = (("en", "de"), ("de", "en"))
 
@@ -83,7 +83,7 @@ def _hypotheses(place: Place, src: str, tgt: str, lesson: int) -> Path:
     return place.runs / f"hypotheses-{lesson}-{src}-{tgt}"
 
 
-def _tuning_data(place: Place, src: str, tgt: str, data: Path) -> tuple[Path, list[Stage]]:
+def tuning_data(place: Place, src: str, tgt: str, data: Path) -> tuple[Path, list[Stage]]:
     """What ``compress`` trains on, and the stages that make it: of a taught model the best translation too."""
     if not LESSON_STEPS[src]:
         return data, []
@@ -132,8 +132,8 @@ def shipped_models(place: Place) -> list[Row]:
         name = f"tatoeba-{src}-{tgt}"
         rows.append(Row(f"{name}, as trained", [*train, *_measures(place, run.name, run, src, tgt)], run, run.name))
         stem = f"shipped-{src}-{tgt}"
-        tuning_data, taught = _tuning_data(place, src, tgt, data)
-        options = ["--data", str(tuning_data), "--target-size", SIZE, "--finetune-steps", "1000"]
+        tuning, taught = tuning_data(place, src, tgt, data)
+        options = ["--data", str(tuning), "--target-size", SIZE, "--finetune-steps", "1000"]
         compress = compress_stage(place, stem, run, *options)
         bundle = place.runs / f"{name}.zip"
         export = Stage(

@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -161,12 +162,18 @@ def grid_bits(tensors: Mapping[str, GridTensor]) -> dict[str, float]:
     estimates = {}
     for name, tensor in tensors.items():
         check_size(tensor)
-        exponents = list_bits(tensor.row_exponents.astype(np.int64)) + list_bits(
-            tensor.column_exponents.astype(np.int64)
+        exponents = sum(
+            _exponent_bits(side.astype(np.int8).tobytes()) for side in (tensor.row_exponents, tensor.column_exponents)
         )
         fit = fit_grid(tensor.matrix, sample=_SAMPLE)
         estimates[name] = fit.bits + exponents + 24 * num_lanes(tensor.levels.size)
     return estimates
+
+
+@lru_cache(maxsize=1024)
+def _exponent_bits(exponents: bytes) -> int:
+    """Of a list of exponents, which stay as they are while the levels of a tensor are trained."""
+    return list_bits(np.frombuffer(exponents, dtype=np.int8).astype(np.int64))
 
 
 def parse_grid_rans(payload: bytes, shape: tuple[int, ...]) -> tuple[RansStream, ParsedGrid]:

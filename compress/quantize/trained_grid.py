@@ -45,9 +45,11 @@ _CLASS_GAIN: Final = 0.95
 #: gathers weights at the borders between levels, so that a scale that followed every small error would throw many of
 #: them across at once, to and fro.
 _LOOSE, _HELD = 0.02, 0.0015
-#: Largest change of the steps' logarithm in one round while no bound is known, and rounds.
+#: Largest change of the steps' logarithm in one round, and rounds.
 _LARGEST: Final = 0.3
 _MOST_ROUNDS: Final = 24
+#: By how much the logarithm of the size falls with that of the steps: less with many bits a weight, more with few.
+_LEAST_SLOPE, _FIRST_SLOPE, _LARGEST_SLOPE = 0.15, 1.0, 3.0
 #: Bits per weight at the start of training, or what is planned if that is more.
 _FINEST_BITS: Final = 6.0
 
@@ -148,7 +150,7 @@ class TrainedGrid:
             torch.from_numpy(_units(tensor.row_exponents, tensor.column_exponents)).to(parameter.device) * tensor.step
             for tensor, parameter in zip(tensors.values(), self._parameters, strict=True)
         ]
-        self._scale = 1.0
+        self._scale, self._slope = 1.0, _FIRST_SLOPE
         self._zones = [_dead_zone(np.abs(tensor.levels).astype(np.float32)) for tensor in tensors.values()]
         self._latents = [
             nn.Parameter(_flat(parameter.detach()).float() / unit)
@@ -190,35 +192,40 @@ class TrainedGrid:
         bits = self._bits()
         precision = _LOOSE if share < 1.0 else _HELD
         if abs(math.log(max(bits, 1.0) / wanted)) > precision:
-            self._zones = [
-                _dead_zone(_round(latent, zone).abs()) for latent, zone in zip(self._latents, self._zones, strict=True)
-            ]
-            bits = self._settle(wanted, precision)
+            bits = self._settle(bits, wanted, precision)
         self.update_weights()
         return bits
 
-    def _settle(self, wanted: float, precision: float) -> float:
-        """Scale all steps until the size is as wanted, within a precision of its logarithm; the size reached."""
-        bits = self._bits()
-        finer: float | None = None
-        coarser: float | None = None
-        for _ in range(_MOST_ROUNDS):
+    def _settle(self, bits: float, wanted: float, precision: float) -> float:
+        """Scale all steps until the size is as wanted, within a precision of its logarithm; the size reached.
+
+        Counting the bits takes longer than anything else here: the change is guessed from the former ones, and halves
+        what lies between two bounds only where the guess leads beyond them.
+        """
+        finer, coarser = -math.inf, math.inf
+        self._zones = [
+            _dead_zone(_round(latent, zone).abs()) for latent, zone in zip(self._latents, self._zones, strict=True)
+        ]
+        for number in range(_MOST_ROUNDS):
             error = math.log(max(bits, 1.0) / wanted)
             if abs(error) <= precision:
                 break
             present = math.log(self._scale)
-            if error > 0:
+            # Not from the first round, whose size is that of other zones.
+            if number and error > 0:
                 finer = present
-            else:
+            elif number:
                 coarser = present
-            if finer is None or coarser is None:
-                change = min(max(error, -_LARGEST), _LARGEST)
-            else:
+            change = min(max(error / self._slope, -_LARGEST), _LARGEST)
+            if not finer < present + change < coarser:
                 change = 0.5 * (finer + coarser) - present
             self._scale *= math.exp(change)
             for latent in self._latents:
                 latent.mul_(math.exp(-change))
-            bits = self._bits()
+            before, bits = bits, self._bits()
+            if number and change:
+                slope = -math.log(max(bits, 1.0) / max(before, 1.0)) / change
+                self._slope = min(max(slope, _LEAST_SLOPE), _LARGEST_SLOPE)
         return bits
 
     def _bits(self) -> float:
@@ -240,12 +247,13 @@ class TrainedGrid:
         return GridWeights(tensors)
 
     def state(self) -> dict[str, Any]:
-        """The scale of the steps and the dead zones."""
-        return {"scale": self._scale, "zones": list(self._zones)}
+        """The scale of the steps, how the size depends on it, and the dead zones."""
+        return {"scale": self._scale, "slope": self._slope, "zones": list(self._zones)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with those."""
-        self._scale, self._zones = float(state["scale"]), list(state["zones"])
+        self._scale, self._slope = float(state["scale"]), float(state["slope"])
+        self._zones = list(state["zones"])
         self.update_weights()
 
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lite_nlp.compress.lnlp.encodings import GridTensor, grid_bits
 from lite_nlp.compress.planning import plan_within
 from lite_nlp.compress.prune.magnitude import prunable_parameters
 from lite_nlp.compress.quantize.clustering import KMeansQuantizer
@@ -249,6 +250,31 @@ def test_the_size_of_a_grid_is_held_where_weights_gather_at_borders() -> None:
     assert sizes[-1] == pytest.approx(wanted, rel=0.015)
     # Nothing trains in between, so that nothing is left to change.
     assert len(set(sizes[-4:])) == 1
+
+
+def test_the_size_of_a_grid_is_counted_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How the size depends on the steps is known from the adjustments before."""
+    counted = []
+
+    def count(tensors: Mapping[str, GridTensor]) -> dict[str, float]:
+        counted.append(len(tensors))
+        return grid_bits(tensors)
+
+    monkeypatch.setattr("lite_nlp.compress.quantize.trained_grid.grid_bits", count)
+    generator = torch.Generator().manual_seed(4)
+    weights = _trainable(nn.Linear(256, 256), GridQuantizer(), 2.0)
+    assert isinstance(weights, TrainedGrid)
+    wanted = weights.tighten(1.0)
+    (latent,) = weights.trained
+    rounds = []
+    for _ in range(20):
+        with torch.no_grad():
+            # As training spreads the weights of a model.
+            latent.mul_(1.01).add_(0.05 * torch.randn(latent.shape, generator=generator))
+        counted.clear()
+        assert weights.tighten(1.0) == pytest.approx(wanted, rel=0.0035)
+        rounds.append(len(counted))
+    assert sum(rounds[3:]) <= 3.2 * len(rounds[3:])
 
 
 def test_a_damaged_state_is_worked_out_anew(tmp_path: Path) -> None:
