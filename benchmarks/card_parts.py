@@ -76,7 +76,7 @@ def card_values(
         "chrf_signature": first["chrf_signature"],
         "steps": metrics["steps"],
         "tgt_tokens": metrics["tgt_tokens"],
-        "hours": metrics["seconds"] / 3600,
+        "time": duration(metrics["seconds"]),
         # A distilled run counts what it learned from: the reference of a source and the translation that it drew.
         "train_pairs": metrics.get("distillation", {}).get("sources", metrics["train_pairs"]),
         "processor": arguments.processor,
@@ -118,6 +118,11 @@ def validation_curve(run: Path) -> str:
     return ", ".join(
         f"{event['step']:,}: {math.exp(event['nll']):.2f}" for event in events if event["event"] == "valid"
     )
+
+
+def duration(seconds: float) -> str:
+    """Minutes, or hours from one on."""
+    return f"{seconds / 60:.0f} minutes" if seconds < 3600 else f"{seconds / 3600:.1f} hours"
 
 
 def filled_paragraphs(card: str) -> str:

@@ -77,7 +77,7 @@ Every {every}th sentence of the Tatoeba test set, as it comes:
 
 Tatoeba train and Multi30k train, the latter twice, with part of the sources once more in lower case, without end mark
 or in capitals, and some everyday phrases written for this project (`benchmarks/shipped_pairs.py`): {train_pairs:,}
-pairs; validated on Tatoeba valid and Multi30k val. {steps:,} steps, {tgt_tokens:,} target tokens, {hours:.1f} hours on
+pairs; validated on Tatoeba valid and Multi30k val. {steps:,} steps, {tgt_tokens:,} target tokens, {time} on
 {processor}:
 
 ```
@@ -98,7 +98,7 @@ the package; `everyday.en-de.tsv` beside this card was written for this project.
 ## Limits
 
 Short everyday sentences and image descriptions are what it has seen: longer or technical text comes out poor, and rare
-names are sometimes replaced by frequent ones. It is a small model, trained on a CPU for a few hours.
+names are sometimes replaced by frequent ones. It is a small model, trained for a few hours.
 """
 
 

@@ -64,7 +64,7 @@ Every {every}th sentence of the test set, as it comes, beam {beam}:
 
 ## Training
 
-{steps:,} steps, {tgt_tokens:,} target tokens, {hours:.1f} hours on {processor}; then compression, which trains on for
+{steps:,} steps, {tgt_tokens:,} target tokens, {time} on {processor}; then compression, which trains on for
 {tuning_minutes:.0f} minutes:
 
 ```

@@ -36,7 +36,7 @@ LESSON: Final = (
     *("--level", "sequence", "--beam", "4", "--interpolation", "--reference-weight", "0.5"),
     *("--runtime", "onnx"),
 )
-LESSON_STEPS: Final[dict[str, Sequence[int]]] = {"en": (7_000, 4_500), "de": ()}
+LESSON_STEPS: Final[dict[str, Sequence[int]]] = {"en": (7_000, 4_500), "de": (4_500,)}
 
 #: Of the trainings before the last, in the names of their directories.
 _ORDINALS: Final = ("first", "second", "third")

@@ -24,15 +24,18 @@ class Lesson:
 
     Attributes:
         stem: Of the directory of their translations.
-        ensemble: Whether the teachers are those of ``ENSEMBLE``; else the one of the comparison of families.
-        own: The compressed student, of those before, that is the teacher instead, and from whose weights it begins.
+        teachers: Settings of those that translate together, by the stem of their runs; none for the one teacher of the
+            comparison of families.
+        start: The compressed student, of those before, from whose weights it begins; None for random ones.
+        own: Whether that student is the teacher too.
         options: Of ``distill``.
         in_tuning: Whether ``compress`` trains on the translations too, and not on the references alone.
     """
 
     stem: str
-    ensemble: bool = False
-    own: str | None = None
+    teachers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    start: str | None = None
+    own: bool = False
     options: Sequence[str] = ("--n-best", "4", "--reference-weight", "0.3")
     in_tuning: bool = False
 
@@ -90,6 +93,19 @@ ENSEMBLE: Final = {
     "m30k-teacher-dynamic": {**_TEACHER, "training.seed": 2, "model.conv_type": "dynamic"},
 }
 
+#: Five more, trained for longer.
+FIVE: Final = {
+    f"m30k-five-{seed}": {
+        **_TEACHER,
+        "training.max_steps": 4000,
+        "training.warmup_steps": 800,
+        "training.average_checkpoints": 6,
+        "training.seed": seed,
+        **({"model.conv_type": "dynamic"} if seed in (2, 4, 5) else {}),
+    }
+    for seed in range(1, 6)
+}
+
 #: The training of all students. Weight decay keeps the weights small, and with them the entropy of their levels.
 TRAINING: Final = {
     "training.precision": "bf16",
@@ -107,14 +123,33 @@ TAUGHT: Final = {"training.weight_decay": 0.01, "model.dropout": 0.15, "model.co
 
 TAUGHT_BY_TWO: Final = {**TAUGHT, "training.warmup_steps": 800, "decoding.length_penalty": STUDENTS_LENGTH_PENALTY}
 
+#: So many steps that no number of epochs and no validation ends the training before.
+LONG: Final = {"training.max_epochs": 200, "training.patience": 200}
+
 SINGLE: Final = Lesson(stem="m30k-lite-transformer-hypotheses")
-TOGETHER: Final = Lesson(stem="m30k-ensemble-hypotheses", ensemble=True, in_tuning=True)
+TOGETHER: Final = Lesson(stem="m30k-ensemble-hypotheses", teachers=ENSEMBLE, in_tuning=True)
 
 #: What a beam finds, the student learns to find by itself: of its five best translations the nearest to the reference.
 OWN: Final = Lesson(
     stem="m30k-own-hypotheses",
-    own="m30k-2k-144-two-570KB",
+    start="m30k-2k-144-two-570KB",
+    own=True,
     options=("--beam", "5", "--interpolation", "--reference-weight", "0.5"),
+    in_tuning=True,
+)
+
+#: Further lessons from five teachers together, for the student that has learned from itself, and for smaller ones.
+BY_FIVE: Final = Lesson(
+    stem="m30k-five-hypotheses",
+    teachers=FIVE,
+    start="m30k-2k-144-own-570KB",
+    options=("--beam", "4", "--interpolation", "--reference-weight", "0.5"),
+    in_tuning=True,
+)
+SMALLER_BY_FIVE: Final = Lesson(
+    stem="m30k-five-hypotheses",
+    teachers=FIVE,
+    options=("--beam", "4", "--n-best", "4", "--reference-weight", "0.2"),
     in_tuning=True,
 )
 
@@ -154,6 +189,51 @@ STUDENTS: Final = (
         lesson=OWN,
         files=dict.fromkeys(("570KB", "350KB"), ("--finetune-steps", "4000")),
         seeds=(2,),
+    ),
+    Student(
+        name="Lite Transformer, 2,000 types, 1.6M parameters, from its own translations, then from five",
+        stem="m30k-2k-144-five",
+        types=2000,
+        settings={
+            **TAUGHT_BY_TWO,
+            "training.warmup_steps": 300,
+            "training.learning_rate": 0.0025,
+            **LONG,
+            "training.max_steps": 5500,
+        },
+        lesson=BY_FIVE,
+        files={"350KB": ("--finetune-steps", "4000")},
+        seeds=(3,),
+    ),
+    Student(
+        name="Lite Transformer, 2,000 types, 1.3M parameters, distilled from five",
+        stem="m30k-2k-128-five",
+        types=2000,
+        settings={
+            **TAUGHT_BY_TWO,
+            "training.warmup_steps": 600,
+            **LONG,
+            "training.max_steps": 7500,
+            "model.embed_dim": 128,
+            "model.ffn_dim": 256,
+        },
+        lesson=SMALLER_BY_FIVE,
+        files={},
+    ),
+    Student(
+        name="Lite Transformer, 2,000 types, 1.0M parameters, distilled from five",
+        stem="m30k-2k-112-five",
+        types=2000,
+        settings={
+            **TAUGHT_BY_TWO,
+            "training.warmup_steps": 600,
+            **LONG,
+            "training.max_steps": 7500,
+            "model.embed_dim": 112,
+            "model.ffn_dim": 224,
+        },
+        lesson=SMALLER_BY_FIVE,
+        files={"200KB": ("--finetune-steps", "5000")},
     ),
     Student(
         name="Lite Transformer, 1,500 types, 0.9M parameters, distilled from two",
@@ -215,25 +295,28 @@ def _lesson(place: Place, lesson: Lesson, made: Mapping[str, list[Stage]]) -> tu
         made: The stages that make each compressed student before.
     """
     words = ["--level", "sequence", "--hypotheses", str(place.runs / lesson.stem), *lesson.options]
-    if lesson.own is not None:
-        teacher = place.runs / lesson.own / "model.lnlp"
-        return made[lesson.own], [teacher], [*words, "--init-from", str(teacher)]
+    before, begins = [], Path()
+    if lesson.start is not None:
+        before, begins = made[lesson.start], place.runs / lesson.start / "model.lnlp"
+        words += ["--init-from", str(begins)]
+    if lesson.own:
+        return before, [begins], words
     data, train, single = multi30k_family(place, "lite-transformer")
     teachers = [single]
-    if lesson.ensemble:
+    if lesson.teachers:
         # The same data, without the preset's own training.
         data, prepare = multi30k(place)
-        trainings = [train_stage(place, stem, PRESET, data, settings) for stem, settings in ENSEMBLE.items()]
+        trainings = [train_stage(place, stem, PRESET, data, {**own}) for stem, own in lesson.teachers.items()]
         train, teachers = [*prepare, *trainings], [training.out for training in trainings]
     others = [word for teacher in teachers[1:] for word in ("--ensemble", str(teacher))]
-    return train, teachers, [*others, *words]
+    return [*before, *train], teachers, [*others, *words]
 
 
 def _taught_data(place: Place, lesson: Lesson, data: Path) -> tuple[Path, list[Stage]]:
     """The data of what a student was taught, in its own vocabulary, and the stages that make it."""
     hypotheses = place.runs / lesson.stem
     pairs = hypotheses.with_suffix(".tsv")
-    out = data.with_name(f"{data.name}-{'taught' if lesson.own is None else 'own'}")
+    out = data.with_name(f"{data.name}-{lesson.stem.removeprefix('m30k-').removesuffix('-hypotheses')}")
     script = str(Path(__file__).with_name("taught_pairs.py"))
     write = Stage(
         out=pairs, program=(sys.executable, script), arguments=[str(data), str(hypotheses), "--out", str(pairs)]
