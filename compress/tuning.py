@@ -154,7 +154,8 @@ class _Training:
         self._weights.pass_gradients()
         gradients = [p.grad for p in (*self._weights.trained, *self._free) if p.grad is not None]
         # Read together, once for each step: an accelerator works ahead until a number is read.
-        sums = torch.stack([loss.detach(), *(gradient.sum() for gradient in gradients)]).tolist()
+        read = [loss.detach(), *(gradient.sum() for gradient in gradients)]
+        sums = torch.stack([number.to(loss.device, torch.float32) for number in read]).tolist()
         if not all(map(math.isfinite, sums)):
             return None
         # Half a cosine, after a warm-up in which Adam's averages fill.
