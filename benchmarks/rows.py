@@ -1,6 +1,6 @@
 """What the experiments of ``docs/results.md`` consist of: places, and rows of tables with their stages."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def train_stage(
     name: str,
     config: str,
     data: Path,
-    settings: dict[str, Any],
+    settings: Mapping[str, Any],
     *more: str,
     teacher: Path | None = None,
 ) -> Train:

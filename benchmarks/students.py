@@ -126,6 +126,12 @@ TAUGHT_BY_TWO: Final = {**TAUGHT, "training.warmup_steps": 800, "decoding.length
 #: So many steps that no number of epochs and no validation ends the training before.
 LONG: Final = {"training.max_epochs": 200, "training.patience": 200}
 
+#: Training that goes on from the weights of another.
+GOING_ON: Final = {**TAUGHT_BY_TWO, "training.warmup_steps": 300, "training.learning_rate": 0.0025}
+
+#: Training of students smaller than the preset.
+SMALLER: Final = {**TAUGHT_BY_TWO, "training.warmup_steps": 600, **LONG, "training.max_steps": 7500}
+
 SINGLE: Final = Lesson(stem="m30k-lite-transformer-hypotheses")
 TOGETHER: Final = Lesson(stem="m30k-ensemble-hypotheses", teachers=ENSEMBLE, in_tuning=True)
 
@@ -179,13 +185,7 @@ STUDENTS: Final = (
         name="Lite Transformer, 2,000 types, 1.6M parameters, from its own translations",
         stem="m30k-2k-144-own",
         types=2000,
-        settings={
-            **TAUGHT_BY_TWO,
-            "training.warmup_steps": 300,
-            "training.learning_rate": 0.0025,
-            "training.max_epochs": 60,
-            "training.max_steps": 3600,
-        },
+        settings={**GOING_ON, "training.max_epochs": 60, "training.max_steps": 3600},
         lesson=OWN,
         files=dict.fromkeys(("570KB", "350KB"), ("--finetune-steps", "4000")),
         seeds=(2,),
@@ -194,13 +194,7 @@ STUDENTS: Final = (
         name="Lite Transformer, 2,000 types, 1.6M parameters, from its own translations, then from five",
         stem="m30k-2k-144-five",
         types=2000,
-        settings={
-            **TAUGHT_BY_TWO,
-            "training.warmup_steps": 300,
-            "training.learning_rate": 0.0025,
-            **LONG,
-            "training.max_steps": 5500,
-        },
+        settings={**GOING_ON, **LONG, "training.max_steps": 5500},
         lesson=BY_FIVE,
         files={"350KB": ("--finetune-steps", "4000")},
         seeds=(3,),
@@ -209,14 +203,7 @@ STUDENTS: Final = (
         name="Lite Transformer, 2,000 types, 1.3M parameters, distilled from five",
         stem="m30k-2k-128-five",
         types=2000,
-        settings={
-            **TAUGHT_BY_TWO,
-            "training.warmup_steps": 600,
-            **LONG,
-            "training.max_steps": 7500,
-            "model.embed_dim": 128,
-            "model.ffn_dim": 256,
-        },
+        settings={**SMALLER, "model.embed_dim": 128, "model.ffn_dim": 256},
         lesson=SMALLER_BY_FIVE,
         files={},
     ),
@@ -224,14 +211,7 @@ STUDENTS: Final = (
         name="Lite Transformer, 2,000 types, 1.0M parameters, distilled from five",
         stem="m30k-2k-112-five",
         types=2000,
-        settings={
-            **TAUGHT_BY_TWO,
-            "training.warmup_steps": 600,
-            **LONG,
-            "training.max_steps": 7500,
-            "model.embed_dim": 112,
-            "model.ffn_dim": 224,
-        },
+        settings={**SMALLER, "model.embed_dim": 112, "model.ffn_dim": 224},
         lesson=SMALLER_BY_FIVE,
         files={"200KB": ("--finetune-steps", "5000")},
     ),
@@ -306,7 +286,7 @@ def _lesson(place: Place, lesson: Lesson, made: Mapping[str, list[Stage]]) -> tu
     if lesson.teachers:
         # The same data, without the preset's own training.
         data, prepare = multi30k(place)
-        trainings = [train_stage(place, stem, PRESET, data, {**own}) for stem, own in lesson.teachers.items()]
+        trainings = [train_stage(place, stem, PRESET, data, own) for stem, own in lesson.teachers.items()]
         train, teachers = [*prepare, *trainings], [training.out for training in trainings]
     others = [word for teacher in teachers[1:] for word in ("--ensemble", str(teacher))]
     return [*before, *train], teachers, [*others, *words]

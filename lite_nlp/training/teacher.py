@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor, nn
 
+from lite_nlp.training.device import device_of
 from lite_nlp.training.soft_targets import SoftTargets
 
 __all__ = ["Teacher"]
@@ -32,6 +33,6 @@ class Teacher(Generic[M, T]):
     def __call__(self, *inputs: Tensor) -> T:
         """The output for the model's inputs, as ``answer`` takes them after the model."""
         device = inputs[0].device
-        if next(self._model.parameters()).device != device:
+        if device_of(self._model) != device:
             self._model.to(device)
         return self._answer(self._model, *inputs)

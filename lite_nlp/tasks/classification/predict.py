@@ -11,6 +11,7 @@ from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit
 from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.decoding.classify import ClassifierModel
 from lite_nlp.decoding.torch_model import TorchClassifier
+from lite_nlp.training.device import device_of
 
 __all__ = ["classifier_inputs", "predict_labels", "torch_classifier"]
 
@@ -25,7 +26,7 @@ def classifier_inputs(batch: LabelledBatch, device: torch.device) -> tuple[Tenso
 
 def torch_classifier(model: nn.Module) -> TorchClassifier:
     """A module behind the interface of classification, on the device of its weights."""
-    return TorchClassifier(model, next(model.parameters()).device)
+    return TorchClassifier(model, device_of(model))
 
 
 def predict_labels(

@@ -20,6 +20,7 @@ from lite_nlp.models.build import as_language_model
 from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.usefulness import perplexity_warnings
+from lite_nlp.training.device import device_of
 
 __all__ = ["check_vocabulary", "evaluate_text", "score_language_model"]
 
@@ -150,7 +151,7 @@ def score_language_model(
         counts,
         window=window,
         context=window // 2 if context is None else context,
-        device=next(model.parameters()).device if isinstance(model, nn.Module) else torch.device("cpu"),
+        device=device_of(model) if isinstance(model, nn.Module) else torch.device("cpu"),
         on_progress=on_progress,
     )
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.artifacts.translators import OpenedTranslator, SearchChoices, open_ensemble
@@ -17,6 +16,7 @@ from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.data.pairs.storage import Split
 from lite_nlp.tasks.distillation import Lesson, SequenceTargets
 from lite_nlp.tasks.translation.hypotheses import Hypotheses, HypothesisStore, SourceHypotheses
+from lite_nlp.training.device import best_device
 from lite_nlp.training.interruption import StopSignal
 
 __all__ = ["make_hypotheses"]
@@ -99,9 +99,8 @@ def _search(
 
 def _open(lesson: Lesson, targets: SequenceTargets) -> OpenedTranslator:
     in_torch = lesson.runtime == "torch"
-    if in_torch and (accelerator := torch.accelerator.current_accelerator(check_available=True)) is not None:
-        for teacher in lesson.teachers:
-            teacher.model.model.to(accelerator)
+    for teacher in lesson.teachers if in_torch else ():
+        teacher.model.model.to(best_device())
     models = [teacher.model if in_torch else teacher.source for teacher in lesson.teachers]
     return open_ensemble(models, runtime=lesson.runtime, threads=lesson.threads, beam=targets.beam)
 
