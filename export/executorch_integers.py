@@ -19,7 +19,8 @@ from torch.fx import Node
 
 from lite_nlp.export.executorch_edits import add_constant, call_operator, constant_values, shape_rows
 from lite_nlp.export.matrices import Form, Rounding, array_digest
-from lite_nlp.export.rounding import BLOCK, LEVELS, MIN_OUTPUTS, PAIRS, pack_levels, quantize_blocks, quantize_rows
+from lite_nlp.export.rounding import LEVELS, MIN_OUTPUTS, PAIRS, quantize_blocks, quantize_rows
+from lite_nlp.export.runtime.rounded import BLOCK, pack_levels
 
 __all__ = ["quantize_program", "weight_forms"]
 
@@ -106,14 +107,14 @@ class _Quantizer:
             values = self._values(weight)
             add = partial(add_constant, self._program, before=weight)
             if self._form(weight) == "int8":
-                integers, scales = quantize_rows(values)
-                zeros = torch.zeros(len(scales), dtype=torch.int64)
+                rounded = quantize_rows(values)
+                zeros = torch.zeros(len(values), dtype=torch.int64)
             else:
-                levels, scales = quantize_blocks(values)
-                integers, zeros = levels.reshape(values.shape), torch.zeros(scales.shape)
+                rounded = quantize_blocks(values)
+                zeros = torch.zeros(rounded.scales.shape)
             self._made[weight] = _Integers(
-                values=add(f"{weight.name}_integers", torch.from_numpy(integers)),
-                scales=add(f"{weight.name}_scales", torch.from_numpy(scales)),
+                values=add(f"{weight.name}_integers", torch.from_numpy(rounded.integers())),
+                scales=add(f"{weight.name}_scales", torch.from_numpy(rounded.scales)),
                 zeros=add(f"{weight.name}_zeros", zeros),
             )
         return self._made[weight]

@@ -7,8 +7,8 @@ from typing import Any, Literal, NamedTuple
 
 from numpy.typing import NDArray
 
-from lite_nlp.export.rounding import BLOCK
 from lite_nlp.export.runtime.layout import Precision
+from lite_nlp.export.runtime.rounded import BLOCK
 
 __all__ = ["Form", "Matrix", "Rounding", "array_digest"]
 

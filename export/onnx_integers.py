@@ -17,7 +17,8 @@ from onnx import TensorProto, helper, numpy_helper
 from lite_nlp.export.contrib import DOMAIN
 from lite_nlp.export.matrices import Form, Matrix, array_digest
 from lite_nlp.export.onnx_conversion import all_graphs
-from lite_nlp.export.rounding import BLOCK, MIN_OUTPUTS, PAIRS, pack_levels, quantize_blocks, quantize_rows
+from lite_nlp.export.rounding import MIN_OUTPUTS, PAIRS, quantize_blocks, quantize_rows
+from lite_nlp.export.runtime.rounded import BLOCK, pack_levels
 
 __all__ = ["find_matrices", "quantize_weights"]
 
@@ -185,9 +186,9 @@ class _Quantizer:
         names = f"{weight.name}/int8", f"{weight.name}/scale"
         if names[0] not in self._made:
             self._made.add(names[0])
-            integers, scales = quantize_rows(self._rows(weight))
-            self._add(names[0], np.ascontiguousarray(integers.T))
-            self._add(names[1], scales)
+            rounded = quantize_rows(self._rows(weight))
+            self._add(names[0], np.ascontiguousarray(rounded.integers().T))
+            self._add(names[1], rounded.scales)
         return names
 
     def _int4(self, weight: _Weight, *, looked_up: bool) -> tuple[str, str]:
@@ -199,10 +200,10 @@ class _Quantizer:
         use = "row" if looked_up else "product"
         names = f"{weight.name}/int4", f"{weight.name}/scale/{use}"
         if names[1] not in self._made:
-            levels, scales = quantize_blocks(self._rows(weight))
+            rounded = quantize_blocks(self._rows(weight))
             if names[0] not in self._made:
-                self._add(names[0], pack_levels(levels))
-            self._add(names[1], scales[:, :, None] if looked_up else scales.reshape(-1))
+                self._add(names[0], pack_levels(rounded.integers()).reshape(*rounded.scales.shape, BLOCK // 2))
+            self._add(names[1], rounded.scales[:, :, None] if looked_up else rounded.scales.reshape(-1))
             self._made.update(names)
         return names
 

@@ -1,37 +1,50 @@
 """Compact bundles: large members are described by the tensors or files in them instead of being stored.
 
-The graphs of both runtimes hold the same weights in fp32. A compact bundle has them once, in a container of whatever
-encoding, and says where in each member each tensor lies; the rest is a residual, mostly zeros, that zlib shrinks. Files
-of the container, such as a vocabulary in a coding of its own, are found in members likewise.
+The graphs of both runtimes hold the same weights, in fp32 or as integers. A compact bundle has them once, in a
+container of whatever encoding, and says where in each member each tensor, or what it is rounded to, lies; the rest is a
+residual, mostly zeros, that zlib shrinks. Files of the container, such as a vocabulary in a coding of its own, are
+found in members likewise.
 """
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite_nlp.core.files import sha256_bytes
+from lite_nlp.export.matrices import Rounding, array_digest
+from lite_nlp.export.rounding import MIN_OUTPUTS, quantize_blocks, quantize_rows
 from lite_nlp.export.runtime.recipes import (
     ContainerDecoder,
     Contents,
     FilePart,
+    IntegersPart,
     Packed,
     PackedMember,
     Part,
+    ScalesPart,
     SinusoidPart,
     SinusoidTable,
     TensorPart,
+    integer_bytes,
     predict,
+    scale_bytes,
     sinusoid_table,
     tensor_bytes,
 )
+from lite_nlp.export.runtime.rounded import Rounded, RoundedTensor, RoundedWeights
 
-__all__ = ["CONTAINER_FILE", "Packing", "find_parts", "pack_members"]
+__all__ = ["CONTAINER_FILE", "Packing", "find_parts", "pack_members", "round_tensors"]
 
 CONTAINER_FILE: Final = "weights.lnlp"
+_CODES_FILE: Final = "weights.codes"
 _RESIDUAL_SUFFIX: Final = ".residual"
+
+#: A matrix that is not found as a whole may have been cut: into so many equal parts at the most.
+_MOST_CUTS: Final = 12
 
 #: A part costs this much in the manifest: what is shorter is cheaper in the residual.
 _MIN_PART_BYTES: Final = 128
@@ -54,18 +67,39 @@ class Packing:
     decode: ContainerDecoder
 
 
-def pack_members(files: Mapping[str, bytes], names: Sequence[str], packing: Packing) -> tuple[dict[str, bytes], Packed]:
+def round_tensors(tensors: Mapping[str, NDArray[Any]], rounding: Rounding) -> dict[str, RoundedWeights]:
+    """What an exporter makes of the matrices that are not to stay in fp32, by name.
+
+    Args:
+        tensors: Of a container.
+        rounding: Of the weights.
+    """
+    made, rounded = {"int8": quantize_rows, "int4": quantize_blocks}, {}
+    for name, tensor in tensors.items():
+        if tensor.ndim == 2 and tensor.dtype == np.float32 and len(tensor) >= MIN_OUTPUTS:
+            form = rounding.form(array_digest(tensor))
+            if form in made:
+                rounded[name] = made[form](tensor)
+    return rounded
+
+
+def pack_members(
+    files: Mapping[str, bytes], names: Sequence[str], packing: Packing, rounding: Rounding | None = None
+) -> tuple[dict[str, bytes], Packed]:
     """Describe some of a bundle's members.
 
     Args:
         files: Content of every member.
         names: Those to describe.
         packing: What they are made of.
+        rounding: Of the weights in them; None for none.
 
     Returns:
         The files of the compact bundle, and how the members described are made from them.
     """
     contents = packing.decode(packing.container)
+    if rounding is not None and rounding.precision != "fp32":
+        contents = replace(contents, rounded=round_tensors(contents.tensors, rounding))
     packed_files = {name: content for name, content in files.items() if name not in names}
     packed_files[CONTAINER_FILE] = packing.container
     members = {}
@@ -76,7 +110,16 @@ def pack_members(files: Mapping[str, bytes], names: Sequence[str], packing: Pack
         members[name] = PackedMember(
             size_bytes=len(files[name]), sha256=sha256_bytes(files[name]), residual=residual, parts=tuple(parts)
         )
-    return packed_files, Packed(container=CONTAINER_FILE, members=members)
+    used = {part.integers for member in members.values() for part in member.parts if isinstance(part, IntegersPart)}
+    used |= {part.scales for member in members.values() for part in member.parts if isinstance(part, ScalesPart)}
+    if not used:
+        return packed_files, Packed(container=CONTAINER_FILE, members=members)
+    codes = {name: weights for name, weights in contents.rounded.items() if name in used}
+    packed_files[_CODES_FILE] = zlib.compress(b"".join(weights.codes.tobytes() for weights in codes.values()), 9)
+    tensors = tuple(RoundedTensor(tensor=name, bits=weights.bits) for name, weights in codes.items())
+    return packed_files, Packed(
+        container=CONTAINER_FILE, rounded=Rounded(codes=_CODES_FILE, tensors=tensors), members=members
+    )
 
 
 def _subtract(content: bytes, parts: Sequence[Part], contents: Contents, *, source: str) -> bytes:
@@ -111,6 +154,10 @@ def find_parts(content: bytes, contents: Contents) -> list[Part]:
                     search.parts.append(TensorPart(offset=offset, tensor=name, transposed=transposed))
     for columns in sorted({size for tensor in tensors.values() for size in tensor.shape if size >= 2}, reverse=True):
         search.take_sinusoids(columns)
+    for name, weights in sorted(contents.rounded.items(), key=lambda item: -item[1].values.size):
+        search.take_integers(name, weights)
+    for name, weights in sorted(contents.rounded.items(), key=lambda item: -item[1].scales.size):
+        search.take_scales(name, weights)
     return sorted(search.parts, key=lambda part: part.offset)
 
 
@@ -129,6 +176,38 @@ class _Search:
         for offset in self._find(wanted):
             self._taken[offset : offset + len(wanted)] = True
             yield offset
+
+    def take_integers(self, name: str, weights: RoundedWeights) -> None:
+        """Take the integers of a matrix: turned, or whole or cut as they are."""
+        rows = len(weights.values)
+        if weights.bits == 8:
+            turned = integer_bytes(weights, (0, rows), transposed=True)
+            offsets = list(self.take_all(turned.tobytes()))
+            self.parts += [IntegersPart(offset=at, rows=(0, rows), integers=name, transposed=True) for at in offsets]
+            if offsets:
+                return
+        for offset, taken in self._take_rows(integer_bytes(weights, (0, rows), transposed=False)):
+            self.parts.append(IntegersPart(offset=offset, rows=taken, integers=name))
+
+    def take_scales(self, name: str, weights: RoundedWeights) -> None:
+        """Take the scales of a matrix, in fp32 or, of blocks, in bf16, whole or cut."""
+        for bf16 in (False, True) if weights.bits == 4 else (False,):
+            for offset, taken in self._take_rows(scale_bytes(weights, (0, len(weights.values)), bf16=bf16)):
+                self.parts.append(ScalesPart(offset=offset, rows=taken, scales=name, bf16=bf16))
+
+    def _take_rows(self, rows: NDArray[np.uint8]) -> Iterator[tuple[int, tuple[int, int]]]:
+        """Take a matrix, or what it is cut into, wherever it is; yields offsets, the first rows and those behind."""
+        count, found = len(rows), False
+        for cuts in range(1, _MOST_CUTS + 1):
+            if found or count % cuts:
+                continue
+            for start in range(0, count, count // cuts):
+                end = start + count // cuts
+                # A run of one value, such as the scales of rows of zeros, is anywhere, and little in a residual.
+                if np.ptp(rows[start:end], axis=0).any():
+                    for offset in self.take_all(rows[start:end].tobytes()):
+                        found = True
+                        yield offset, (start, end)
 
     def take_sinusoids(self, columns: int) -> None:
         """Take the tables of positions of that width; a table begins with a row of zeros, then ones."""

@@ -26,6 +26,7 @@ from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
+from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
 from lite_nlp.export.exporter import RuntimeGraphs
@@ -182,7 +183,8 @@ def export_bundle(
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
         exporter = EXPORTERS[runtime]
-        graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
+        with rare_collections():
+            graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_model_work(model, traced.state, bounds)}
     columns |= {runtime: found.work for runtime, found in graphs.items()}
@@ -192,7 +194,7 @@ def export_bundle(
     files, packed = _collect_files(card, graphs, plan), None
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
-        files, packed = pack_members(files, [name for name in files if name not in STORED], packing)
+        files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
     manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged}, precision)
     decode = None if packing is None else packing.decode
     with atomic_file(path, force=force) as partial:

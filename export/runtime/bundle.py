@@ -4,7 +4,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedReader
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from lite_nlp.export.runtime.limits import MAX_MANIFEST_BYTES
 from lite_nlp.export.runtime.made_members import MadeMembers
 from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
 from lite_nlp.export.runtime.recipes import ContainerDecoder, Packed, make_member
+from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
 __all__ = ["Bundle", "open_bundle", "open_stored"]
@@ -176,6 +177,12 @@ def _make_members(
         decoded = decode(_read_verified(f"{path}: {name}", file, stored, entry))
     except ContainerError as error:
         raise BundleError(f"{path}: {name}: {error}") from error
+    if packed.rounded is not None:
+        name = packed.rounded.codes
+        where = f"{path}: {name}"
+        stream = _read_verified(where, file, contents.stored[name], contents.manifest.files[name])
+        rounded = read_codes(packed.rounded, stream, decoded.tensors, source=where)
+        decoded = replace(decoded, rounded=rounded)
     for name, member in packed.members.items():
         if name in skipped:
             continue

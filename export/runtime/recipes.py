@@ -1,8 +1,8 @@
 """Reconstruction of the members that a compact bundle describes instead of storing. Imports no torch.
 
-A member is a prediction, put together from the tensors and files of one container and tables that a formula gives, XOR
-a residual that holds whatever the prediction does not know. ``docs/export.md`` specifies both for readers in other
-languages.
+A member is a prediction, put together from the tensors of one container, as they are or rounded, its files, and tables
+that a formula gives, XOR a residual that holds whatever the prediction does not know. ``docs/export.md`` specifies both
+for readers in other languages.
 """
 
 import hashlib
@@ -29,20 +29,25 @@ from lite_nlp.export.runtime.limits import (
     MAX_TEXT,
     at_most,
 )
+from lite_nlp.export.runtime.rounded import Rounded, RoundedWeights, pack_levels, to_bf16
 
 __all__ = [
     "Buffer",
     "ContainerDecoder",
     "Contents",
     "FilePart",
+    "IntegersPart",
     "Packed",
     "PackedMember",
     "Part",
+    "ScalesPart",
     "SinusoidPart",
     "SinusoidTable",
     "TensorPart",
+    "integer_bytes",
     "make_member",
     "predict",
+    "scale_bytes",
     "sinusoid_table",
     "tensor_bytes",
 ]
@@ -66,10 +71,12 @@ class Contents:
     Attributes:
         tensors: By name.
         files: Contents by name.
+        rounded: Matrices among the tensors that graphs have as integers, by name.
     """
 
     tensors: Mapping[str, NDArray[Any]]
     files: Mapping[str, bytes] = field(default_factory=dict)
+    rounded: Mapping[str, RoundedWeights] = field(default_factory=dict)
 
 
 #: Decodes the bytes of a container. What this package does not know is how.
@@ -108,6 +115,45 @@ class FilePart(_Placed):
     file: str
 
 
+class _RowsPart(_Placed):
+    """What stands for some rows of a matrix of the container that is among ``Packed.rounded``.
+
+    Attributes:
+        rows: The first, and the one behind the last.
+    """
+
+    rows: tuple[Annotated[int, Field(ge=0, le=MAX_INTEGER)], Annotated[int, Field(ge=0, le=MAX_INTEGER)]]
+
+    @field_validator("rows", mode="before")
+    @classmethod
+    def _pair(cls, rows: Any) -> Any:
+        return tuple(rows) if isinstance(rows, list) else rows
+
+
+class IntegersPart(_RowsPart):
+    """Integers of a matrix: a byte each, or two of 4 bits in a byte.
+
+    Attributes:
+        integers: Name of the matrix.
+        transposed: Whether they are written column by column; of 8 bits alone.
+    """
+
+    integers: str
+    transposed: bool = False
+
+
+class ScalesPart(_RowsPart):
+    """Scales of the integers of a matrix.
+
+    Attributes:
+        scales: Name of the matrix.
+        bf16: Whether they are written as numbers of bf16 instead of fp32.
+    """
+
+    scales: str
+    bf16: bool = False
+
+
 class SinusoidTable(ManifestSection):
     """Sizes of a table of sinusoidal positions."""
 
@@ -125,10 +171,10 @@ class SinusoidPart(_Placed):
     sinusoid: SinusoidTable
 
 
-Part = TensorPart | FilePart | SinusoidPart
+Part = TensorPart | FilePart | IntegersPart | ScalesPart | SinusoidPart
 
 #: The keys of which a part has one.
-_KINDS: Final = frozenset({"tensor", "file", "sinusoid"})
+_KINDS: Final = frozenset({"tensor", "file", "integers", "scales", "sinusoid"})
 
 
 class PackedMember(ManifestSection):
@@ -150,7 +196,7 @@ class PackedMember(ManifestSection):
     @classmethod
     def _not_both(cls, parts: Any) -> Any:
         if isinstance(parts, list) and any(isinstance(part, dict) and len(_KINDS & part.keys()) > 1 for part in parts):
-            raise ValueError("expected a tensor, a file or a sinusoid in each part, found more than one of them")
+            raise ValueError(f"expected one of {', '.join(sorted(_KINDS))} in each part, found more than one of them")
         return parts
 
 
@@ -159,10 +205,12 @@ class Packed(ManifestSection):
 
     Attributes:
         container: File with the tensors and files of the members' parts.
+        rounded: Matrices that the members have as integers; None where they have none.
         members: By name.
     """
 
     container: str
+    rounded: Rounded | None = None
     members: Annotated[dict[str, PackedMember], at_most(MAX_PACKED_MEMBERS)]
 
     @model_validator(mode="after")
@@ -182,7 +230,8 @@ class Packed(ManifestSection):
     @property
     def ingredients(self) -> set[str]:
         """Files that the members are made of, and that nothing else needs."""
-        return {self.container, *(member.residual for member in self.members.values())}
+        codes = set() if self.rounded is None else {self.rounded.codes}
+        return {self.container, *codes, *(member.residual for member in self.members.values())}
 
 
 def make_member(
@@ -256,6 +305,22 @@ def tensor_bytes(tensor: NDArray[Any], *, transposed: bool) -> bytes | None:
     return (tensor.squeeze().T if transposed else tensor).astype("<f4", copy=False).tobytes()
 
 
+def integer_bytes(weights: RoundedWeights, rows: tuple[int, int], *, transposed: bool) -> NDArray[np.uint8]:
+    """Bytes of the integers of some rows, as an :class:`IntegersPart` has them: (rows, bytes), or transposed."""
+    integers = weights.integers()[slice(*rows)]
+    if weights.bits == 4:
+        return pack_levels(integers)
+    return np.ascontiguousarray(integers.T if transposed else integers).view(np.uint8)
+
+
+def scale_bytes(weights: RoundedWeights, rows: tuple[int, int], *, bf16: bool) -> NDArray[np.uint8]:
+    """Bytes of the scales of some rows, as a :class:`ScalesPart` has them: (rows, bytes)."""
+    scales = weights.scales[slice(*rows)].reshape(rows[1] - rows[0], -1)
+    if bf16:
+        return (to_bf16(scales).view(np.uint32) >> np.uint32(16)).astype("<u2").view(np.uint8)
+    return np.ascontiguousarray(scales, dtype="<f4").view(np.uint8)
+
+
 def sinusoid_table(*, rows: int, columns: int, first_row: int = 0) -> NDArray[np.float32]:
     """Sinusoidal positions (Vaswani et al. 2017, section 3.5), sines in the first half of the columns.
 
@@ -304,6 +369,8 @@ def _part_bytes(part: Part, contents: Contents, where: str) -> int:
         if part.file not in contents.files:
             raise BundleError(f"{where}: expected a file of the container, found {part.file!r}")
         return len(contents.files[part.file])
+    if isinstance(part, IntegersPart | ScalesPart):
+        return _rounded_bytes(part, contents, where)
     if part.tensor not in contents.tensors:
         raise BundleError(f"{where}: expected a tensor of the container, found {part.tensor!r}")
     tensor = contents.tensors[part.tensor]
@@ -311,6 +378,23 @@ def _part_bytes(part: Part, contents: Contents, where: str) -> int:
         form = "an fp32 matrix" if part.transposed else "an fp32 tensor"
         raise BundleError(f"{where}: {part.tensor}: expected {form}, found {tensor.dtype} of shape {tensor.shape}")
     return _FLOAT_BYTES * tensor.size
+
+
+def _rounded_bytes(part: IntegersPart | ScalesPart, contents: Contents, where: str) -> int:
+    name = part.integers if isinstance(part, IntegersPart) else part.scales
+    weights = contents.rounded.get(name)
+    if weights is None:
+        raise BundleError(f"{where}: expected a matrix with integers, found {name!r}")
+    first, end = part.rows
+    rows, columns = weights.values.shape
+    if not first <= end <= rows:
+        raise BundleError(f"{where}: {name}: expected rows up to {rows}, found {first} to {end}")
+    if isinstance(part, ScalesPart):
+        size = 2 if part.bf16 else _FLOAT_BYTES
+        return size * int(weights.codes[first:end].size)
+    if part.transposed and weights.bits == 4:
+        raise BundleError(f"{where}: {name}: expected integers of 8 bits to transpose, found some of 4")
+    return (end - first) * int(columns) * weights.bits // 8
 
 
 def _has_form(tensor: NDArray[Any], *, transposed: bool) -> bool:
@@ -326,10 +410,18 @@ def _blocks(part: Part, contents: Contents) -> Iterator[NDArray[Any]]:
     if isinstance(part, SinusoidPart):
         yield from _sinusoid_blocks(part.sinusoid)
     elif isinstance(part, FilePart):
-        content = np.frombuffer(contents.files[part.file], dtype=np.uint8)
-        yield from (content[start : start + _BLOCK_BYTES] for start in range(0, len(content), _BLOCK_BYTES))
+        yield from _cut(np.frombuffer(contents.files[part.file], dtype=np.uint8))
+    elif isinstance(part, IntegersPart):
+        yield from _cut(integer_bytes(contents.rounded[part.integers], part.rows, transposed=part.transposed))
+    elif isinstance(part, ScalesPart):
+        yield from _cut(scale_bytes(contents.rounded[part.scales], part.rows, bf16=part.bf16))
     else:
         yield from _tensor_blocks(part, contents.tensors[part.tensor])
+
+
+def _cut(content: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    content = content.reshape(-1)
+    yield from (content[start : start + _BLOCK_BYTES] for start in range(0, len(content), _BLOCK_BYTES))
 
 
 def _tensor_blocks(part: TensorPart, tensor: NDArray[Any]) -> Iterator[NDArray[np.float32]]:

@@ -148,7 +148,7 @@ def export_model(
     path = Path(out)
     if path.suffix != ".zip":
         raise UsageError(f"--out: expected a name that ends in .zip, found {path}")
-    _check_precision(precision, compact=compact, portable=portable, max_loss=max_loss)
+    _check_precision(precision, target_bytes=target_bytes, portable=portable, max_loss=max_loss)
     _check_target(target_bytes, compact=compact, finetune=finetune, finetune_steps=finetune_steps)
     if data is not None and target_bytes is None and precision == "fp32":
         raise UsageError("--data: expected --target-size, or --precision int8 or mixed, with it, which need a text")
@@ -231,21 +231,25 @@ def _few_threads(threads: int | None) -> Iterator[None]:
 def _read_plan(path: Path) -> tuple[Mapping[str, Any], ...]:
     """The form of each matrix of a mixed bundle."""
     from lite_nlp.export.pipeline import PLAN_KEY
-    from lite_nlp.export.runtime.bundle import open_bundle
+    from lite_nlp.export.runtime import open_stored
     from lite_nlp.export.runtime.manifest import METRICS_FILE
 
-    return tuple(json.loads(open_bundle(path).read(METRICS_FILE))[PLAN_KEY])
+    return tuple(json.loads(open_stored(path).read(METRICS_FILE))[PLAN_KEY])
 
 
-def _check_precision(precision: str, *, compact: bool, portable: bool, max_loss: float | None) -> None:
+def _check_precision(precision: str, *, target_bytes: int | None, portable: bool, max_loss: float | None) -> None:
     """Refuse options that do not go with a precision."""
     if precision == "fp32":
         if max_loss is not None:
             raise UsageError("--max-loss: expected --precision int8 or mixed with it: fp32 loses nothing")
         return
-    excluded = next((name for name, given in {"--compact": compact, "--portable": portable}.items() if given), None)
-    if excluded is not None:
-        raise UsageError(f"--precision {precision}: expected no {excluded} with it, which is for fp32 weights")
+    if portable:
+        raise UsageError(f"--precision {precision}: expected no --portable with it, which is for fp32 weights")
+    if target_bytes is not None:
+        raise UsageError(
+            f"--precision {precision}: expected no --target-size with it: compress the model first, and export the "
+            "file that it makes, so that each loss is measured by itself"
+        )
 
 
 def _check_target(

@@ -97,7 +97,7 @@ def _edit_packed(rng: Random, packed: dict[str, Any]) -> None:
         member["size_bytes"] = max(0, member["size_bytes"] + rng.choice((-1, 1, 4, 1 << 30, 1 << 40)))
         return
     part = rng.choice(member["parts"])
-    match rng.randrange(5):
+    match rng.randrange(8):
         case 0:
             part["offset"] = max(0, part["offset"] + rng.choice((-4, -1, 1, 4, 1 << 30, 1 << 62)))
         case 1 if "tensor" in part:
@@ -114,6 +114,13 @@ def _edit_packed(rng: Random, packed: dict[str, Any]) -> None:
             }
         case 4:
             member["parts"] = member["parts"] * rng.choice((0, 2, 2000))
+        case 5 if "rows" in part:
+            part["rows"][rng.randrange(2)] = rng.choice((0, 1, 63, 65, 1 << 40))
+        case 6 if "integers" in part:
+            part["transposed"] = not part.get("transposed", False)
+        case 7 if packed.get("rounded"):
+            entry = rng.choice(packed["rounded"]["tensors"])
+            entry[rng.choice(("tensor", "bits"))] = rng.choice((4, 8, 16, "weight", "eight"))
 
 
 def _dump_manifest(rng: Random, manifest: dict[str, Any]) -> bytes:

@@ -25,8 +25,9 @@ from lite_nlp.compress.lnlp.encodings import (
 from lite_nlp.config.preset import dump_config, load_config
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files
-from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.runtime.recipes import sinusoid_table
+from lite_nlp.export.matrices import Form, Rounding, array_digest
+from lite_nlp.export.packing import Packing, pack_members, round_tensors
+from lite_nlp.export.runtime.recipes import integer_bytes, scale_bytes, sinusoid_table
 from tests.fuzz.bundles import MANIFEST, zip_members
 
 __all__ = ["make_seeds"]
@@ -116,13 +117,26 @@ def _members(tokenizer: bytes) -> dict[str, bytes]:
 
 def _compact_bundle(shipped: dict[str, Any], plain: dict[str, bytes]) -> list[tuple[str, bytes]]:
     weights = np.frombuffer(plain["weights.bin"][:960], "<f4").reshape(20, 12)
+    rounded = {name: np.random.default_rng(9).normal(size=(64, 32)).astype(np.float32) for name in ("eight", "four")}
+    rounded["four"] *= 3
+    forms: dict[bytes, Form] = {array_digest(rounded["eight"]): "int8", array_digest(rounded["four"]): "int4"}
+    rounding = Rounding(precision="mixed", forms=forms)
+    integers = b"".join(
+        integer_bytes(each, (0, 64), transposed=False).tobytes() + scale_bytes(each, (0, 64), bf16=False).tobytes()
+        for each in round_tensors(rounded, rounding).values()
+    )
+    plain = {**plain, "model.pte": plain["model.pte"] + integers}
     container = container_bytes(
-        tensors={"weight": encode_fp32(weights), "unused": encode_int64(np.arange(3))},
+        tensors={
+            "weight": encode_fp32(weights),
+            "unused": encode_int64(np.arange(3)),
+            **{name: encode_fp32(tensor) for name, tensor in rounded.items()},
+        },
         files={"tokenizer.json": plain["tokenizer.json"]},
         metadata={},
     )
     packing = Packing(container, decode_container)
-    files, packed = pack_members(plain, ["tokenizer.json", "weights.bin", "model.pte"], packing)
+    files, packed = pack_members(plain, ["tokenizer.json", "weights.bin", "model.pte"], packing, rounding)
     manifest = {**_manifest(shipped, files, plain["tokenizer.json"]), "packed": packed.model_dump(mode="json")}
     return [(MANIFEST, json.dumps(manifest, indent=1).encode()), *files.items()]
 

@@ -16,6 +16,7 @@ import lite_nlp as lite_nlp_package
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
 from lite_nlp.artifacts.models import load_model
+from lite_nlp.artifacts.packing import packing_of
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.budget.traced.graphs import GraphWork
@@ -26,10 +27,13 @@ from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export import pipeline
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
+from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.packing import pack_members
 from lite_nlp.export.parity import compare_engines
 from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.manifest import DecodingDefaults
-from lite_nlp.export.runtime.recipes import TensorPart
+from lite_nlp.export.runtime.recipes import IntegersPart, ScalesPart, TensorPart, make_member
+from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.integration.conftest import LiteNlp, write_model
@@ -213,9 +217,12 @@ def test_an_existing_bundle_is_kept(exported: tuple[Path, str, str], model_path:
         (["--out", "model.onnx"], 2, "expected a name that ends in .zip, found model.onnx"),
         ([], 2, "Missing option '--out'"),
         (["--out", "model.zip", "--precision", "int4"], 2, "'int4' is not one of 'fp32', 'int8', 'mixed'"),
-        (["--out", "model.zip", "--precision", "int8", "--compact"], 2, "expected no --compact with it"),
+        (
+            ["--out", "model.zip", "--precision", "int8", "--compact", "--target-size", "1MB"],
+            2,
+            "int8: expected no --target-size with it: compress the model first",
+        ),
         (["--out", "model.zip", "--precision", "int8", "--portable"], 2, "expected no --portable with it"),
-        (["--out", "model.zip", "--precision", "mixed", "--compact"], 2, "mixed: expected no --compact with it"),
         (["--out", "model.zip", "--precision", "mixed", "--portable"], 2, "mixed: expected no --portable with it"),
         (["--out", "model.zip", "--max-loss", "1"], 2, "--max-loss: expected --precision int8 or mixed with it"),
         (
@@ -287,14 +294,47 @@ def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, An
     assert (other.returncode, other.stdout.count("\n")) == (0, 3), other.stderr
 
 
+def test_a_compact_bundle_of_integers_is_the_plain_one_in_fewer_bytes(
+    int8_bundle: tuple[Path, dict[str, Any], str], model_path: Path
+) -> None:
+    bundle, packing = open_bundle(int8_bundle[0]), packing_of(None, load_model(str(model_path)))
+    files = {name: bundle.read(name) for name in bundle.manifest.files}
+    names = [name for name in files if name not in pipeline.STORED]
+    made, packed = pack_members(files, names, packing, Rounding(precision="int8"))
+    assert packed.rounded is not None
+    parts = {name: member.parts for name, member in packed.members.items()}
+    matrices = {entry.tensor for entry in packed.rounded.tensors}
+    assert "src_embedding.weight" in matrices
+    for name in ("weights.bin", "model.pte"):
+        assert {part.integers for part in parts[name] if isinstance(part, IntegersPart)} == matrices
+        assert {part.scales for part in parts[name] if isinstance(part, ScalesPart)} == matrices
+    # What is left is the table of positions, whose last bits differ, and what stays in fp32.
+    residuals = {name: len(made[member.residual]) for name, member in packed.members.items()}
+    assert residuals["weights.bin"] < 0.3 * len(files["weights.bin"])
+    contents = packing.decode(packing.container)
+    stream = made[packed.rounded.codes]
+    contents = replace(contents, rounded=read_codes(packed.rounded, stream, contents.tensors, source="codes"))
+    for name, member in packed.members.items():
+        content = b"".join(map(bytes, make_member(member, [made[member.residual]], contents, source=name)))
+        assert content == files[name]
+
+
 def test_mixed_weights_run_without_torch_and_say_what_they_are(
     model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
 ) -> None:
     path = tmp_path / "tiny.zip"
     # Of random weights the scores are none.
-    done = lite_nlp("export", model_path, "--precision", "mixed", "--max-loss", "100", "--out", path, "--json")
+    words = ["--precision", "mixed", "--max-loss", "100", "--compact"]
+    done = lite_nlp("export", model_path, *words, "--out", path, "--json")
     assert done.code == 0, done.err
-    said, bundle = json.loads(done.out), open_bundle(path)
+    said, bundle = json.loads(done.out), open_any_bundle(path)
+    packed = bundle.manifest.packed
+    assert packed is not None
+    # Of so small matrices integers may be slower than fp32, and then none has them.
+    rounded = {entry.tensor: entry.bits for entry in packed.rounded.tensors} if packed.rounded else {}
+    bits = {"int8": 8, "int4": 4}
+    forms = {planned["weight"]: planned["form"] for planned in said["plan"]}
+    assert rounded == {name: bits[form] for name, form in forms.items() if form in bits}
     assert said["precision"] == bundle.manifest.precision == "mixed"
     assert list(bundle.manifest.runtimes) == ["onnx", "executorch"]
     plan = json.loads(bundle.read("metrics.json"))["mixed_precision"]

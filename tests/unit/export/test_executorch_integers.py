@@ -17,10 +17,11 @@ from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.matrices import Form, Rounding, array_digest
-from lite_nlp.export.rounding import BLOCK, quantize_blocks
+from lite_nlp.export.rounding import quantize_blocks
 from lite_nlp.export.runtime.engine import Engine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner, start_runtime
 from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.runtime.rounded import BLOCK
 from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.unit.export.conftest import BOUNDS, build_wide, describe
@@ -153,9 +154,7 @@ class Looked(nn.Module):
 
 
 def _rounded_blocks(module: nn.Module) -> NDArray[np.float64]:
-    weight = module.weight.detach().numpy()
-    levels, scales = quantize_blocks(weight)
-    return (levels * scales[:, :, None].astype(np.float64)).reshape(weight.shape)
+    return quantize_blocks(module.weight.detach().numpy()).restored().astype(np.float64)
 
 
 @pytest.mark.parametrize("sizes", [(5,), (2, 3)])
@@ -253,8 +252,7 @@ def _with_blocks(model: EncoderDecoder, rounding: Rounding) -> EncoderDecoder:
     for weight in rounded.parameters():
         values = weight.detach().numpy()
         if rounding.forms.get(array_digest(values)) == "int4":
-            levels, scales = quantize_blocks(values)
-            values[...] = (levels * scales[:, :, None]).reshape(values.shape)
+            values[...] = quantize_blocks(values).restored()
     return rounded
 
 

@@ -16,20 +16,26 @@ from lite_nlp.compress.lnlp.encodings import encode_fp32
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.bundle_writer import describe_files, write_bundle
-from lite_nlp.export.packing import Packing, find_parts, pack_members
+from lite_nlp.export.matrices import Form, Rounding, array_digest
+from lite_nlp.export.packing import Packing, find_parts, pack_members, round_tensors
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.recipes import (
     Contents,
     FilePart,
+    IntegersPart,
     Packed,
+    Part,
+    ScalesPart,
     SinusoidPart,
     SinusoidTable,
     TensorPart,
     make_member,
+    predict,
     sinusoid_table,
 )
+from lite_nlp.export.runtime.rounded import pack_levels, to_bf16
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -82,6 +88,70 @@ def test_tensors_are_found_wherever_they_lie() -> None:
         TensorPart(offset=780, tensor="layer.weight", transposed=True),
         TensorPart(offset=1164, tensor="layer.bias"),
     ]
+
+
+def _random_rounding() -> tuple[Tensors, Rounding]:
+    """Two matrices, one for 8 bits and one for 4, with rows that are on a grid and a row of zeros."""
+    tensors = {name: RANDOM.normal(size=(96, 64)).astype(np.float32) for name in ("eight", "four", "fp32")}
+    for name in ("eight", "four"):
+        tensors[name][3] = np.float32(0.013) * RANDOM.integers(-7, 8, 64)
+        tensors[name][5] = 0
+    forms: dict[bytes, Form] = {array_digest(tensors["eight"]): "int8", array_digest(tensors["four"]): "int4"}
+    return tensors, Rounding(precision="mixed", forms=forms)
+
+
+def test_integers_and_scales_are_found_whole_turned_and_cut() -> None:
+    tensors, rounding = _random_rounding()
+    rounded = round_tensors(tensors, rounding)
+    assert {name: weights.bits for name, weights in rounded.items()} == {"eight": 8, "four": 4}
+    eight, four = rounded["eight"], rounded["four"]
+    levels, halves = pack_levels(four.integers()), (to_bf16(four.scales).view(np.uint32) >> 16).astype("<u2")
+    contents = Contents(tensors, rounded=rounded)
+    whole = [eight.integers().T, eight.scales, levels, four.scales, halves]
+    found = find_parts(content := b"".join(each.tobytes() for each in whole), contents)
+    assert found == [
+        IntegersPart(offset=0, integers="eight", rows=(0, 96), transposed=True),
+        ScalesPart(offset=6144, scales="eight", rows=(0, 96)),
+        IntegersPart(offset=6528, integers="four", rows=(0, 96)),
+        ScalesPart(offset=9600, scales="four", rows=(0, 96)),
+        ScalesPart(offset=10368, scales="four", rows=(0, 96), bf16=True),
+    ]
+    assert _predicted(found, content, contents) == content
+    cut = [eight.integers()[48:], levels[32:64], eight.integers()[:48], eight.scales[48:], levels[64:], halves[:48]]
+    found = find_parts(content := b"".join(each.tobytes() for each in cut), contents)
+    assert found == [
+        IntegersPart(offset=0, integers="eight", rows=(48, 96)),
+        IntegersPart(offset=3072, integers="four", rows=(32, 64)),
+        IntegersPart(offset=4096, integers="eight", rows=(0, 48)),
+        ScalesPart(offset=7168, scales="eight", rows=(48, 96)),
+        IntegersPart(offset=7360, integers="four", rows=(64, 96)),
+        ScalesPart(offset=8384, scales="four", rows=(0, 48), bf16=True),
+    ]
+    assert _predicted(found, content, contents) == content
+
+
+def _predicted(parts: list[Part], content: bytes, contents: Contents) -> bytes:
+    blocks = predict(parts, len(content), contents, source="x")
+    return b"".join(bytes(length) if block is None else block.tobytes() for length, block in blocks)
+
+
+def test_a_bundle_of_integers_has_each_weight_once(tmp_path: Path) -> None:
+    tensors, rounding = _random_rounding()
+    rounded = round_tensors(tensors, rounding)
+    content = b"".join(each.integers().T.tobytes() + each.scales.tobytes() for each in rounded.values())
+    plain = {**PLAIN, "weights.bin": content, "program": tensors["fp32"].tobytes() + content[::-1][:40]}
+    files, packed = pack_members(plain, PACKED, _packing(tensors), rounding)
+    assert packed.rounded is not None
+    # Only the matrix that is found: levels of 4 bits are two in a byte.
+    assert [(entry.tensor, entry.bits) for entry in packed.rounded.tensors] == [("eight", 8), ("four", 4)]
+    path = tmp_path / "tiny.zip"
+    write_bundle(path, manifest=_manifest(files, packed), files=files)
+    bundle = open_bundle(path, decode=decode_container)
+    assert {name: bundle.read(name) for name in plain} == plain
+    damaged = {**files, packed.rounded.codes: files[packed.rounded.codes][:-1]}
+    write_bundle(path, manifest=_manifest(damaged, packed), files=damaged, force=True)
+    with pytest.raises(BundleError, match=r"tiny\.zip: weights\.codes: expected a zlib stream of exactly 288 bytes"):
+        open_bundle(path, decode=decode_container)
 
 
 def test_a_tensor_within_a_larger_one_is_part_of_that() -> None:

@@ -23,6 +23,7 @@ from lite_nlp.export.runtime.recipes import (
     sinusoid_table,
     tensor_bytes,
 )
+from lite_nlp.export.runtime.rounded import STEP, Rounded, RoundedWeights, read_codes
 from lite_nlp.models.embeddings import Positions
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
@@ -39,10 +40,20 @@ def _member(made: bytes, *parts: dict[str, Any], **changes: Any) -> PackedMember
     return PackedMember.model_validate(values)
 
 
+#: Rows of two blocks; in 8 bits 127ths of the largest, 4 and 64, or its 16th, 4.
+ROWS = np.zeros((2, 64), np.float32)
+ROWS[0, :3], ROWS[1, 32:35] = (508, -4, 9.9), (64, -8, 0.75)
+ROUNDED = {
+    "eight": RoundedWeights(ROWS, 8, np.array([127, 16], np.uint8)),
+    # The scale of the last block is a 7.25th, in bf16.
+    "four": RoundedWeights(ROWS, 4, np.array([[STEP + 7, STEP + 7], [0, 1]], np.uint8)),
+}
+
+
 def _make(member: PackedMember, residual: bytes, tensors: dict[str, NDArray[Any]], *, source: str) -> bytes:
     # In pieces of a size that divides nothing.
     blocks = (residual[start : start + 7] for start in range(0, len(residual), 7))
-    return b"".join(map(bytes, make_member(member, blocks, Contents(tensors), source=source)))
+    return b"".join(map(bytes, make_member(member, blocks, Contents(tensors, rounded=ROUNDED), source=source)))
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -66,6 +77,47 @@ def test_a_file_of_the_container_is_a_part() -> None:
     residual = zlib.compress(b"head" + bytes(12) + b"end")
     contents = Contents({}, {"words": b"text" * 3})
     assert b"".join(map(bytes, make_member(member, [residual], contents, source="x"))) == made
+
+
+def _row(columns: int, **values: int) -> bytes:
+    """A row of int8 zeros, and other values by their places."""
+    row = [0] * columns
+    for place, value in values.items():
+        row[int(place[1:])] = value
+    return struct.pack(f"<{columns}b", *row)
+
+
+def test_integers_and_their_scales_are_parts() -> None:
+    first, second = _row(64, _0=127, _1=-1, _2=2), _row(64, _32=16, _33=-2)
+    turned = bytes(first[row] if first is which else second[row] for row in range(64) for which in (first, second))
+    scales = struct.pack("<2f", 4, 4)
+    made = first + second + turned + scales + second + scales[:4]
+    parts: list[dict[str, Any]] = [
+        {"offset": 0, "integers": "eight", "rows": [0, 2]},
+        {"offset": 128, "integers": "eight", "rows": [0, 2], "transposed": True},
+        {"offset": 256, "scales": "eight", "rows": [0, 2]},
+        {"offset": 264, "integers": "eight", "rows": [1, 2]},
+        {"offset": 328, "scales": "eight", "rows": [1, 2]},
+    ]
+    assert _make(_member(made, *parts), zlib.compress(bytes(len(made))), TENSORS, source="x") == made
+
+
+def test_integers_of_four_bits_lie_two_in_a_byte() -> None:
+    # Levels of the first row are 7 of 508 / 7, -4 / 72.6 and 9.9 / 72.6; of the second 7, -1 and 0 of 64 / 7.25.
+    first = bytes([8 * 16 + 15, 8 * 16 + 8]) + bytes([0x88]) * 30
+    second = bytes([0x88] * 16 + [7 * 16 + 15, 0x88]) + bytes([0x88]) * 14
+    (step,) = struct.unpack("<I", struct.pack("<f", np.float32(508) / np.float32(7)))
+    # 8.8275862 is 0x410D3DCB: the nearest of bf16 is 0x410D.
+    scales = struct.pack("<4I", step, step, 0x3F800000, 0x410D0000)
+    rounded_step = (step + 0x7FFF + (step >> 16 & 1)) >> 16
+    halves = struct.pack("<4H", rounded_step, rounded_step, 0x3F80, 0x410D)
+    made = first + second + scales + halves
+    parts: list[dict[str, Any]] = [
+        {"offset": 0, "integers": "four", "rows": [0, 2]},
+        {"offset": 64, "scales": "four", "rows": [0, 2]},
+        {"offset": 80, "scales": "four", "rows": [0, 2], "bf16": True},
+    ]
+    assert _make(_member(made, *parts), zlib.compress(bytes(len(made))), TENSORS, source="x") == made
 
 
 def test_a_member_without_parts_is_its_residual() -> None:
@@ -130,6 +182,14 @@ def test_it_is_nearly_the_table_of_the_models() -> None:
         (
             ({"offset": 0, "tensor": "vector", "transposed": True},),
             r"vector: expected an fp32 matrix, found float32 of shape \(2,\)",
+        ),
+        (({"offset": 0, "integers": "matrix", "rows": [0, 1]},), "expected a matrix with integers, found 'matrix'"),
+        (({"offset": 0, "scales": "eight", "rows": [1, 3]},), "eight: expected rows up to 2, found 1 to 3"),
+        (({"offset": 0, "scales": "eight", "rows": [1, 0]},), "eight: expected rows up to 2, found 1 to 0"),
+        (({"offset": 0, "integers": "eight", "rows": [0, 1]},), "expected an end within 60 bytes, found 64"),
+        (
+            ({"offset": 0, "integers": "four", "rows": [0, 1], "transposed": True},),
+            "four: expected integers of 8 bits to transpose, found some of 4",
         ),
         # Refused by its size, before terabytes are computed.
         (({"offset": 0, "sinusoid": {"rows": 10**6, "columns": 60_000}},), "expected an end within 60 bytes"),
@@ -224,3 +284,50 @@ def test_more_bytes_than_a_reader_makes() -> None:
     assert len(Packed(container="c", members={"a": half, "b": half}).members) == 2
     with pytest.raises(ValidationError, match="at most 1073741824 bytes in all, found 1073741825"):
         Packed(container="c", members={"a": half, "b": half, "c": _member(b"x")})
+
+
+def _rounded(**bits: int) -> Rounded:
+    return Rounded.model_validate(
+        {"codes": "c", "tensors": [{"tensor": name, "bits": size} for name, size in bits.items()]}
+    )
+
+
+def test_codes_are_read_one_matrix_after_another() -> None:
+    tensors = {"one": ROWS, "other": ROWS + 1}
+    codes = bytes([127, 16, STEP + 7, STEP + 1, 0, 7])
+    found = read_codes(_rounded(one=8, other=4), zlib.compress(codes), tensors, source="c")
+    assert found["one"].codes.tolist() == [127, 16]
+    assert found["other"].codes.tolist() == [[STEP + 7, STEP + 1], [0, 7]]
+    assert found["other"].values is tensors["other"]
+
+
+@pytest.mark.parametrize(
+    ("bits", "stream", "message"),
+    [
+        ({"none": 8}, zlib.compress(b""), "expected a tensor of the container, found 'none'"),
+        (
+            {"counter": 8},
+            zlib.compress(b"xx"),
+            r"counter: expected an fp32 matrix with rows, found int64 of",
+        ),
+        ({"matrix": 4}, zlib.compress(b""), r"rows of blocks of 32, found float32 of shape \(2, 3\)"),
+        ({"matrix": 8}, zlib.compress(b"\x00\x01"), "matrix: expected codes of 8 bits, found 0"),
+        ({"matrix": 8}, zlib.compress(b"\x01\x80"), "matrix: expected codes of 8 bits, found 128"),
+        ({"rows": 4}, zlib.compress(b"\x01\x08\x01\x01"), "rows: expected codes of 4 bits, found 8"),
+        ({"rows": 4}, zlib.compress(b"\x01\x80\x01\x01"), "rows: expected codes of 4 bits, found 128"),
+        ({"rows": 4}, zlib.compress(b"\x01\x01\x01\x88"), "rows: expected codes of 4 bits, found 136"),
+        ({"matrix": 8}, zlib.compress(b"\x01"), "expected a zlib stream of exactly 2 bytes, found another size"),
+        ({"matrix": 8}, zlib.compress(b"\x01\x01\x01"), "expected a zlib stream of exactly 2 bytes"),
+        ({"matrix": 8}, zlib.compress(b"\x01\x01")[:-1], "expected a zlib stream of exactly 2 bytes"),
+        ({"matrix": 8}, zlib.compress(b"\x01\x01") + b"x", "expected a zlib stream of exactly 2 bytes"),
+        ({"matrix": 8}, b"none", "expected a zlib stream, found another"),
+    ],
+)
+def test_codes_that_do_not_fit(bits: dict[str, int], stream: bytes, message: str) -> None:
+    with pytest.raises(BundleError, match=message):
+        read_codes(_rounded(**bits), stream, {**TENSORS, "rows": ROWS}, source="c")
+
+
+def test_a_matrix_has_codes_once() -> None:
+    with pytest.raises(ValidationError, match="expected each once"):
+        Rounded.model_validate({"codes": "c", "tensors": [{"tensor": "m", "bits": 8}, {"tensor": "m", "bits": 4}]})

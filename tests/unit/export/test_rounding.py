@@ -2,16 +2,20 @@ import numpy as np
 import pytest
 
 from lite_nlp.compress.lnlp.encodings import GridTensor, decode_tensors, encode_grid_rans
-from lite_nlp.export.rounding import BLOCK, PAIRS, pack_levels, quantize_blocks, quantize_rows
+from lite_nlp.export.rounding import PAIRS, quantize_blocks, quantize_rows
+from lite_nlp.export.runtime.rounded import BLOCK, CUTS, STEP, pack_levels
 
 
 def test_rows_are_rounded_to_their_own_multiples() -> None:
     values = np.array([[0.5, -1.27, 0.012345], [0, 0, 0], [300, 1.1, -254.3]], np.float32)
-    integers, scales = quantize_rows(values)
+    rounded = quantize_rows(values)
+    integers = rounded.integers()
     assert integers.dtype == np.int8
     np.testing.assert_array_equal(integers, [[50, -127, 1], [0, 0, 0], [127, 0, -108]])
-    assert np.abs(integers * scales[:, None] - values).max() <= scales.max() / 2
-    np.testing.assert_allclose(scales, [0.01, 1, 300 / 127], rtol=1e-6)
+    np.testing.assert_allclose(rounded.scales, [0.01, 1, 300 / 127], rtol=1e-6)
+    np.testing.assert_array_equal(rounded.restored(), integers * rounded.scales[:, None])
+    assert np.abs(rounded.restored() - values).max() <= rounded.scales.max() / 2
+    assert rounded.codes.tolist() == [127, 127, 127]
 
 
 @pytest.mark.parametrize(
@@ -22,18 +26,18 @@ def test_rows_on_a_grid_stay_what_they_are(levels: list[int]) -> None:
     # Neither the least magnitude nor the least gap need be the step.
     step = np.float32(0.0371)
     values = (np.array([levels], np.float32) * step).astype(np.float32)
-    integers, scales = quantize_rows(values)
+    rounded = quantize_rows(values)
     common = int(np.gcd.reduce(levels))
-    np.testing.assert_allclose(integers * scales[:, None], values, rtol=2e-7)
-    np.testing.assert_array_equal(integers[0], np.array(levels) // common)
-    assert scales[0] == pytest.approx(common * step, rel=1e-6)
+    np.testing.assert_allclose(rounded.restored(), values, rtol=2e-7)
+    np.testing.assert_array_equal(rounded.integers()[0], np.array(levels) // common)
+    assert rounded.scales[0] == pytest.approx(common * step, rel=1e-6)
+    assert rounded.codes[0] == max(map(abs, levels)) // common
 
 
 @pytest.mark.parametrize("levels", [[128, -1, 3], [1, np.sqrt(2), 2], [1, 1 + 1e-5, 2], [1000, 1001, 1]])
 def test_rows_on_no_grid_of_eight_bits_get_a_127th(levels: list[float]) -> None:
     values = np.array([levels], np.float32)
-    _, scales = quantize_rows(values)
-    assert scales[0] == pytest.approx(np.abs(values).max() / 127, rel=1e-6)
+    assert quantize_rows(values).scales[0] == pytest.approx(np.abs(values).max() / 127, rel=1e-6)
 
 
 def test_what_compression_made_with_steps_by_row_is_exact() -> None:
@@ -46,8 +50,7 @@ def test_what_compression_made_with_steps_by_row_is_exact() -> None:
     }
     errors = {}
     for name, values in decode_tensors(encode_grid_rans(tensors)).items():
-        integers, scales = quantize_rows(values)
-        errors[name] = (np.abs(integers * scales[:, None] - values) / np.abs(values).max()).max()
+        errors[name] = (np.abs(quantize_rows(values).restored() - values) / np.abs(values).max()).max()
     assert errors["by row"] < 2e-7
     assert errors["by column"] > 1e-4
 
@@ -58,8 +61,10 @@ def test_blocks_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
     values[1, :BLOCK] = 0
     # A block with one large value: none of the scales makes the others vanish.
     values[2, BLOCK] = 40
-    levels, scales = quantize_blocks(values)
-    assert (levels.dtype, levels.shape, scales.shape) == (np.int8, (5, 3, BLOCK), (5, 3))
+    rounded = quantize_blocks(values)
+    levels, scales = rounded.integers().reshape(5, 3, BLOCK), rounded.scales
+    assert (levels.dtype, scales.shape) == (np.int8, (5, 3))
+    assert rounded.codes.max() < len(CUTS)
     assert (levels.min(), levels.max()) == (-8, 7)
     assert (scales > 0).all()
     # XNNPACK keeps the upper half of a scale.
@@ -78,22 +83,20 @@ def test_blocks_are_rounded_to_the_nearest_of_sixteen_levels() -> None:
 
 def test_cutting_the_largest_gains_something() -> None:
     values = np.random.default_rng(5).standard_normal((64, 4 * BLOCK)).astype(np.float32)
-    levels, scales = quantize_blocks(values)
     blocks = values.reshape(64, 4, BLOCK)
     plain = np.abs(blocks).max(axis=2)[:, :, None] / 7
-    assert (
-        np.square(levels * scales[:, :, None] - blocks).sum()
-        < 0.9 * np.square(np.round(blocks / plain) * plain - blocks).sum()
-    )
+    error = np.square(quantize_blocks(values).restored() - values).sum()
+    assert error < 0.9 * np.square(np.round(blocks / plain) * plain - blocks).sum()
 
 
 def test_blocks_of_a_row_on_a_grid_are_exact() -> None:
     random = np.random.default_rng(4)
     wanted = random.integers(-7, 8, (3, 2 * BLOCK))
     wanted[:, 0] = 7
-    levels, scales = quantize_blocks((wanted * np.float32(0.3)).astype(np.float32))
-    np.testing.assert_allclose(scales, 0.3, rtol=1e-6)
-    np.testing.assert_array_equal(levels.reshape(3, -1), wanted)
+    rounded = quantize_blocks((wanted * np.float32(0.3)).astype(np.float32))
+    np.testing.assert_allclose(rounded.scales, 0.3, rtol=1e-6)
+    np.testing.assert_array_equal(rounded.integers(), wanted)
+    assert (rounded.codes == STEP + 7).all()
 
 
 def test_levels_are_packed_two_in_a_byte() -> None:

@@ -122,7 +122,10 @@ internal class Installation(
         } catch (error: LiteNlpException) {
             throw LiteNlpException(error.problem, "${packed.container}: ${error.message}", error)
         }
-        val maker = MemberMaker(container)
+        val codes = packed.rounded?.let { rounded ->
+            FileInputStream(File(staging, rounded.codes)).use { RoundingCodes.read(rounded, it, container) }
+        }
+        val maker = MemberMaker(container, codes.orEmpty())
         for ((name, member) in packed.members) {
             val found = FileInputStream(File(staging, member.residual)).use { residual ->
                 write(File(staging, name)) { sink -> maker.make(name, member, residual, sink) }
@@ -136,7 +139,8 @@ internal class Installation(
 
     /** Decodes the tensors that no member is made of: the Python package decodes all, and refuses a bundle with a bad one. */
     private fun checkUnused(container: Container, packed: Packed) {
-        val named = packed.members.values.flatMap { it.parts }.mapNotNullTo(HashSet()) { (it as? Part.OfTensor)?.tensor }
+        val parts = packed.members.values.flatMap { it.parts }
+        val named = parts.mapNotNullTo(HashSet()) { (it as? Part.OfTensor)?.tensor ?: (it as? Part.OfIntegers)?.tensor }
         val used = named.mapTo(HashSet()) { container.aliases[it] ?: it }
         for ((name, tensor) in container.tensors) {
             if (name !in used) if (tensor.isInteger) tensor.decodeLongs() else tensor.decodeFloats()

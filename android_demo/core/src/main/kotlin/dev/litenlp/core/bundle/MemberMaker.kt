@@ -5,15 +5,14 @@ import dev.litenlp.core.Problem
 import dev.litenlp.core.container.Container
 import dev.litenlp.core.container.Tensor
 import java.io.InputStream
-import java.util.zip.DataFormatException
-import java.util.zip.Inflater
 
 /**
  * Reconstructs members of a compact bundle block by block: beside the container only one decoded tensor is in memory.
  *
  * @param container Tensors and files that the parts name.
+ * @param rounded What was chosen for the matrices of which members have integers, by name; all of them are in the container.
  */
-internal class MemberMaker(private val container: Container) {
+internal class MemberMaker(private val container: Container, private val rounded: Map<String, RoundingCodes>) {
     private val prediction = ByteArray(BLOCK_BYTES)
     private val residual = ByteArray(BLOCK_BYTES)
 
@@ -28,13 +27,15 @@ internal class MemberMaker(private val container: Container) {
      */
     fun make(name: String, member: PackedMember, source: InputStream, sink: (content: ByteArray, count: Int) -> Unit) {
         checkParts(name, member)
-        InflatedResidual(source, "$name: ${member.residual}", member.entry.sizeBytes).use { inflated ->
+        InflatedStream(source, "$name: ${member.residual}", member.entry.sizeBytes).use { inflated ->
             var position = 0L
             for (part in member.parts) {
                 zeros(part.offset - position, inflated, sink)
                 when (part) {
                     is Part.OfFile -> file(checkNotNull(container.files[part.file]), inflated, sink)
                     is Part.OfTensor -> floats(valuesOf(part), inflated, sink)
+                    is Part.OfIntegers -> bytes(checkNotNull(rounded[part.tensor]).integers(matrixOf(part.tensor), part), inflated, sink)
+                    is Part.OfScales -> bytes(checkNotNull(rounded[part.tensor]).scales(part) { matrixOf(part.tensor) }, inflated, sink)
                     is Part.Sinusoid -> floats(SinusoidTable(part.rows, part.columns), inflated, sink)
                 }
                 position = part.offset + sizeOf(part, name)
@@ -67,8 +68,15 @@ internal class MemberMaker(private val container: Container) {
             container.files[part.file] ?: throw misfit("$where: expected a file of the container, found '${part.file}'")
             ).size.toLong()
         is Part.OfTensor -> Float.SIZE_BYTES * checkedTensor(part, where).size.toLong()
+        is Part.OfIntegers -> codesOf(part.tensor, where).integerBytes(part, where)
+        is Part.OfScales -> codesOf(part.tensor, where).scaleBytes(part, where)
         is Part.Sinusoid -> Float.SIZE_BYTES * part.rows.toLong() * part.columns
     }
+
+    private fun codesOf(tensor: String, where: String): RoundingCodes =
+        rounded[tensor] ?: throw misfit("$where: expected a matrix with integers, found '$tensor'")
+
+    private fun matrixOf(tensor: String): FloatArray = checkNotNull(container.tensor(tensor)).decodeFloats()
 
     private fun checkedTensor(part: Part.OfTensor, where: String): Tensor {
         val tensor = container.tensor(part.tensor)
@@ -91,7 +99,7 @@ internal class MemberMaker(private val container: Container) {
         return TransposedMatrix(values, rows, columns)
     }
 
-    private fun zeros(count: Long, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+    private fun zeros(count: Long, inflated: InflatedStream, sink: (ByteArray, Int) -> Unit) {
         var left = count
         while (left > 0) {
             val length = minOf(left, BLOCK_BYTES.toLong()).toInt()
@@ -101,7 +109,7 @@ internal class MemberMaker(private val container: Container) {
         }
     }
 
-    private fun file(content: ByteArray, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+    private fun file(content: ByteArray, inflated: InflatedStream, sink: (ByteArray, Int) -> Unit) {
         for (from in content.indices step BLOCK_BYTES) {
             val length = minOf(content.size - from, BLOCK_BYTES)
             content.copyInto(prediction, 0, from, from + length)
@@ -109,7 +117,17 @@ internal class MemberMaker(private val container: Container) {
         }
     }
 
-    private fun floats(values: Values, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+    private fun bytes(run: ByteRun, inflated: InflatedStream, sink: (ByteArray, Int) -> Unit) {
+        var from = 0L
+        while (from < run.count) {
+            val length = minOf(run.count - from, BLOCK_BYTES.toLong()).toInt()
+            run.write(from, length, prediction)
+            predicted(length, inflated, sink)
+            from += length
+        }
+    }
+
+    private fun floats(values: Values, inflated: InflatedStream, sink: (ByteArray, Int) -> Unit) {
         var index = 0L
         while (index < values.count) {
             val count = minOf(values.count - index, (BLOCK_BYTES / Float.SIZE_BYTES).toLong()).toInt()
@@ -120,7 +138,7 @@ internal class MemberMaker(private val container: Container) {
     }
 
     /** Passes on the first [length] bytes of the prediction, XOR the residual. */
-    private fun predicted(length: Int, inflated: InflatedResidual, sink: (ByteArray, Int) -> Unit) {
+    private fun predicted(length: Int, inflated: InflatedStream, sink: (ByteArray, Int) -> Unit) {
         inflated.fill(residual, length)
         for (at in 0 until length) residual[at] = (residual[at].toInt() xor prediction[at].toInt()).toByte()
         sink(residual, length)
@@ -131,48 +149,4 @@ internal class MemberMaker(private val container: Container) {
     }
 }
 
-private fun misfit(message: String) = LiteNlpException(Problem.ALTERED, message)
-
-/** The zlib stream [source], inflated block by block, which must hold exactly [size] bytes. */
-private class InflatedResidual(private val source: InputStream, private val name: String, private val size: Long) : AutoCloseable {
-    private val inflater = Inflater()
-    private val input = ByteArray(1 shl 14)
-    private var ended = false
-
-    /** Inflates the next [length] bytes to the start of [target]. */
-    fun fill(target: ByteArray, length: Int) {
-        var filled = 0
-        while (filled < length) {
-            val count = inflate(target, filled, length - filled)
-            if (count == 0) throw wrongSize()
-            filled += count
-        }
-    }
-
-    /** Checks that nothing follows, neither in the stream nor after it. */
-    fun expectEnd() {
-        if (inflate(ByteArray(1), 0, 1) != 0 || !inflater.finished() || inflater.remaining != 0 || source.read() >= 0) {
-            throw wrongSize()
-        }
-    }
-
-    override fun close() = inflater.end()
-
-    /** At least one byte unless the stream, or the file that holds it, has ended. */
-    private fun inflate(target: ByteArray, offset: Int, length: Int): Int {
-        try {
-            while (true) {
-                val count = inflater.inflate(target, offset, length)
-                if (count > 0 || inflater.finished() || inflater.needsDictionary() || ended) return count
-                if (inflater.needsInput()) {
-                    val read = source.read(input)
-                    if (read < 0) ended = true else inflater.setInput(input, 0, read)
-                }
-            }
-        } catch (error: DataFormatException) {
-            throw LiteNlpException(Problem.ALTERED, "$name: expected a zlib stream: ${error.message}", error)
-        }
-    }
-
-    private fun wrongSize() = misfit("$name: expected a zlib stream of exactly $size bytes")
-}
+internal fun misfit(message: String) = LiteNlpException(Problem.ALTERED, message)

@@ -1,6 +1,7 @@
 package dev.litenlp.core.bundle
 
 import dev.litenlp.core.Problem
+import org.json.JSONArray
 import org.json.JSONObject
 import org.junit.jupiter.api.Assertions.assertArrayEquals
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -24,6 +25,52 @@ class CompactBundleTest : InstallerFixture() {
         val installed = install(TestBundle().compactWithTokenizer().zip())
         assertArrayEquals(TestBundle().files.getValue("tokenizer.json"), installed.file("tokenizer.json").readBytes())
         assertArrayEquals(TestBundle.PROGRAM, installed.file("model.pte").readBytes())
+    }
+
+    @Test
+    fun `a member is made of integers and their scales`() {
+        val installed = install(TestBundle().compactWithIntegers().zip())
+        val made = installed.file("model.pte").readBytes()
+        assertEquals(TestBundle.INTEGERS_SHA256, TestBundle.sha256(made))
+        // The last row as it is stored a second time: levels of its own step.
+        assertArrayEquals(ByteArray(64) { (it % 9 - 4).toByte() }, made.copyOfRange(192, 256))
+        assertEquals(setOf("model.pte"), installed.directory.list().orEmpty().filter { "pte" in it || "codes" in it }.toSet())
+    }
+
+    @Test
+    fun `integers that do not fit are refused`() {
+        fun refusedPart(message: String, index: Int, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
+            val bundle = TestBundle().compactWithIntegers {
+                edit(it.getJSONObject("members").getJSONObject("model.pte").getJSONArray("parts").getJSONObject(index))
+            }
+            install(bundle.zip())
+        }
+        refusedPart("part 0: eight: expected rows up to 3, found 0 to 4", 0) { it.put("rows", JSONArray("[0, 4]")) }
+        refusedPart("part 2: eight: expected rows up to 3, found 2 to 1", 2) { it.put("rows", JSONArray("[2, 1]")) }
+        refusedPart("part 0: expected a matrix with integers, found 'matrix'", 0) { it.put("integers", "matrix") }
+        refusedPart("part 3: four: expected integers of 8 bits to transpose", 3) { it.put("transposed", true) }
+        refusedPart("part 1: expected an offset of at least 192", 1) { it.put("offset", 191) }
+        refusedPart("model.pte: expected SHA-256", 0) { it.put("transposed", false) }
+
+        fun refusedCodes(message: String, vararg codes: Int) = refused(Problem.ALTERED, message) {
+            install(TestBundle().compactWithIntegers(ByteArray(codes.size) { codes[it].toByte() }).zip())
+        }
+        refusedCodes("weights.codes: eight: expected codes of 8 bits, found 0", 68, 0, 4, 3, 1, 0, 0, 132, 132)
+        refusedCodes("weights.codes: eight: expected codes of 8 bits, found 128", 68, 128, 4, 3, 1, 0, 0, 132, 132)
+        refusedCodes("weights.codes: four: expected codes of 4 bits, found 8", 68, 127, 4, 8, 1, 0, 0, 132, 132)
+        refusedCodes("weights.codes: four: expected codes of 4 bits, found 136", 68, 127, 4, 3, 1, 0, 0, 132, 136)
+        refusedCodes("weights.codes: expected a zlib stream of exactly 9 bytes", 68, 127, 4, 3, 1, 0, 0, 132)
+        refusedCodes("weights.codes: expected a zlib stream of exactly 9 bytes", 68, 127, 4, 3, 1, 0, 0, 132, 132, 1)
+        refusedCodes("model.pte: expected SHA-256", 68, 127, 4, 3, 2, 0, 0, 132, 132)
+
+        fun refusedMatrix(message: String, entry: Int, key: String, value: Any) = refused(Problem.ALTERED, message) {
+            val bundle = TestBundle().compactWithIntegers {
+                it.getJSONObject("rounded").getJSONArray("tensors").getJSONObject(entry).put(key, value)
+            }
+            install(bundle.zip())
+        }
+        refusedMatrix("expected a tensor of the container, found 'none'", 1, "tensor", "none")
+        refusedMatrix("bias: expected an fp32 matrix with rows of blocks of 32, found fp32 of shape [2]", 1, "tensor", "bias")
     }
 
     @Test

@@ -208,13 +208,13 @@ class ManifestTest {
             member(it).getJSONArray("parts").getJSONObject(0).put("transposed", 1)
         }
         compactRefused("parts.1.sinusoid: expected an object") { member(it).getJSONArray("parts").getJSONObject(1).remove("sinusoid") }
-        compactRefused("parts.1.sinusoid: expected nothing beside a tensor") {
+        compactRefused("parts.1.sinusoid: expected nothing beside the tensor") {
             member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding")
         }
-        compactRefused("parts.1.file: expected nothing beside a tensor") {
+        compactRefused("parts.1.file: expected nothing beside the tensor") {
             member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding").put("file", "words").remove("sinusoid")
         }
-        compactRefused("parts.1.sinusoid: expected nothing beside a file") {
+        compactRefused("parts.1.sinusoid: expected nothing beside the file") {
             member(it).getJSONArray("parts").getJSONObject(1).put("file", "words")
         }
         compactRefused("parts.1.file: expected a string") {
@@ -222,6 +222,20 @@ class ManifestTest {
         }
         compactRefused("parts.1.sinusoid.columns: expected an integer from 2 to 65536, found 1") {
             member(it).getJSONArray("parts").getJSONObject(1).getJSONObject("sinusoid").put("columns", 1)
+        }
+        fun integersRefused(message: String, edit: (JSONObject) -> Unit) =
+            assertProblem(Problem.NOT_A_BUNDLE, message) { Manifest.parse(TestBundle().compactWithIntegers(edit = edit).manifest()) }
+        fun rounded(packed: JSONObject, index: Int) = packed.getJSONObject("rounded").getJSONArray("tensors").getJSONObject(index)
+        integersRefused("packed.rounded.tensors.0.bits: expected 8 or 4, found 2") { rounded(it, 0).put("bits", 2) }
+        integersRefused("packed.rounded.tensors.1.tensor: expected each once, found eight") { rounded(it, 1).put("tensor", "eight") }
+        integersRefused("expected an entry for other.codes") { it.getJSONObject("rounded").put("codes", "other.codes") }
+        for (rows in listOf("[0]", "[0, 1, 2]", "[-1, 2]", "[0, true]", "[0.5, 1]")) {
+            integersRefused("parts.0.rows: expected") {
+                member(it).getJSONArray("parts").getJSONObject(0).put("rows", JSONArray(rows))
+            }
+        }
+        integersRefused("parts.0.scales: expected nothing beside the integers") {
+            member(it).getJSONArray("parts").getJSONObject(0).put("scales", "eight")
         }
         compactRefused("bytes of made members, found at least", problem = Problem.TOO_LARGE) {
             member(it).put("size_bytes", 100 shl 20)

@@ -6,6 +6,7 @@ import java.nio.ByteOrder
 import java.security.MessageDigest
 import java.util.zip.CRC32
 import java.util.zip.Deflater
+import org.json.JSONArray
 import org.json.JSONObject
 
 /** Writes small bundles as `lite-nlp export` does, and others that it never would. */
@@ -67,6 +68,25 @@ internal class TestBundle {
         files["tokenizer.json.residual"] = deflate(ByteArray(content.size))
     }
 
+    /** A [compact] one whose `model.pte` is [INTEGERS_BYTES] bytes of integers and scales; [edit] may change its description. */
+    fun compactWithIntegers(codes: ByteArray = CODES, edit: (JSONObject) -> Unit = {}): TestBundle = apply {
+        compact { packed ->
+            val parts = """[{"offset": 0, "integers": "eight", "rows": [0, 3], "transposed": true},
+                {"offset": 192, "integers": "eight", "rows": [2, 3]}, {"offset": 256, "scales": "eight", "rows": [0, 3]},
+                {"offset": 268, "integers": "four", "rows": [0, 3]}, {"offset": 364, "scales": "four", "rows": [0, 3]},
+                {"offset": 388, "scales": "four", "rows": [1, 3], "bf16": true}]"""
+            val member = made(ByteArray(INTEGERS_BYTES), "model.pte.residual", parts).put("sha256", INTEGERS_SHA256)
+            packed.getJSONObject("members").put("model.pte", member)
+            val tensors = JSONArray("""[{"tensor": "eight", "bits": 8}, {"tensor": "four", "bits": 4}]""")
+            packed.put("rounded", JSONObject().put("codes", "weights.codes").put("tensors", tensors))
+            edit(packed)
+        }
+        val rounded = listOf("eight", "four").associateWith { intArrayOf(3, 64) to ROUNDED }
+        files["weights.lnlp"] = container(rounded + mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)))
+        files["model.pte.residual"] = deflate(ByteArray(INTEGERS_BYTES))
+        files["weights.codes"] = deflate(codes)
+    }
+
     fun manifest(): ByteArray {
         val manifest = JSONObject(
             """{"schema_version": 1, "name": "tiny", "versions": {"lite_nlp": "0.1.0"}, "precision": "fp32",
@@ -112,6 +132,21 @@ internal class TestBundle {
         /** Four zeros after a byte that the residual changes, the matrix transposed, the sinusoids. */
         val PROGRAM = byteArrayOf(0x55, 0, 0, 0, 0) + floats(floatArrayOf(1f, -4f, -2f, 5.25f, 3.5f, Float.MIN_VALUE)) +
             floats(FloatArray(SINUSOID.size) { Float.fromBits(SINUSOID[it].toInt()) })
+
+        /** Three rows of 64: one of none of its own steps, one of zeros, one of four times a step up and down. */
+        val ROUNDED = FloatArray(3 * 64) {
+            val column = it % 64
+            when (it / 64) {
+                0 -> if (column == 40) 1.7f else (3 * column % 23 - 11) / 8f
+                1 -> 0f
+                else -> (column % 9 - 4) * 0.37f
+            }
+        }
+
+        /** Of the rows in 8 bits, then of their two blocks in 4; the Python package chooses these, and makes these bytes of them. */
+        val CODES = byteArrayOf(68, 127, 4, 3, 1, 0, 0, 132.toByte(), 132.toByte())
+        const val INTEGERS_BYTES = 396
+        const val INTEGERS_SHA256 = "18811985707ddf2f2f74d5bfd4f38121fd8d28e72a5233aa3f6da3a18b9043e3"
 
         fun tokenizer(vararg types: String): ByteArray {
             val vocab = JSONObject()
