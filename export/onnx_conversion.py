@@ -3,12 +3,16 @@
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
 from onnx import TensorProto, checker, external_data_helper
 from torch.export import ExportedProgram
+from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.runtime.quiet import quiet_libraries
@@ -44,6 +48,8 @@ _UNSAFE: Final = "DecoderMaskedMultiHeadAttention"
 #: Smaller constants, such as shapes, stay in the graphs, where ONNX Runtime folds them.
 _MIN_SHARED_BYTES: Final = 1024
 
+_read_registry: Final = ONNXRegistry.from_torchlib
+
 #: Alignment of a tensor in the file of weights, a cache line.
 _ALIGNMENT: Final = 64
 
@@ -61,7 +67,7 @@ def convert_program(
     Returns:
         A ``ModelProto``.
     """
-    with quiet_libraries(), torch.no_grad():
+    with quiet_libraries(), _one_registry(), torch.no_grad():
         converted = torch.onnx.export(
             program,
             (),
@@ -79,6 +85,21 @@ def convert_program(
     _strip_traces(model)
     checker.check_model(model, full_check=True)
     return model
+
+
+@contextmanager
+def _one_registry() -> Iterator[None]:
+    """Let torch look up how operators are converted once in a process.
+
+    It parses the source of some thousand functions for that at every export, a sixth of the time of a small model's.
+    """
+    with patch.object(ONNXRegistry, "from_torchlib", staticmethod(_registry)):
+        yield
+
+
+@cache
+def _registry(opset_version: int) -> ONNXRegistry:
+    return _read_registry(opset_version=opset_version)
 
 
 def _name_dimensions(model: Any, inputs: Mapping[str, Sequence[int | str | None]]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+import onnx
 from onnx import numpy_helper
 from torch import nn
 
@@ -73,15 +74,22 @@ class OnnxFiles:
 
 
 def convert_model(traced: TracedModel) -> tuple[Any, Any]:
-    """The ``ModelProto`` of the encoder and that of the decoder step, in fp32."""
-    sources = {"src_tokens": ("batch", "source"), "src_mask": ("batch", "source")}
-    encode = convert_program(
-        traced.encode, sources, [tensor.name for tensor in traced.state if tensor.origin == "encode"]
-    )
-    decode_step = convert_program(
-        traced.decode_step,
-        {"tokens": _ROWS, **{tensor.name: tensor.shape for tensor in traced.state}},
-        ["logits", *_new_names(traced.state)],
+    """The ``ModelProto`` of the encoder and that of the decoder step, in fp32; they may be changed."""
+    if not traced.conversions:
+        sources = {"src_tokens": ("batch", "source"), "src_mask": ("batch", "source")}
+        encode = convert_program(
+            traced.encode, sources, [tensor.name for tensor in traced.state if tensor.origin == "encode"]
+        )
+        decode_step = convert_program(
+            traced.decode_step,
+            {"tokens": _ROWS, **{tensor.name: tensor.shape for tensor in traced.state}},
+            ["logits", *_new_names(traced.state)],
+        )
+        traced.conversions.update(
+            {ENTRY.encode: encode.SerializeToString(), ENTRY.decode_step: decode_step.SerializeToString()}
+        )
+    encode, decode_step = (
+        onnx.load_from_string(traced.conversions[name]) for name in (ENTRY.encode, ENTRY.decode_step)
     )
     return encode, decode_step
 

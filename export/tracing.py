@@ -6,7 +6,7 @@ or cache capacity is what differs accordingly.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import torch
@@ -95,6 +95,7 @@ class TracedModel:
         state: Layout of the state.
         bounds: Sizes for which the graphs are valid.
         tgt_vocab_size: Width of the logits.
+        conversions: What the graphs have been converted to, by name, so that none is converted twice.
     """
 
     encode: ExportedProgram
@@ -102,6 +103,7 @@ class TracedModel:
     state: tuple[StateTensor, ...]
     bounds: Bounds
     tgt_vocab_size: int
+    conversions: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
 
 def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
