@@ -25,6 +25,8 @@ from lite_nlp.export.runtime.recipes import (
     Packed,
     PackedMember,
     Part,
+    Recipes,
+    RecipesFile,
     ScalesPart,
     SinusoidPart,
     SinusoidTable,
@@ -35,11 +37,12 @@ from lite_nlp.export.runtime.recipes import (
     sinusoid_table,
     tensor_bytes,
 )
-from lite_nlp.export.runtime.rounded import Rounded, RoundedTensor, RoundedWeights
+from lite_nlp.export.runtime.rounded import RoundedTensor, RoundedWeights
 
 __all__ = ["CONTAINER_FILE", "Packing", "find_parts", "pack_members", "round_tensors"]
 
 CONTAINER_FILE: Final = "weights.lnlp"
+_RECIPES_FILE: Final = "recipes.zlib"
 _CODES_FILE: Final = "weights.codes"
 _RESIDUAL_SUFFIX: Final = ".residual"
 
@@ -102,23 +105,27 @@ def pack_members(
         contents = replace(contents, rounded=round_tensors(contents.tensors, rounding))
     packed_files = {name: content for name, content in files.items() if name not in names}
     packed_files[CONTAINER_FILE] = packing.container
-    members = {}
+    members, parts = {}, {}
     for name in names:
         residual = name + _RESIDUAL_SUFFIX
-        parts = find_parts(files[name], contents)
-        packed_files[residual] = zlib.compress(_subtract(files[name], parts, contents, source=name), 9)
-        members[name] = PackedMember(
-            size_bytes=len(files[name]), sha256=sha256_bytes(files[name]), residual=residual, parts=tuple(parts)
-        )
-    used = {part.integers for member in members.values() for part in member.parts if isinstance(part, IntegersPart)}
-    used |= {part.scales for member in members.values() for part in member.parts if isinstance(part, ScalesPart)}
-    if not used:
-        return packed_files, Packed(container=CONTAINER_FILE, members=members)
-    codes = {name: weights for name, weights in contents.rounded.items() if name in used}
-    packed_files[_CODES_FILE] = zlib.compress(b"".join(weights.codes.tobytes() for weights in codes.values()), 9)
-    tensors = tuple(RoundedTensor(tensor=name, bits=weights.bits) for name, weights in codes.items())
+        parts[name] = tuple(find_parts(files[name], contents))
+        packed_files[residual] = zlib.compress(_subtract(files[name], parts[name], contents, source=name), 9)
+        members[name] = PackedMember(size_bytes=len(files[name]), sha256=sha256_bytes(files[name]), residual=residual)
+    found = [part for listed in parts.values() for part in listed]
+    used = {part.integers for part in found if isinstance(part, IntegersPart)}
+    used |= {part.scales for part in found if isinstance(part, ScalesPart)}
+    rounded = {name: weights for name, weights in contents.rounded.items() if name in used}
+    if rounded:
+        packed_files[_CODES_FILE] = zlib.compress(b"".join(each.codes.tobytes() for each in rounded.values()), 9)
+    recipes = Recipes(
+        rounded=tuple(RoundedTensor(tensor=name, bits=each.bits) for name, each in rounded.items()), parts=parts
+    )
+    packed_files[_RECIPES_FILE], size_bytes = recipes.to_stream()
     return packed_files, Packed(
-        container=CONTAINER_FILE, rounded=Rounded(codes=_CODES_FILE, tensors=tensors), members=members
+        container=CONTAINER_FILE,
+        recipes=RecipesFile(file=_RECIPES_FILE, size_bytes=size_bytes),
+        codes=_CODES_FILE if rounded else None,
+        members=members,
     )
 
 

@@ -16,7 +16,7 @@ from lite_nlp.data.tokenizer_document import parse_tokenizer
 from lite_nlp.export.runtime.limits import MAX_MANIFEST_BYTES
 from lite_nlp.export.runtime.made_members import MadeMembers
 from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
-from lite_nlp.export.runtime.recipes import ContainerDecoder, Packed, make_member
+from lite_nlp.export.runtime.recipes import ContainerDecoder, Packed, make_member, read_recipes
 from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
@@ -177,17 +177,19 @@ def _make_members(
         decoded = decode(_read_verified(f"{path}: {name}", file, stored, entry))
     except ContainerError as error:
         raise BundleError(f"{path}: {name}: {error}") from error
-    if packed.rounded is not None:
-        name = packed.rounded.codes
-        where = f"{path}: {name}"
-        stream = _read_verified(where, file, contents.stored[name], contents.manifest.files[name])
-        rounded = read_codes(packed.rounded, stream, decoded.tensors, source=where)
+
+    def read(name: str) -> bytes:
+        return _read_verified(f"{path}: {name}", file, contents.stored[name], contents.manifest.files[name])
+
+    recipes = read_recipes(packed, read(packed.recipes.file), source=f"{path}: {packed.recipes.file}")
+    if packed.codes is not None:
+        rounded = read_codes(recipes.rounded, read(packed.codes), decoded.tensors, source=f"{path}: {packed.codes}")
         decoded = replace(decoded, rounded=rounded)
     for name, member in packed.members.items():
         if name in skipped:
             continue
         residual = read_blocks(file, contents.stored[member.residual], _RESIDUAL_BLOCK_BYTES)
-        made.add(name, make_member(member, residual, decoded, source=f"{path}: {name}"))
+        made.add(name, make_member(member, recipes.parts[name], residual, decoded, source=f"{path}: {name}"))
 
 
 def _members_of_others(manifest: Manifest, runtime: str | None) -> set[str]:

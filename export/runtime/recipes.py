@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 from pydantic import FailFast, Field, field_validator, model_validator
 
 from lite_nlp.core.errors import BundleError
+from lite_nlp.core.parsing import parse_json, parsing
 from lite_nlp.export.runtime.layout import ManifestSection
 from lite_nlp.export.runtime.limits import (
     MAX_INTEGER,
     MAX_MADE_BYTES,
+    MAX_MANIFEST_BYTES,
     MAX_PACKED_MEMBERS,
     MAX_PARTS,
     MAX_SINUSOID_COLUMNS,
@@ -29,7 +31,7 @@ from lite_nlp.export.runtime.limits import (
     MAX_TEXT,
     at_most,
 )
-from lite_nlp.export.runtime.rounded import Rounded, RoundedWeights, pack_levels, to_bf16
+from lite_nlp.export.runtime.rounded import RoundedTensor, RoundedWeights, inflate, pack_levels, to_bf16
 
 __all__ = [
     "Buffer",
@@ -40,6 +42,8 @@ __all__ = [
     "Packed",
     "PackedMember",
     "Part",
+    "Recipes",
+    "RecipesFile",
     "ScalesPart",
     "SinusoidPart",
     "SinusoidTable",
@@ -47,6 +51,7 @@ __all__ = [
     "integer_bytes",
     "make_member",
     "predict",
+    "read_recipes",
     "scale_bytes",
     "sinusoid_table",
     "tensor_bytes",
@@ -116,7 +121,7 @@ class FilePart(_Placed):
 
 
 class _RowsPart(_Placed):
-    """What stands for some rows of a matrix of the container that is among ``Packed.rounded``.
+    """What stands for some rows of a matrix of the container that is among ``Recipes.rounded``.
 
     Attributes:
         rows: The first, and the one behind the last.
@@ -173,31 +178,69 @@ class SinusoidPart(_Placed):
 
 Part = TensorPart | FilePart | IntegersPart | ScalesPart | SinusoidPart
 
+_Parts = Annotated[tuple[Annotated[Part, Field(union_mode="left_to_right")], ...], FailFast(), at_most(MAX_PARTS)]
+
 #: The keys of which a part has one.
 _KINDS: Final = frozenset({"tensor", "file", "integers", "scales", "sinusoid"})
 
 
 class PackedMember(ManifestSection):
-    """Description of one member.
+    """Description of one member, but for the parts of its prediction, which are in :class:`Recipes`.
 
     Attributes:
         size_bytes: Of the member.
         sha256: Of the member.
         residual: File with a zlib stream of as many bytes.
-        parts: What the prediction is made of, by offset; where there is none it is zero.
     """
 
     size_bytes: int = Field(ge=0, le=MAX_MADE_BYTES)
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
     residual: str
-    parts: Annotated[tuple[Annotated[Part, Field(union_mode="left_to_right")], ...], FailFast(), at_most(MAX_PARTS)]
+
+
+class Recipes(ManifestSection):
+    """What the predictions of the members are made of.
+
+    Attributes:
+        rounded: Matrices that the members have as integers, in the order of their codes, each once.
+        parts: Of each member, by offset; where there is none the prediction is zero.
+    """
+
+    rounded: Annotated[tuple[RoundedTensor, ...], FailFast(), at_most(MAX_PARTS)] = ()
+    parts: Annotated[dict[str, _Parts], at_most(MAX_PACKED_MEMBERS)]
 
     @field_validator("parts", mode="before")
     @classmethod
     def _not_both(cls, parts: Any) -> Any:
-        if isinstance(parts, list) and any(isinstance(part, dict) and len(_KINDS & part.keys()) > 1 for part in parts):
-            raise ValueError(f"expected one of {', '.join(sorted(_KINDS))} in each part, found more than one of them")
+        for listed in parts.values() if isinstance(parts, dict) else ():
+            if isinstance(listed, list) and any(
+                isinstance(part, dict) and len(_KINDS & part.keys()) > 1 for part in listed
+            ):
+                raise ValueError(f"expected one of {', '.join(sorted(_KINDS))} in each part, found more than one")
         return parts
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        if len({rounded.tensor for rounded in self.rounded}) != len(self.rounded):
+            raise ValueError("rounded: expected each tensor once, found one twice")
+        return self
+
+    def to_stream(self) -> tuple[bytes, int]:
+        """The zlib stream of the document, and the document's size."""
+        document = self.model_dump_json(exclude_defaults=True).encode("utf-8")
+        return zlib.compress(document, 9), len(document)
+
+
+class RecipesFile(ManifestSection):
+    """Where the recipes are.
+
+    Attributes:
+        file: With a zlib stream of a JSON document.
+        size_bytes: Of the document.
+    """
+
+    file: str
+    size_bytes: int = Field(ge=0, le=MAX_MANIFEST_BYTES)
 
 
 class Packed(ManifestSection):
@@ -205,12 +248,14 @@ class Packed(ManifestSection):
 
     Attributes:
         container: File with the tensors and files of the members' parts.
-        rounded: Matrices that the members have as integers; None where they have none.
+        recipes: What the members are made of.
+        codes: File with a zlib stream of the codes of ``Recipes.rounded``, one after another; None where none is.
         members: By name.
     """
 
     container: str
-    rounded: Rounded | None = None
+    recipes: RecipesFile
+    codes: str | None = None
     members: Annotated[dict[str, PackedMember], at_most(MAX_PACKED_MEMBERS)]
 
     @model_validator(mode="after")
@@ -230,17 +275,41 @@ class Packed(ManifestSection):
     @property
     def ingredients(self) -> set[str]:
         """Files that the members are made of, and that nothing else needs."""
-        codes = set() if self.rounded is None else {self.rounded.codes}
-        return {self.container, *codes, *(member.residual for member in self.members.values())}
+        named = {self.container, self.recipes.file, *(() if self.codes is None else (self.codes,))}
+        return {*named, *(member.residual for member in self.members.values())}
+
+
+def read_recipes(packed: Packed, stream: bytes, *, source: str) -> Recipes:
+    """The recipes of a compact bundle.
+
+    Args:
+        packed: The members that they are for.
+        stream: Content of the file that ``packed.recipes`` names.
+        source: Stands for that file in messages.
+
+    Raises:
+        BundleError: If they are no recipes for exactly these members.
+    """
+    content = inflate(stream, packed.recipes.size_bytes, source=source)
+    document = parse_json(content, source=source, error=BundleError, max_bytes=MAX_MANIFEST_BYTES)
+    with parsing(source, "recipes of members", BundleError):
+        recipes = Recipes.model_validate(document)
+    if set(recipes.parts) != set(packed.members):
+        raise BundleError(
+            f"{source}: expected recipes for {', '.join(sorted(packed.members))}, found some for "
+            f"{', '.join(sorted(recipes.parts))[:MAX_TEXT]}"
+        )
+    return recipes
 
 
 def make_member(
-    member: PackedMember, residual: Iterable[bytes], contents: Contents, *, source: str
+    member: PackedMember, parts: Sequence[Part], residual: Iterable[bytes], contents: Contents, *, source: str
 ) -> Iterator[Buffer]:
     """Reconstruct a member, block by block, so that neither it nor its prediction is ever in memory as a whole.
 
     Args:
-        member: How.
+        member: Which.
+        parts: What its prediction is made of.
         residual: Content of the file that ``member.residual`` names, in blocks of any size.
         contents: Of the container.
         source: Stands for the member in messages.
@@ -254,7 +323,7 @@ def make_member(
     """
     inflated = _InflatedResidual(residual, member, source)
     digest = hashlib.sha256()
-    for length, predicted in predict(member.parts, member.size_bytes, contents, source=source):
+    for length, predicted in predict(parts, member.size_bytes, contents, source=source):
         block: Buffer = inflated.take(length)
         if predicted is not None:
             block = (np.frombuffer(block, dtype=np.uint8) ^ predicted).data

@@ -7,18 +7,16 @@ Shape letters: N rows of a matrix, outputs of its product, K columns.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import FailFast, model_validator
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.layout import ManifestSection
-from lite_nlp.export.runtime.limits import MAX_PARTS, at_most
 
 __all__ = [
     "BLOCK",
@@ -27,9 +25,9 @@ __all__ = [
     "LARGEST",
     "LEAST",
     "STEP",
-    "Rounded",
     "RoundedTensor",
     "RoundedWeights",
+    "inflate",
     "pack_levels",
     "read_codes",
     "to_bf16",
@@ -70,24 +68,6 @@ class RoundedTensor(ManifestSection):
 
     tensor: str
     bits: Bits
-
-
-class Rounded(ManifestSection):
-    """The matrices of which graphs have integers.
-
-    Attributes:
-        codes: File with a zlib stream of their codes, one after another.
-        tensors: In the order of their codes, each once.
-    """
-
-    codes: str
-    tensors: Annotated[tuple[RoundedTensor, ...], FailFast(), at_most(MAX_PARTS)]
-
-    @model_validator(mode="after")
-    def _each_once(self) -> Self:
-        if len({rounded.tensor for rounded in self.tensors}) != len(self.tensors):
-            raise ValueError("tensors: expected each once, found one twice")
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,31 +133,41 @@ def to_bf16(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return ((bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
+def inflate(stream: bytes, size_bytes: int, *, source: str) -> bytes:
+    """What a zlib stream of exactly so many bytes holds; no more than that is inflated.
+
+    Raises:
+        BundleError: If it is none, or of another size.
+    """
+    inflater = zlib.decompressobj()
+    try:
+        content = inflater.decompress(stream, size_bytes + 1)
+    except zlib.error as error:
+        raise BundleError(f"{source}: expected a zlib stream, found another: {error}") from error
+    if len(content) != size_bytes or not inflater.eof or inflater.unused_data:
+        raise BundleError(f"{source}: expected a zlib stream of exactly {size_bytes} bytes, found another size")
+    return content
+
+
 def read_codes(
-    rounded: Rounded, stream: bytes, tensors: Mapping[str, NDArray[Any]], *, source: str
+    rounded: Sequence[RoundedTensor], stream: bytes, tensors: Mapping[str, NDArray[Any]], *, source: str
 ) -> dict[str, RoundedWeights]:
     """The rounded matrices of a container, by name.
 
     Args:
-        rounded: Which.
-        stream: Content of the file that ``rounded.codes`` names.
+        rounded: Which, in the order of their codes.
+        stream: A zlib stream of the codes, one matrix after another.
         tensors: Of the container.
-        source: Stands for that file in messages.
+        source: Stands for the stream's file in messages.
 
     Raises:
         BundleError: If one is no fp32 matrix that has such integers, or the stream has other codes than theirs.
     """
-    shapes = [_codes_shape(entry, tensors, source) for entry in rounded.tensors]
+    shapes = [_codes_shape(entry, tensors, source) for entry in rounded]
     counts = [int(np.prod(shape)) for shape in shapes]
-    inflater = zlib.decompressobj()
-    try:
-        codes = inflater.decompress(stream, sum(counts) + 1)
-    except zlib.error as error:
-        raise BundleError(f"{source}: expected a zlib stream, found another: {error}") from error
-    if len(codes) != sum(counts) or not inflater.eof or inflater.unused_data:
-        raise BundleError(f"{source}: expected a zlib stream of exactly {sum(counts)} bytes, found another size")
+    codes = inflate(stream, sum(counts), source=source)
     found, start = {}, 0
-    for entry, shape, count in zip(rounded.tensors, shapes, counts, strict=True):
+    for entry, shape, count in zip(rounded, shapes, counts, strict=True):
         own = np.frombuffer(codes, np.uint8, count, start).reshape(shape)
         known = (own >= 1) & (own <= LARGEST)
         if entry.bits == 4:

@@ -39,10 +39,10 @@ def mutate_bundle(rng: Random, content: bytes) -> bytes:
     manifest = json.loads(members.pop(MANIFEST))
     for name in rng.sample(list(members), rng.choice((0, 1, 1, 2))):
         _edit_member(rng, members, name)
+    if "packed" in manifest and rng.random() < 0.5:
+        _edit_packed(rng, manifest["packed"], members)
     if rng.random() < 0.9:
         _describe(manifest, members)
-    if "packed" in manifest and rng.random() < 0.5:
-        _edit_packed(rng, manifest["packed"])
     raw = _dump_manifest(rng, manifest)
     entries = [(MANIFEST, raw), *members.items()]
     if rng.random() < 0.15:
@@ -61,7 +61,7 @@ def _edit_member(rng: Random, members: dict[str, bytes], name: str) -> None:
         members[name] = mutate_container(rng, content)
     elif name == "tokenizer.json":
         members[name] = mutate_tokenizer(rng, content)
-    elif name.endswith(".residual"):
+    elif name.endswith((".residual", ".zlib", ".codes")):
         members[name] = _edit_residual(rng, content)
     elif name.endswith(".json"):
         members[name] = mutate_json(rng, content)
@@ -90,20 +90,31 @@ def _describe(manifest: dict[str, Any], members: dict[str, bytes]) -> None:
     }
 
 
-def _edit_packed(rng: Random, packed: dict[str, Any]) -> None:
-    """Change what the parts of a described member say."""
-    member = rng.choice(list(packed["members"].values()))
-    if rng.random() < 0.3:
+def _edit_packed(rng: Random, packed: dict[str, Any], members: dict[str, bytes]) -> None:
+    """Change what a described member, or the parts of one, say."""
+    name = packed["recipes"]["file"]
+    if rng.random() < 0.3 or name not in members:
+        member = rng.choice(list(packed["members"].values()))
         member["size_bytes"] = max(0, member["size_bytes"] + rng.choice((-1, 1, 4, 1 << 30, 1 << 40)))
         return
-    part = rng.choice(member["parts"])
+    try:
+        recipes = json.loads(zlib.decompress(members[name]))
+    except (zlib.error, ValueError):
+        return
+    _edit_recipes(rng, recipes)
+    content = dump_json(rng, edit_json(rng, recipes)) if rng.random() < 0.2 else json.dumps(recipes).encode()
+    members[name] = zlib.compress(content)
+    packed["recipes"]["size_bytes"] = len(content) + (rng.random() < 0.05)
+
+
+def _edit_recipes(rng: Random, recipes: dict[str, Any]) -> None:
+    listed = rng.choice(list(recipes["parts"].values()))
+    part = rng.choice(listed or [{"offset": 0, "tensor": "weight"}])
     match rng.randrange(8):
         case 0:
             part["offset"] = max(0, part["offset"] + rng.choice((-4, -1, 1, 4, 1 << 30, 1 << 62)))
         case 1 if "tensor" in part:
-            part["tensor"] = rng.choice(
-                ("none", "", *(other["tensor"] for other in member["parts"] if "tensor" in other))
-            )
+            part["tensor"] = rng.choice(("none", "", *(other["tensor"] for other in listed if "tensor" in other)))
         case 2 if "tensor" in part:
             part["transposed"] = not part.get("transposed", False)
         case 3:
@@ -113,13 +124,13 @@ def _edit_packed(rng: Random, packed: dict[str, Any]) -> None:
                 "columns": rng.choice((0, 1, 5, 1 << 16, 1 << 31)),
             }
         case 4:
-            member["parts"] = member["parts"] * rng.choice((0, 2, 2000))
+            listed[:] = listed * rng.choice((0, 2, 2000))
         case 5 if "rows" in part:
             part["rows"][rng.randrange(2)] = rng.choice((0, 1, 63, 65, 1 << 40))
         case 6 if "integers" in part:
             part["transposed"] = not part.get("transposed", False)
-        case 7 if packed.get("rounded"):
-            entry = rng.choice(packed["rounded"]["tensors"])
+        case 7 if recipes.get("rounded"):
+            entry = rng.choice(recipes["rounded"])
             entry[rng.choice(("tensor", "bits"))] = rng.choice((4, 8, 16, "weight", "eight"))
 
 

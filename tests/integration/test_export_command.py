@@ -30,9 +30,9 @@ from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.packing import pack_members
 from lite_nlp.export.parity import compare_engines
-from lite_nlp.export.runtime import create_engine, open_bundle
+from lite_nlp.export.runtime import Bundle, create_engine, open_bundle
 from lite_nlp.export.runtime.manifest import DecodingDefaults
-from lite_nlp.export.runtime.recipes import IntegersPart, ScalesPart, TensorPart, make_member
+from lite_nlp.export.runtime.recipes import IntegersPart, Recipes, ScalesPart, TensorPart, make_member, read_recipes
 from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
@@ -301,9 +301,9 @@ def test_a_compact_bundle_of_integers_is_the_plain_one_in_fewer_bytes(
     files = {name: bundle.read(name) for name in bundle.manifest.files}
     names = [name for name in files if name not in pipeline.STORED]
     made, packed = pack_members(files, names, packing, Rounding(precision="int8"))
-    assert packed.rounded is not None
-    parts = {name: member.parts for name, member in packed.members.items()}
-    matrices = {entry.tensor for entry in packed.rounded.tensors}
+    assert packed.codes is not None
+    recipes = read_recipes(packed, made[packed.recipes.file], source="recipes")
+    parts, matrices = recipes.parts, {entry.tensor for entry in recipes.rounded}
     assert "src_embedding.weight" in matrices
     for name in ("weights.bin", "model.pte"):
         assert {part.integers for part in parts[name] if isinstance(part, IntegersPart)} == matrices
@@ -312,11 +312,18 @@ def test_a_compact_bundle_of_integers_is_the_plain_one_in_fewer_bytes(
     residuals = {name: len(made[member.residual]) for name, member in packed.members.items()}
     assert residuals["weights.bin"] < 0.3 * len(files["weights.bin"])
     contents = packing.decode(packing.container)
-    stream = made[packed.rounded.codes]
-    contents = replace(contents, rounded=read_codes(packed.rounded, stream, contents.tensors, source="codes"))
+    rounded = read_codes(recipes.rounded, made[packed.codes], contents.tensors, source="codes")
+    contents = replace(contents, rounded=rounded)
     for name, member in packed.members.items():
-        content = b"".join(map(bytes, make_member(member, [made[member.residual]], contents, source=name)))
+        content = b"".join(map(bytes, make_member(member, parts[name], [made[member.residual]], contents, source=name)))
         assert content == files[name]
+
+
+def _recipes(bundle: Bundle) -> Recipes:
+    """What the members of a compact bundle are made of."""
+    packed = bundle.manifest.packed
+    assert packed is not None
+    return read_recipes(packed, bundle.read(packed.recipes.file), source="recipes")
 
 
 def test_mixed_weights_run_without_torch_and_say_what_they_are(
@@ -328,10 +335,8 @@ def test_mixed_weights_run_without_torch_and_say_what_they_are(
     done = lite_nlp("export", model_path, *words, "--out", path, "--json")
     assert done.code == 0, done.err
     said, bundle = json.loads(done.out), open_any_bundle(path)
-    packed = bundle.manifest.packed
-    assert packed is not None
     # Of so small matrices integers may be slower than fp32, and then none has them.
-    rounded = {entry.tensor: entry.bits for entry in packed.rounded.tensors} if packed.rounded else {}
+    rounded = {entry.tensor: entry.bits for entry in _recipes(bundle).rounded}
     bits = {"int8": 8, "int4": 4}
     forms = {planned["weight"]: planned["form"] for planned in said["plan"]}
     assert rounded == {name: bits[form] for name, form in forms.items() if form in bits}
@@ -439,7 +444,7 @@ def test_a_compact_bundle_is_the_plain_one_in_fewer_bytes(
     # Every tensor that is worth a part is found in the program.
     assert compact.manifest.packed is not None
     tensors = decode_container(compact.read("weights.lnlp")).tensors
-    parts = compact.manifest.packed.members["model.pte"].parts
+    parts = _recipes(compact).parts["model.pte"]
     found = {part.tensor for part in parts if isinstance(part, TensorPart)}
     assert found == {name for name, tensor in tensors.items() if tensor.nbytes >= 128}
 

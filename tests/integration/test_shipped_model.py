@@ -11,7 +11,7 @@ from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.parity import compare_engines
 from lite_nlp.export.runtime import Bundle, create_engine
-from lite_nlp.export.runtime.recipes import SinusoidPart
+from lite_nlp.export.runtime.recipes import SinusoidPart, read_recipes
 from tests.integration.conftest import LiteNlp
 from tests.integration.test_export_command import TORCH, _run
 
@@ -96,8 +96,9 @@ def test_both_runtimes_have_the_table_of_positions_which_is_in_no_container(
     config = shipped.encoder_decoder.config
     packed = bundle.manifest.packed
     assert packed is not None
+    recipes = read_recipes(packed, bundle.read(packed.recipes.file), source="recipes")
     for name in ("weights.bin", "model.pte"):
-        [table] = [part.sinusoid for part in packed.members[name].parts if isinstance(part, SinusoidPart)]
+        [table] = [part.sinusoid for part in recipes.parts[name] if isinstance(part, SinusoidPart)]
         assert (table.rows, table.columns) == (config.max_positions, config.embed_dim)
 
 

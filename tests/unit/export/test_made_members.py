@@ -14,7 +14,7 @@ from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.runtime import made_members
 from lite_nlp.export.runtime.limits import MADE_BYTES_ALWAYS
 from lite_nlp.export.runtime.made_members import MadeMembers
-from lite_nlp.export.runtime.recipes import Packed, PackedMember
+from lite_nlp.export.runtime.recipes import Packed, PackedMember, Recipes, RecipesFile
 from tests.unit.export.own_model import TOKENIZER, write_bundle_without_graphs
 
 CONTENTS = {"a": b"first" * 30, "b": b"", "c": b"third" * 50}
@@ -47,8 +47,12 @@ def _describing(path: Path, size_bytes: int) -> None:
         "weights.lnlp": container_bytes(tensors={}, files={}, metadata={}),
         "zeros.residual": zlib.compress(content, 9),
     }
-    zeros = PackedMember(size_bytes=size_bytes, sha256=sha256_bytes(content), residual="zeros.residual", parts=())
-    write_bundle_without_graphs(path, files, Packed(container="weights.lnlp", members={"zeros": zeros}))
+    files["recipes.zlib"], recipes_bytes = Recipes(parts={"zeros": ()}).to_stream()
+    recipes = RecipesFile(file="recipes.zlib", size_bytes=recipes_bytes)
+    zeros = PackedMember(size_bytes=size_bytes, sha256=sha256_bytes(content), residual="zeros.residual")
+    write_bundle_without_graphs(
+        path, files, Packed(container="weights.lnlp", recipes=recipes, members={"zeros": zeros})
+    )
 
 
 def test_the_most_that_a_small_file_may_describe_takes_little_memory(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from lite_nlp.export.runtime.limits import (
     MAX_FILES,
     MAX_MANIFEST_BYTES,
     MAX_PACKED_MEMBERS,
-    MAX_PARTS,
     MAX_RANK,
     MAX_STATE_BYTES,
     MAX_STATE_TENSORS,
@@ -38,10 +37,6 @@ MADE = {
     "size_bytes": 400,
     "sha256": "1" * 64,
     "residual": "weights.bin.residual",
-    "parts": [
-        {"offset": 0, "tensor": "matrix", "transposed": True},
-        {"offset": 8, "sinusoid": {"rows": 2, "columns": 4}},
-    ],
 }
 DOCUMENT: dict[str, Any] = {
     "schema_version": 1,
@@ -94,10 +89,15 @@ DOCUMENT: dict[str, Any] = {
             "model.pte",
             "w.lnlp",
             "weights.bin.residual",
+            "recipes.zlib",
         ],
         ENTRY,
     ),
-    "packed": {"container": "w.lnlp", "members": {"weights.bin": MADE}},
+    "packed": {
+        "container": "w.lnlp",
+        "recipes": {"file": "recipes.zlib", "size_bytes": 300},
+        "members": {"weights.bin": MADE},
+    },
 }
 
 
@@ -158,7 +158,7 @@ def test_a_manifest_says_its_schema() -> None:
     "content",
     [
         b"[" * 100_000,
-        b'{"schema_version": ' + b"9" * 9000 + b"}",
+        b'{"schema_version": ' + b"9" * 10000 + b"}",
         b'{"schema_version": NaN}',
         b'{"schema_version": 1e999}',
         b"\xff\xfe",
@@ -222,25 +222,27 @@ def test_documents_that_break_parsers(content: bytes) -> None:
             "packed.members: Value error, expected at most 16 entries, found 17",
         ),
         (
-            lambda it: it["packed"]["members"]["weights.bin"].update(parts=MADE["parts"] * MAX_PARTS),
-            "parts: Value error, expected at most 8192 entries",
+            lambda it: it["packed"]["recipes"].update(size_bytes=MAX_MANIFEST_BYTES + 1),
+            "packed.recipes.size_bytes: Input should be less than or equal to 4000000",
         ),
+        (lambda it: it["packed"]["recipes"].update(file="other"), "expected an entry for other, found none"),
+        (lambda it: it["packed"].update(codes="other"), "expected an entry for other, found none"),
         (
             lambda it: it["packed"]["members"]["weights.bin"].update(
-                size_bytes=MADE_BYTES_ALWAYS + 9000 * MADE_BYTES_PER_STORED + 1
+                size_bytes=MADE_BYTES_ALWAYS + 10000 * MADE_BYTES_PER_STORED + 1
             ),
-            f"expected at most {MADE_BYTES_ALWAYS + 9000 * MADE_BYTES_PER_STORED} bytes in all, made of 9000",
+            f"expected at most {MADE_BYTES_ALWAYS + 10000 * MADE_BYTES_PER_STORED} bytes in all, made of 10000",
         ),
         (
-            lambda it: it["files"]["tokenizer.json"].update(size_bytes=(4 << 20) + 8001 + (1 << 30)),
+            lambda it: it["files"]["tokenizer.json"].update(size_bytes=(4 << 20) + 9001 + (1 << 30)),
             "tokenizer.json: expected at most 67108864 bytes, found",
         ),
         (
             lambda it: (
                 it["files"].pop("tokenizer.json"),
-                it["packed"]["members"].update({"tokenizer.json": {**MADE, "size_bytes": (4 << 20) + 8001}}),
+                it["packed"]["members"].update({"tokenizer.json": {**MADE, "size_bytes": (4 << 20) + 9001}}),
             ),
-            f"tokenizer.json: expected at most {(4 << 20) + 8000} bytes, found {(4 << 20) + 8001}",
+            f"tokenizer.json: expected at most {(4 << 20) + 9000} bytes, found {(4 << 20) + 9001}",
         ),
         (
             lambda it: it["files"]["config.toml"].update(size_bytes=(4 << 20) + 1),
@@ -284,7 +286,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.manifest import parse_manifest
 documents = [
     b'{"state": [' + b'{},' * 99_000 + b'{}]}',
-    b'{"packed": {"container": "c", "members": {"a": {"parts": [' + b'{},' * 90_000 + b'{}]}}}}',
+    b'{"packed": {"container": "c", "members": {' + b','.join(b'"%d":{}' % number for number in range(45_000)) + b'}}}',
     b'{"scores": {"a": {"b": [' + b'[],' * 99_000 + b'[]]}}}',
     b'{"files": {' + b','.join(b'"%d":{}' % number for number in range(45_000)) + b'}}',
     b'{"' + b'k' * 3_900_000 + b'": 1}',

@@ -1,5 +1,6 @@
 import json
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from lite_nlp.export.runtime.recipes import (
     TensorPart,
     make_member,
     predict,
+    read_recipes,
     sinusoid_table,
 )
 from lite_nlp.export.runtime.rounded import pack_levels, to_bf16
@@ -141,14 +143,14 @@ def test_a_bundle_of_integers_has_each_weight_once(tmp_path: Path) -> None:
     content = b"".join(each.integers().T.tobytes() + each.scales.tobytes() for each in rounded.values())
     plain = {**PLAIN, "weights.bin": content, "program": tensors["fp32"].tobytes() + content[::-1][:40]}
     files, packed = pack_members(plain, PACKED, _packing(tensors), rounding)
-    assert packed.rounded is not None
-    # Only the matrix that is found: levels of 4 bits are two in a byte.
-    assert [(entry.tensor, entry.bits) for entry in packed.rounded.tensors] == [("eight", 8), ("four", 4)]
+    assert packed.codes is not None
+    recipes = read_recipes(packed, files[packed.recipes.file], source="recipes")
+    assert [(entry.tensor, entry.bits) for entry in recipes.rounded] == [("eight", 8), ("four", 4)]
     path = tmp_path / "tiny.zip"
     write_bundle(path, manifest=_manifest(files, packed), files=files)
     bundle = open_bundle(path, decode=decode_container)
     assert {name: bundle.read(name) for name in plain} == plain
-    damaged = {**files, packed.rounded.codes: files[packed.rounded.codes][:-1]}
+    damaged = {**files, packed.codes: files[packed.codes][:-1]}
     write_bundle(path, manifest=_manifest(damaged, packed), files=damaged, force=True)
     with pytest.raises(BundleError, match=r"tiny\.zip: weights\.codes: expected a zlib stream of exactly 288 bytes"):
         open_bundle(path, decode=decode_container)
@@ -246,8 +248,9 @@ _PIECES = st.sampled_from(
 def test_whatever_the_member_it_is_made_again(pieces: list[bytes]) -> None:
     content = b"".join(pieces)
     files, packed = pack_members({"a": content}, ["a"], _packing(notes=NOTES))
-    member = packed.members["a"]
-    blocks = make_member(member, [files[member.residual]], decode_container(files[packed.container]), source="a")
+    member, recipes = packed.members["a"], read_recipes(packed, files[packed.recipes.file], source="a")
+    contents = decode_container(files[packed.container])
+    blocks = make_member(member, recipes.parts["a"], [files[member.residual]], contents, source="a")
     assert b"".join(map(bytes, blocks)) == content
 
 
@@ -255,7 +258,8 @@ def test_a_compact_bundle_has_the_members_of_the_plain_one(compact_path: Path) -
     bundle = open_bundle(compact_path, decode=decode_container)
     assert {name: bundle.read(name) for name in PLAIN} == PLAIN
     assert bundle.tokenizer_json == TOKENIZER
-    assert set(bundle.manifest.files) == {CONFIG_FILE, "weights.lnlp", *(f"{name}.residual" for name in PACKED)}
+    residuals = {f"{name}.residual" for name in PACKED}
+    assert set(bundle.manifest.files) == {CONFIG_FILE, "weights.lnlp", "recipes.zlib", *residuals}
     with pytest.raises(BundleError, match=r"expected a member other, found \['config.toml', 'program', 'program.resid"):
         bundle.read("other")
 
@@ -275,20 +279,22 @@ def test_what_other_runtimes_need_is_not_made(compact_path: Path) -> None:
     assert {name: bundle.read(name) for name in PLAIN} == PLAIN
 
 
-def test_parts_in_the_manifest_are_those_of_the_format(compact_path: Path) -> None:
+def test_parts_in_the_recipes_are_those_of_the_format(compact_path: Path) -> None:
     with zipfile.ZipFile(compact_path) as archive:
         packed = json.loads(archive.read(MANIFEST_FILE))["packed"]
+        content = zlib.decompress(archive.read("recipes.zlib"))
     assert packed["container"] == "weights.lnlp"
+    assert packed["recipes"] == {"file": "recipes.zlib", "size_bytes": len(content)}
     assert packed["members"]["weights.bin"] == {
         "size_bytes": 4 + 384 + 160 + 3200,
         "sha256": sha256_bytes(PLAIN["weights.bin"]),
         "residual": "weights.bin.residual",
-        "parts": [
-            {"offset": 4, "tensor": "layer.weight", "transposed": False},
-            {"offset": 388, "tensor": "layer.bias", "transposed": False},
-            {"offset": 548, "sinusoid": {"rows": 20, "columns": 40}},
-        ],
     }
+    assert json.loads(content)["parts"]["weights.bin"] == [
+        {"offset": 4, "tensor": "layer.weight"},
+        {"offset": 388, "tensor": "layer.bias"},
+        {"offset": 548, "sinusoid": {"rows": 20, "columns": 40}},
+    ]
 
 
 def test_a_plain_bundle_says_nothing_of_packing(tmp_path: Path) -> None:
@@ -310,6 +316,15 @@ def _rewrite(path: Path, change: Callable[[dict[str, Any], dict[str, bytes]], No
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in {MANIFEST_FILE: json.dumps(manifest).encode(), **members}.items():
             archive.writestr(name, content)
+
+
+def _cook(manifest: dict[str, Any], members: dict[str, bytes], change: Callable[[list[Any]], object]) -> None:
+    """Change the parts of ``weights.bin``."""
+    recipes = json.loads(zlib.decompress(members["recipes.zlib"]))
+    change(recipes["parts"]["weights.bin"])
+    content = json.dumps(recipes).encode()
+    members["recipes.zlib"] = zlib.compress(content)
+    manifest["packed"]["recipes"]["size_bytes"] = len(content)
 
 
 def _weights(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -343,16 +358,28 @@ def _weights(manifest: dict[str, Any]) -> dict[str, Any]:
             "tiny.zip: weights.bin: weights.bin.residual: expected a zlib stream of exactly 3748 bytes, found 562",
         ),
         (
-            lambda manifest, members: _weights(manifest)["parts"].pop(),
+            lambda manifest, members: _cook(manifest, members, lambda parts: parts.pop()),
             "tiny.zip: weights.bin: expected to make a member with SHA-256",
         ),
         (
-            lambda manifest, members: _weights(manifest)["parts"].reverse(),
+            lambda manifest, members: _cook(manifest, members, lambda parts: parts.reverse()),
             "tiny.zip: weights.bin: part 1: expected an offset of at least 3748, behind the last part, found 388",
         ),
         (
-            lambda manifest, members: _weights(manifest)["parts"][0].pop("tensor"),
-            "manifest.json: expected a bundle's manifest, found: packed.members.weights.bin.parts.0",
+            lambda manifest, members: _cook(manifest, members, lambda parts: parts[0].pop("tensor")),
+            "recipes.zlib: expected recipes of members, found an error",
+        ),
+        (
+            lambda manifest, members: manifest["packed"]["recipes"].update(size_bytes=9),
+            "recipes.zlib: expected a zlib stream of exactly 9 bytes, found another size",
+        ),
+        (
+            lambda manifest, members: manifest["packed"]["recipes"].update(size_bytes=4_000_001),
+            "packed.recipes.size_bytes: Input should be less than or equal to 4000000",
+        ),
+        (
+            lambda manifest, members: members.pop("recipes.zlib"),
+            "manifest.json: .* files: expected an entry for recipes.zlib, found none",
         ),
         (
             lambda manifest, members: _weights(manifest).update(size_bytes=1 << 40),

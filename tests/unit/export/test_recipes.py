@@ -2,7 +2,8 @@ import math
 import struct
 import tracemalloc
 import zlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -15,15 +16,21 @@ from lite_nlp.export.runtime.limits import MAX_MADE_BYTES
 from lite_nlp.export.runtime.recipes import (
     Contents,
     FilePart,
+    IntegersPart,
     Packed,
     PackedMember,
+    Part,
+    Recipes,
+    RecipesFile,
+    ScalesPart,
     SinusoidPart,
     TensorPart,
     make_member,
+    read_recipes,
     sinusoid_table,
     tensor_bytes,
 )
-from lite_nlp.export.runtime.rounded import STEP, Rounded, RoundedWeights, read_codes
+from lite_nlp.export.runtime.rounded import STEP, RoundedTensor, RoundedWeights, read_codes
 from lite_nlp.models.embeddings import Positions
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
@@ -35,9 +42,25 @@ TENSORS: dict[str, NDArray[Any]] = {
 }
 
 
-def _member(made: bytes, *parts: dict[str, Any], **changes: Any) -> PackedMember:
-    values = {"size_bytes": len(made), "sha256": sha256_bytes(made), "residual": "r", "parts": list(parts), **changes}
-    return PackedMember.model_validate(values)
+class Described(NamedTuple):
+    """A member and the parts of its prediction."""
+
+    member: PackedMember
+    parts: Sequence[Part]
+
+
+def _parts(*parts: Any) -> tuple[Part, ...]:
+    return Recipes.model_validate({"parts": {"m": list(parts)}}).parts["m"]
+
+
+def _member(made: bytes, *parts: dict[str, Any], **changes: Any) -> Described:
+    values = {"size_bytes": len(made), "sha256": sha256_bytes(made), "residual": "r", **changes}
+    return Described(PackedMember.model_validate(values), _parts(*parts))
+
+
+def _packed(**members: Described) -> Packed:
+    recipes = RecipesFile(file="recipes", size_bytes=0)
+    return Packed(container="c", recipes=recipes, members={name: each.member for name, each in members.items()})
 
 
 #: Rows of two blocks; in 8 bits 127ths of the largest, 4 and 64, or its 16th, 4.
@@ -50,10 +73,10 @@ ROUNDED = {
 }
 
 
-def _make(member: PackedMember, residual: bytes, tensors: dict[str, NDArray[Any]], *, source: str) -> bytes:
+def _make(described: Described, residual: bytes, tensors: dict[str, NDArray[Any]], *, source: str) -> bytes:
     # In pieces of a size that divides nothing.
     blocks = (residual[start : start + 7] for start in range(0, len(residual), 7))
-    return b"".join(map(bytes, make_member(member, blocks, Contents(tensors, rounded=ROUNDED), source=source)))
+    return b"".join(map(bytes, make_member(*described, blocks, Contents(tensors, rounded=ROUNDED), source=source)))
 
 
 def _xor(one: bytes, other: bytes) -> bytes:
@@ -76,7 +99,7 @@ def test_a_file_of_the_container_is_a_part() -> None:
     member = _member(made, {"offset": 4, "file": "words"})
     residual = zlib.compress(b"head" + bytes(12) + b"end")
     contents = Contents({}, {"words": b"text" * 3})
-    assert b"".join(map(bytes, make_member(member, [residual], contents, source="x"))) == made
+    assert b"".join(map(bytes, make_member(*member, [residual], contents, source="x"))) == made
 
 
 def _row(columns: int, **values: int) -> bytes:
@@ -239,10 +262,15 @@ def test_a_residual_is_not_inflated_beyond_the_members_size() -> None:
             SinusoidPart.model_validate({"offset": 0, "sinusoid": {"rows": 2, "columns": 4}}),
         ),
         ({"offset": 3, "file": "f"}, FilePart(offset=3, file="f")),
+        ({"offset": 0, "integers": "m", "rows": [1, 2]}, IntegersPart(offset=0, integers="m", rows=(1, 2))),
+        (
+            {"offset": 0, "scales": "m", "rows": [0, 2], "bf16": True},
+            ScalesPart(offset=0, scales="m", rows=(0, 2), bf16=True),
+        ),
     ],
 )
 def test_a_part_as_json_has_it(part: dict[str, Any], expected: object) -> None:
-    assert _member(b"", part).parts == (expected,)
+    assert _parts(part) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -262,34 +290,65 @@ def test_a_part_as_json_has_it(part: dict[str, Any], expected: object) -> None:
         {"offset": 0, "tensor": "t", "file": "f"},
         {"offset": 0, "file": "f", "sinusoid": {"rows": 1, "columns": 4}},
         {"offset": 0, "file": 1},
+        {"offset": 0, "integers": "m"},
+        {"offset": 0, "integers": "m", "rows": [1]},
+        {"offset": 0, "integers": "m", "rows": [0, -1]},
+        {"offset": 0, "scales": "m", "rows": [0, 1, 2]},
+        {"offset": 0, "scales": "m", "integers": "m", "rows": [0, 1]},
         {"offset": 0, "file": "f", "transposed": True, "tensor": "t"},
         None,
     ],
 )
 def test_what_is_no_part(part: Any) -> None:
     with pytest.raises(ValidationError):
-        _member(b"", part)
+        _parts(part)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "a\\b", "c:b", "a\x00", "a" * 129, "ä", "a\n"])
 def test_a_made_member_has_a_plain_name(name: str) -> None:
     with pytest.raises(ValidationError, match="expected plain file names"):
-        Packed(container="c", members={name: _member(b"")})
+        _packed(**{name: _member(b"")})
 
 
 def test_more_bytes_than_a_reader_makes() -> None:
     with pytest.raises(ValidationError, match="less than or equal to 1073741824"):
         _member(b"", size_bytes=MAX_MADE_BYTES + 1)
     half = _member(b"", size_bytes=MAX_MADE_BYTES // 2)
-    assert len(Packed(container="c", members={"a": half, "b": half}).members) == 2
+    assert len(_packed(a=half, b=half).members) == 2
     with pytest.raises(ValidationError, match="at most 1073741824 bytes in all, found 1073741825"):
-        Packed(container="c", members={"a": half, "b": half, "c": _member(b"x")})
+        _packed(a=half, b=half, c=_member(b"x"))
 
 
-def _rounded(**bits: int) -> Rounded:
-    return Rounded.model_validate(
-        {"codes": "c", "tensors": [{"tensor": name, "bits": size} for name, size in bits.items()]}
-    )
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        (b'{"parts": {"a": []}}', "r: expected recipes for a, b, found some for a"),
+        (b'{"parts": {"a": [], "b": [], "c": []}}', "r: expected recipes for a, b, found some for a, b, c"),
+        (b'{"parts": {"a": [{}], "b": []}}', "r: expected recipes of members, found an error"),
+        (b'{"parts": {"a": [], "b": []}', "r: expected JSON"),
+        (b'{"parts": {"a": [], "a": [], "b": []}}', "r: expected JSON"),
+    ],
+)
+def test_recipes_that_are_none(document: bytes, message: str) -> None:
+    packed = _packed(a=_member(b""), b=_member(b""))
+    packed = packed.model_copy(update={"recipes": RecipesFile(file="r", size_bytes=len(document))})
+    with pytest.raises(BundleError, match=message):
+        read_recipes(packed, zlib.compress(document), source="r")
+    with pytest.raises(BundleError, match=f"expected a zlib stream of exactly {len(document)} bytes"):
+        read_recipes(packed, zlib.compress(document + b" "), source="r")
+
+
+def test_recipes_are_read_as_they_are_written() -> None:
+    parts = {"a": _parts({"offset": 1, "tensor": "t", "transposed": True}), "b": ()}
+    recipes = Recipes(rounded=_rounded(m=8), parts=parts)
+    stream, size_bytes = recipes.to_stream()
+    packed = _packed(a=_member(b""), b=_member(b""))
+    packed = packed.model_copy(update={"recipes": RecipesFile(file="r", size_bytes=size_bytes)})
+    assert read_recipes(packed, stream, source="r") == recipes
+
+
+def _rounded(**bits: int) -> tuple[RoundedTensor, ...]:
+    return tuple(RoundedTensor.model_validate({"tensor": name, "bits": size}) for name, size in bits.items())
 
 
 def test_codes_are_read_one_matrix_after_another() -> None:
@@ -329,5 +388,5 @@ def test_codes_that_do_not_fit(bits: dict[str, int], stream: bytes, message: str
 
 
 def test_a_matrix_has_codes_once() -> None:
-    with pytest.raises(ValidationError, match="expected each once"):
-        Rounded.model_validate({"codes": "c", "tensors": [{"tensor": "m", "bits": 8}, {"tensor": "m", "bits": 4}]})
+    with pytest.raises(ValidationError, match="expected each tensor once"):
+        Recipes(rounded=_rounded(m=8) + _rounded(m=4), parts={})
