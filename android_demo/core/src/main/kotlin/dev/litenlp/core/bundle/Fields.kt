@@ -10,8 +10,12 @@ internal fun noManifest(message: String) = LiteNlpException(Problem.NOT_A_BUNDLE
 internal fun tooLarge(expected: String, found: String) =
     LiteNlpException(Problem.TOO_LARGE, "${Manifest.FILE}: expected $expected, found $found")
 
-/** The fields of a JSON object at [path], each read with its type. Unknown ones are ignored. */
-internal class Fields(private val content: JSONObject, private val path: String) {
+/** The fields of a JSON object at [path], each read with its type. Unknown ones are ignored; [problem] makes what is thrown. */
+internal class Fields(
+    private val content: JSONObject,
+    private val path: String,
+    private val problem: (message: String) -> LiteNlpException = ::noManifest,
+) {
     val keys: List<String> get() = content.keys().asSequence().toList()
 
     fun has(key: String): Boolean = content.has(key)
@@ -22,6 +26,8 @@ internal class Fields(private val content: JSONObject, private val path: String)
     }
 
     fun string(key: String): String = content.opt(key) as? String ?: fail(key, "a string", content.opt(key))
+
+    fun stringOrNull(key: String): String? = if (content.isNull(key)) null else string(key)
 
     /** A name or another word. */
     fun text(key: String): String = string(key).also { checkText(it, key) }
@@ -74,14 +80,14 @@ internal class Fields(private val content: JSONObject, private val path: String)
     }
 
     private fun checkCount(count: Int, limit: Int, what: String) {
-        if (count > limit) throw noManifest("$what: expected at most $limit entries, found $count")
+        if (count > limit) throw problem("$what: expected at most $limit entries, found $count")
     }
 
     fun fail(key: String, expected: String, found: Any?): Nothing {
         val shown = (found ?: "nothing").toString().take(200)
-        throw noManifest("$path$key: expected $expected, found $shown")
+        throw problem("$path$key: expected $expected, found $shown")
     }
 
     private fun section(value: Any?, key: String): Fields =
-        Fields(value as? JSONObject ?: fail(key, "an object", value), "$path$key.")
+        Fields(value as? JSONObject ?: fail(key, "an object", value), "$path$key.", problem)
 }

@@ -118,17 +118,29 @@ internal class Installation(
     private fun makeMembers(manifest: Manifest, staging: File) {
         val packed = manifest.packed ?: return
         val container = try {
-            Container.parse(File(staging, packed.container).readBytes()).also { checkUnused(it, packed) }
+            Container.parse(File(staging, packed.container).readBytes())
         } catch (error: LiteNlpException) {
             throw LiteNlpException(error.problem, "${packed.container}: ${error.message}", error)
         }
-        val codes = packed.rounded?.let { rounded ->
-            FileInputStream(File(staging, rounded.codes)).use { RoundingCodes.read(rounded, it, container) }
+        val recipes = FileInputStream(File(staging, packed.recipes)).use { source ->
+            InflatedStream(source, packed.recipes, packed.recipesBytes).use { stream ->
+                val content = ByteArray(packed.recipesBytes.toInt()).also { stream.fill(it, it.size) }
+                stream.expectEnd()
+                Recipes.parse(content, packed)
+            }
+        }
+        try {
+            checkUnused(container, recipes)
+        } catch (error: LiteNlpException) {
+            throw LiteNlpException(error.problem, "${packed.container}: ${error.message}", error)
+        }
+        val codes = packed.codes?.let { file ->
+            FileInputStream(File(staging, file)).use { RoundingCodes.read(recipes.rounded, it, file, container) }
         }
         val maker = MemberMaker(container, codes.orEmpty())
         for ((name, member) in packed.members) {
             val found = FileInputStream(File(staging, member.residual)).use { residual ->
-                write(File(staging, name)) { sink -> maker.make(name, member, residual, sink) }
+                write(File(staging, name)) { sink -> maker.make(name, member, recipes.parts.getValue(name), residual, sink) }
             }
             expectSha256(name, member.entry.sha256, found)
         }
@@ -138,8 +150,8 @@ internal class Installation(
     }
 
     /** Decodes the tensors that no member is made of: the Python package decodes all, and refuses a bundle with a bad one. */
-    private fun checkUnused(container: Container, packed: Packed) {
-        val parts = packed.members.values.flatMap { it.parts }
+    private fun checkUnused(container: Container, recipes: Recipes) {
+        val parts = recipes.parts.values.flatten()
         val named = parts.mapNotNullTo(HashSet()) { (it as? Part.OfTensor)?.tensor ?: (it as? Part.OfIntegers)?.tensor }
         val used = named.mapTo(HashSet()) { container.aliases[it] ?: it }
         for ((name, tensor) in container.tensors) {

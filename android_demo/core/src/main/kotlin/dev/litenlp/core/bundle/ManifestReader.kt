@@ -161,54 +161,13 @@ private fun readPacked(fields: Fields): Packed {
     val members = fields.section("members").let { members ->
         members.names(Limits.MAX_PACKED_MEMBERS).associateWith { name ->
             if (!MADE_NAME.matches(name)) throw noManifest("packed: expected plain file names, found '$name'")
-            readPackedMember(members.section(memberName(name)))
+            val member = members.section(memberName(name))
+            PackedMember(readFileEntry(member), member.string("residual"))
         }
     }
-    return Packed(fields.string("container"), fields.sectionOrNull("rounded")?.let(::readRounded), members)
-}
-
-private fun readRounded(fields: Fields): Rounded {
-    val bits = LinkedHashMap<String, Int>()
-    for (entry in fields.sections("tensors", Limits.MAX_PARTS)) {
-        val name = entry.string("tensor")
-        val size = entry.int("bits")
-        if (size != 8 && size != 4) entry.fail("bits", "8 or 4", size)
-        if (bits.put(name, size) != null) entry.fail("tensor", "each once", name)
-    }
-    return Rounded(fields.string("codes"), bits)
-}
-
-private fun readPackedMember(fields: Fields) = PackedMember(
-    entry = readFileEntry(fields),
-    residual = fields.string("residual"),
-    parts = fields.sections("parts", Limits.MAX_PARTS).map(::readPart),
-)
-
-/** The keys of which a part has one. */
-private val PART_KINDS = listOf("tensor", "file", "integers", "scales", "sinusoid")
-
-private fun readPart(part: Fields): Part {
-    val offset = part.long("offset")
-    val kind = PART_KINDS.firstOrNull(part::has) ?: "sinusoid"
-    for (other in PART_KINDS) if (other != kind) part.refuse(other, "nothing beside the $kind")
-    fun flag(key: String) = part.has(key) && part.boolean(key)
-    fun row(place: Int): Long {
-        val rows = part.list("rows", 2)
-        return when (val row = rows.getOrNull(place)) {
-            is Int -> row.toLong()
-            is Long -> row
-            else -> -1
-        }.also { if (rows.size != 2 || it < 0) part.fail("rows", "the first and the one behind the last", rows) }
-    }
-    return when (kind) {
-        "tensor" -> Part.OfTensor(offset, part.string("tensor"), flag("transposed"))
-        "file" -> Part.OfFile(offset, part.string("file"))
-        "integers" -> Part.OfIntegers(offset, part.string("integers"), row(0), row(1), flag("transposed"))
-        "scales" -> Part.OfScales(offset, part.string("scales"), row(0), row(1), flag("bf16"))
-        else -> part.section("sinusoid").let {
-            Part.Sinusoid(offset, it.int("rows", 1, Limits.MAX_SINUSOID_ROWS), it.int("columns", 2, Limits.MAX_SINUSOID_COLUMNS))
-        }
-    }
+    val recipes = fields.section("recipes")
+    val size = recipes.int("size_bytes", 0, Limits.MAX_MANIFEST_BYTES)
+    return Packed(fields.string("container"), recipes.string("file"), size.toLong(), fields.stringOrNull("codes"), members)
 }
 
 private fun readScores(fields: Fields): JSONObject {

@@ -20,16 +20,23 @@ internal class MemberMaker(private val container: Container, private val rounded
      * Reconstructs a member.
      *
      * @param name Of the member, for messages.
+     * @param parts What its prediction is made of.
      * @param source The file that [PackedMember.residual] names.
      * @param sink Takes the content: the first `count` bytes of the array.
      * @throws LiteNlpException `ALTERED` if the recipe, the tensors and the residual do not fit one another.
      * @throws java.io.IOException If [source] or [sink] fails.
      */
-    fun make(name: String, member: PackedMember, source: InputStream, sink: (content: ByteArray, count: Int) -> Unit) {
-        checkParts(name, member)
+    fun make(
+        name: String,
+        member: PackedMember,
+        parts: List<Part>,
+        source: InputStream,
+        sink: (content: ByteArray, count: Int) -> Unit,
+    ) {
+        checkParts(name, member, parts)
         InflatedStream(source, "$name: ${member.residual}", member.entry.sizeBytes).use { inflated ->
             var position = 0L
-            for (part in member.parts) {
+            for (part in parts) {
                 zeros(part.offset - position, inflated, sink)
                 when (part) {
                     is Part.OfFile -> file(checkNotNull(container.files[part.file]), inflated, sink)
@@ -46,9 +53,9 @@ internal class MemberMaker(private val container: Container, private val rounded
     }
 
     /** Checks that parts follow one another within the member, which bounds the work by the member's size. */
-    private fun checkParts(name: String, member: PackedMember) {
+    private fun checkParts(name: String, member: PackedMember, parts: List<Part>) {
         var end = 0L
-        for ((number, part) in member.parts.withIndex()) {
+        for ((number, part) in parts.withIndex()) {
             val where = "$name: part $number"
             val size = sizeOf(part, where)
             if (part.offset < end) {

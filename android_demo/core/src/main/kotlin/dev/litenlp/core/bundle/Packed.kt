@@ -4,31 +4,48 @@ package dev.litenlp.core.bundle
  * The members that a compact bundle describes instead of storing them.
  *
  * @property container File with the tensors and files that the members are made of.
- * @property rounded Matrices that the members have as integers; null where they have none.
+ * @property recipes File with a zlib stream of the JSON document that [Recipes.parse] reads.
+ * @property recipesBytes Size of that document.
+ * @property codes File with a zlib stream of what was chosen for the rows or blocks of [Recipes.rounded]; null where none is.
  * @property members By name, none of them among the stored files.
  */
-class Packed internal constructor(val container: String, val rounded: Rounded?, val members: Map<String, PackedMember>) {
+class Packed internal constructor(
+    val container: String,
+    val recipes: String,
+    val recipesBytes: Long,
+    val codes: String?,
+    val members: Map<String, PackedMember>,
+) {
     /** Files that serve to make the members and are not needed afterwards. */
     internal val ingredients: Set<String> =
-        members.values.mapTo(listOfNotNull(container, rounded?.codes).toHashSet()) { it.residual }
+        members.values.mapTo(listOfNotNull(container, recipes, codes).toHashSet()) { it.residual }
 }
 
 /**
- * Matrices of the container of which members have integers.
- *
- * @property codes File with a zlib stream of what was chosen for their rows or blocks, one matrix after another.
- * @property bits Of an integer of each, 8 or 4, by name, in the order of their codes.
- */
-class Rounded internal constructor(val codes: String, val bits: Map<String, Int>)
-
-/**
- * Recipe of one member: a prediction, XOR a residual.
+ * One member, which is a prediction, XOR a residual.
  *
  * @property entry Size and hash of the member.
  * @property residual File with a zlib stream of as many bytes.
- * @property parts What the prediction is made of, by offset and without overlaps; elsewhere it is zero.
  */
-class PackedMember internal constructor(val entry: FileEntry, val residual: String, val parts: List<Part>)
+class PackedMember internal constructor(val entry: FileEntry, val residual: String)
+
+/**
+ * What the predictions of the members are made of.
+ *
+ * @property rounded Bits of an integer, 8 or 4, of the matrices that members have as integers, in the order of their codes.
+ * @property parts Of each member, by offset and without overlaps; elsewhere the prediction is zero.
+ */
+internal class Recipes(val rounded: Map<String, Int>, val parts: Map<String, List<Part>>) {
+    companion object {
+        /**
+         * Reads the document.
+         *
+         * @param packed The members that it is for.
+         * @throws dev.litenlp.core.LiteNlpException `ALTERED` if it is none for exactly these.
+         */
+        fun parse(content: ByteArray, packed: Packed): Recipes = parseRecipes(content, packed)
+    }
+}
 
 /** A part of a prediction from byte [offset] of the member on: a file, fp32 values, little-endian, or what they are rounded to. */
 sealed class Part {
@@ -40,7 +57,7 @@ sealed class Part {
     /** A tensor of the container, row-major; [transposed]: without dimensions of size 1 a matrix, written transposed. */
     data class OfTensor(override val offset: Long, val tensor: String, val transposed: Boolean) : Part()
 
-    /** Integers of the rows from [first] until [end] of a matrix of [Packed.rounded]; [transposed]: written column by column. */
+    /** Integers of the rows from [first] until [end] of a matrix of [Recipes.rounded]; [transposed]: written column by column. */
     data class OfIntegers(
         override val offset: Long, val tensor: String, val first: Long, val end: Long, val transposed: Boolean,
     ) : Part()

@@ -130,18 +130,20 @@ internal class RoundingCodes private constructor(
         /**
          * Reads what was chosen for all matrices, by name.
          *
-         * @param source The file that [Rounded.codes] names.
+         * @param rounded [Recipes.rounded].
+         * @param source The file that [Packed.codes] names.
+         * @param file Its name, for messages.
          * @throws dev.litenlp.core.LiteNlpException `ALTERED` if the file and the matrices of the container do not fit.
          */
-        fun read(rounded: Rounded, source: InputStream, container: Container): Map<String, RoundingCodes> {
-            val shapes = rounded.bits.mapValues { (name, bits) -> matrixShape(name, bits, rounded.codes, container) }
-            val counts = shapes.mapValues { (name, shape) -> count(shape, rounded.bits.getValue(name)) }
-            return InflatedStream(source, rounded.codes, counts.values.sumOf { it.toLong() }).use { stream ->
+        fun read(rounded: Map<String, Int>, source: InputStream, file: String, container: Container): Map<String, RoundingCodes> {
+            val shapes = rounded.mapValues { (name, bits) -> matrixShape(name, bits, file, container) }
+            val counts = shapes.mapValues { (name, shape) -> count(shape, rounded.getValue(name)) }
+            return InflatedStream(source, file, counts.values.sumOf { it.toLong() }).use { stream ->
                 val read = shapes.mapValues { (name, shape) ->
                     val codes = ByteArray(counts.getValue(name)).also { stream.fill(it, it.size) }
-                    val bits = rounded.bits.getValue(name)
+                    val bits = rounded.getValue(name)
                     codes.firstOrNull { !known(it.toInt() and 0xFF, bits) }?.let {
-                        throw misfit("${rounded.codes}: $name: expected codes of $bits bits, found ${it.toInt() and 0xFF}")
+                        throw misfit("$file: $name: expected codes of $bits bits, found ${it.toInt() and 0xFF}")
                     }
                     RoundingCodes(shape[0], shape[1], bits, codes)
                 }

@@ -41,7 +41,7 @@ class CompactBundleTest : InstallerFixture() {
     fun `integers that do not fit are refused`() {
         fun refusedPart(message: String, index: Int, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
             val bundle = TestBundle().compactWithIntegers {
-                edit(it.getJSONObject("members").getJSONObject("model.pte").getJSONArray("parts").getJSONObject(index))
+                edit(it.getJSONObject("parts").getJSONArray("model.pte").getJSONObject(index))
             }
             install(bundle.zip())
         }
@@ -65,7 +65,7 @@ class CompactBundleTest : InstallerFixture() {
 
         fun refusedMatrix(message: String, entry: Int, key: String, value: Any) = refused(Problem.ALTERED, message) {
             val bundle = TestBundle().compactWithIntegers {
-                it.getJSONObject("rounded").getJSONArray("tensors").getJSONObject(entry).put(key, value)
+                it.getJSONArray("rounded").getJSONObject(entry).put(key, value)
             }
             install(bundle.zip())
         }
@@ -77,9 +77,7 @@ class CompactBundleTest : InstallerFixture() {
     fun `files that do not fit are refused`() {
         fun refusedPart(message: String, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
             install(
-                TestBundle().compactWithTokenizer {
-                    edit(it.getJSONObject("members").getJSONObject("tokenizer.json").getJSONArray("parts").getJSONObject(1))
-                }.zip(),
+                TestBundle().compactWithTokenizer { edit(it.getJSONObject(1)) }.zip(),
             )
         }
         refusedPart("tokenizer.json: part 1: expected a file of the container, found 'matrix'") { it.put("file", "matrix") }
@@ -90,28 +88,74 @@ class CompactBundleTest : InstallerFixture() {
 
     @Test
     fun `recipes that do not fit are refused`() {
-        fun refusedRecipe(vararg parts: String, edit: (JSONObject) -> Unit) =
-            refused(Problem.ALTERED, *parts) {
-                install(TestBundle().compact { edit(it.getJSONObject("members").getJSONObject("model.pte")) }.zip())
-            }
-        fun part(member: JSONObject, index: Int) = member.getJSONArray("parts").getJSONObject(index)
-
+        fun refusedRecipe(vararg parts: String, edit: (JSONArray) -> Unit) = refused(Problem.ALTERED, *parts) {
+            install(TestBundle().compact(editRecipes = { edit(it.getJSONObject("parts").getJSONArray("model.pte")) }).zip())
+        }
         refusedRecipe("model.pte: part 1: expected an offset of at least 29, where the last one ends, found 28") {
-            part(it, 1).put("offset", 28)
+            it.getJSONObject(1).put("offset", 28)
         }
         refusedRecipe("model.pte: part 1: expected an end of at most 89 bytes, found 60 bytes from 30 on") {
-            part(it, 1).put("offset", 30)
+            it.getJSONObject(1).put("offset", 30)
         }
-        refusedRecipe("expected an end of at most 89 bytes") { part(it, 1).put("offset", Long.MAX_VALUE) }
+        refusedRecipe("expected an end of at most 89 bytes") { it.getJSONObject(1).put("offset", Long.MAX_VALUE) }
         refusedRecipe("expected an end of at most 89 bytes") {
-            part(it, 1).getJSONObject("sinusoid").put("rows", 1 shl 24).put("columns", 1 shl 16)
+            it.getJSONObject(1).getJSONObject("sinusoid").put("rows", 1 shl 24).put("columns", 1 shl 16)
         }
-        refusedRecipe("model.pte: part 0: expected a tensor of the container, found 'none'") { part(it, 0).put("tensor", "none") }
-        refusedRecipe("model.pte: part 0: bias: expected an fp32 matrix, found fp32 of shape [2]") { part(it, 0).put("tensor", "bias") }
-        refusedRecipe("model.pte: expected SHA-256") { part(it, 0).put("transposed", false) }
-        refusedRecipe("model.pte.residual: expected a zlib stream of exactly 90 bytes") { it.put("size_bytes", 90) }
-        refusedRecipe("model.pte: weights.bin.residual: expected a zlib stream of exactly 89 bytes") {
+        refusedRecipe("model.pte: part 0: expected a tensor of the container, found 'none'") { it.getJSONObject(0).put("tensor", "none") }
+        refusedRecipe("model.pte: part 0: bias: expected an fp32 matrix, found fp32 of shape [2]") {
+            it.getJSONObject(0).put("tensor", "bias")
+        }
+        refusedRecipe("model.pte: expected SHA-256") { it.getJSONObject(0).put("transposed", false) }
+
+        fun refusedMember(message: String, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
+            install(TestBundle().compact { edit(it.getJSONObject("members").getJSONObject("model.pte")) }.zip())
+        }
+        refusedMember("model.pte.residual: expected a zlib stream of exactly 90 bytes") { it.put("size_bytes", 90) }
+        refusedMember("model.pte: weights.bin.residual: expected a zlib stream of exactly 89 bytes") {
             it.put("residual", "weights.bin.residual")
+        }
+    }
+
+    @Test
+    fun `what is no recipe is refused`() {
+        fun refusedPart(message: String, index: Int = 0, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
+            val bundle = TestBundle().compact(
+                editRecipes = { edit(it.getJSONObject("parts").getJSONArray("model.pte").getJSONObject(index)) },
+            )
+            install(bundle.zip())
+        }
+        refusedPart("recipes.zlib: parts.model.pte.0.offset: expected an integer of at least 0") { it.put("offset", -1) }
+        refusedPart("parts.model.pte.0.transposed: expected true or false") { it.put("transposed", 1) }
+        refusedPart("parts.model.pte.1.sinusoid: expected an object", 1) { it.remove("sinusoid") }
+        refusedPart("parts.model.pte.1.sinusoid: expected nothing beside the tensor", 1) { it.put("tensor", "embedding") }
+        refusedPart("parts.model.pte.1.file: expected nothing beside the tensor", 1) {
+            it.put("tensor", "embedding").put("file", "words").remove("sinusoid")
+        }
+        refusedPart("parts.model.pte.1.sinusoid: expected nothing beside the file", 1) { it.put("file", "words") }
+        refusedPart("parts.model.pte.1.file: expected a string", 1) { it.put("file", 1).remove("sinusoid") }
+        refusedPart("parts.model.pte.1.sinusoid.columns: expected an integer from 2 to 65536, found 1", 1) {
+            it.getJSONObject("sinusoid").put("columns", 1)
+        }
+
+        fun refusedRecipes(message: String, edit: (JSONObject) -> Unit) =
+            refused(Problem.ALTERED, message) { install(TestBundle().compactWithIntegers(edit = edit).zip()) }
+        refusedRecipes("parts.model.pte: expected at most 8192 entries, found 8193") {
+            it.getJSONObject("parts").put("model.pte", JSONArray(List(8193) { at -> JSONObject().put("offset", at).put("tensor", "t") }))
+        }
+        refusedRecipes("recipes.zlib: expected recipes for [model.pte, weights.bin], found some for [weights.bin]") {
+            it.getJSONObject("parts").remove("model.pte")
+        }
+        refusedRecipes("rounded.0.bits: expected 8 or 4, found 2") { it.getJSONArray("rounded").getJSONObject(0).put("bits", 2) }
+        refusedRecipes("rounded.1.tensor: expected each once, found eight") {
+            it.getJSONArray("rounded").getJSONObject(1).put("tensor", "eight")
+        }
+        refusedRecipes("parts.model.pte.0.scales: expected nothing beside the integers") {
+            it.getJSONObject("parts").getJSONArray("model.pte").getJSONObject(0).put("scales", "eight")
+        }
+        for (rows in listOf("[0]", "[0, 1, 2]", "[-1, 2]", "[0, true]", "[0.5, 1]")) {
+            refusedRecipes("parts.model.pte.0.rows: expected") {
+                it.getJSONObject("parts").getJSONArray("model.pte").getJSONObject(0).put("rows", JSONArray(rows))
+            }
         }
     }
 
@@ -124,6 +168,8 @@ class CompactBundleTest : InstallerFixture() {
         refused(Problem.ALTERED, "stream of exactly 89 bytes") { install(with("model.pte.residual", residual + 0)) }
         refused(Problem.ALTERED, "stream of exactly 89 bytes") { install(with("model.pte.residual", TestBundle.deflate(ByteArray(90)))) }
         refused(Problem.ALTERED, "model.pte: expected SHA-256") { install(with("model.pte.residual", residual)) }
+        refused(Problem.ALTERED, "recipes.zlib: expected a zlib stream") { install(with("recipes.zlib", ByteArray(20) { 7 })) }
+        refused(Problem.ALTERED, "recipes.zlib: expected a zlib stream of exactly") { install(with("recipes.zlib", residual)) }
         refused(Problem.TRUNCATED, "weights.lnlp: truncated") { install(with("weights.lnlp", TestBundle.container(mapOf()).copyOf(50))) }
         val tensors = mapOf("matrix" to (intArrayOf(2, 1, 3) to TestBundle.MATRIX), "bias" to (intArrayOf(2) to TestBundle.BIAS))
         val unused = "unused" to (intArrayOf(3) to floatArrayOf(1f, 2f))

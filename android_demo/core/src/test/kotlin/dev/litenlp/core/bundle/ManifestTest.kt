@@ -65,14 +65,18 @@ class ManifestTest {
 
     @Test
     fun `a compact bundle has other files once it is installed`() {
-        val manifest = Manifest.parse(TestBundle().compact().manifest())
+        var recipes = ByteArray(0)
+        val bundle = TestBundle().compact(editRecipes = { recipes = it.toString().toByteArray() })
+        val manifest = Manifest.parse(bundle.manifest())
         val packed = checkNotNull(manifest.packed)
         assertEquals("weights.lnlp", packed.container)
         assertEquals(setOf("weights.bin", "model.pte"), packed.members.keys)
         val member = packed.members.getValue("model.pte")
         assertEquals("model.pte.residual", member.residual)
-        assertEquals(listOf(Part.OfTensor(5, "matrix", true), Part.Sinusoid(29, 3, 5)), member.parts)
-        assertEquals(Part.OfTensor(28, "bias", false), packed.members.getValue("weights.bin").parts[1])
+        assertEquals("recipes.zlib" to recipes.size.toLong(), packed.recipes to packed.recipesBytes)
+        val parts = Recipes.parse(recipes, packed).parts
+        assertEquals(listOf(Part.OfTensor(5, "matrix", true), Part.Sinusoid(29, 3, 5)), parts["model.pte"])
+        assertEquals(Part.OfTensor(28, "bias", false), parts.getValue("weights.bin")[1])
         assertEquals(
             setOf("tokenizer.json", "config.toml", "weights.bin", "model.pte") +
                 listOf("encode", "decode_step", "greedy", "beam").map { "$it.onnx" },
@@ -193,7 +197,7 @@ class ManifestTest {
     @Test
     fun `recipes are checked`() {
         fun compactRefused(vararg parts: String, problem: Problem = Problem.NOT_A_BUNDLE, edit: (JSONObject) -> Unit) =
-            assertProblem(problem, *parts) { Manifest.parse(TestBundle().compact(edit).manifest()) }
+            assertProblem(problem, *parts) { Manifest.parse(TestBundle().compact(edit = edit).manifest()) }
         fun member(packed: JSONObject) = packed.getJSONObject("members").getJSONObject("model.pte")
 
         compactRefused("expected an entry for other.lnlp") { it.put("container", "other.lnlp") }
@@ -201,51 +205,18 @@ class ManifestTest {
         compactRefused("expected an entry for tokenizer.json") { member(it).put("residual", "tokenizer.json") }
         compactRefused("encode.onnx in both") { it.getJSONObject("members").put("encode.onnx", member(it)) }
         compactRefused("expected plain file names, found '../x'") { it.getJSONObject("members").put("../x", member(it)) }
-        compactRefused("packed.members.model.pte.parts.0.offset") {
-            member(it).getJSONArray("parts").getJSONObject(0).put("offset", -1)
+        compactRefused("expected an entry for other.zlib") { it.getJSONObject("recipes").put("file", "other.zlib") }
+        compactRefused("expected an entry for other.codes") { it.put("codes", "other.codes") }
+        compactRefused("packed.recipes.size_bytes: expected an integer from 0 to 4000000") {
+            it.getJSONObject("recipes").put("size_bytes", 4_000_001)
         }
-        compactRefused("parts.0.transposed: expected true or false") {
-            member(it).getJSONArray("parts").getJSONObject(0).put("transposed", 1)
-        }
-        compactRefused("parts.1.sinusoid: expected an object") { member(it).getJSONArray("parts").getJSONObject(1).remove("sinusoid") }
-        compactRefused("parts.1.sinusoid: expected nothing beside the tensor") {
-            member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding")
-        }
-        compactRefused("parts.1.file: expected nothing beside the tensor") {
-            member(it).getJSONArray("parts").getJSONObject(1).put("tensor", "embedding").put("file", "words").remove("sinusoid")
-        }
-        compactRefused("parts.1.sinusoid: expected nothing beside the file") {
-            member(it).getJSONArray("parts").getJSONObject(1).put("file", "words")
-        }
-        compactRefused("parts.1.file: expected a string") {
-            member(it).getJSONArray("parts").getJSONObject(1).put("file", 1).remove("sinusoid")
-        }
-        compactRefused("parts.1.sinusoid.columns: expected an integer from 2 to 65536, found 1") {
-            member(it).getJSONArray("parts").getJSONObject(1).getJSONObject("sinusoid").put("columns", 1)
-        }
-        fun integersRefused(message: String, edit: (JSONObject) -> Unit) =
-            assertProblem(Problem.NOT_A_BUNDLE, message) { Manifest.parse(TestBundle().compactWithIntegers(edit = edit).manifest()) }
-        fun rounded(packed: JSONObject, index: Int) = packed.getJSONObject("rounded").getJSONArray("tensors").getJSONObject(index)
-        integersRefused("packed.rounded.tensors.0.bits: expected 8 or 4, found 2") { rounded(it, 0).put("bits", 2) }
-        integersRefused("packed.rounded.tensors.1.tensor: expected each once, found eight") { rounded(it, 1).put("tensor", "eight") }
-        integersRefused("expected an entry for other.codes") { it.getJSONObject("rounded").put("codes", "other.codes") }
-        for (rows in listOf("[0]", "[0, 1, 2]", "[-1, 2]", "[0, true]", "[0.5, 1]")) {
-            integersRefused("parts.0.rows: expected") {
-                member(it).getJSONArray("parts").getJSONObject(0).put("rows", JSONArray(rows))
-            }
-        }
-        integersRefused("parts.0.scales: expected nothing beside the integers") {
-            member(it).getJSONArray("parts").getJSONObject(0).put("scales", "eight")
-        }
+        compactRefused("packed.recipes: expected an object") { it.remove("recipes") }
         compactRefused("bytes of made members, found at least", problem = Problem.TOO_LARGE) {
             member(it).put("size_bytes", 100 shl 20)
         }
         compactRefused("found one of 9223372036854775807", problem = Problem.TOO_LARGE) { member(it).put("size_bytes", Long.MAX_VALUE) }
         compactRefused("expected at most 16 entries, found 18") {
             for (number in 0 until 16) it.getJSONObject("members").put("m$number", member(it))
-        }
-        compactRefused("parts: expected at most 8192 entries, found 8193") {
-            member(it).put("parts", JSONArray(List(8193) { index -> JSONObject().put("offset", index).put("tensor", "t") }))
         }
     }
 

@@ -32,34 +32,40 @@ internal class TestBundle {
         change = { manifest -> for (key in listOf("onnx", "executorch", "graphs", "scores")) manifest.remove(key) }
     }
 
-    /** Describes `weights.bin` and `model.pte` instead of storing them; [edit] may change the description. */
-    fun compact(edit: (JSONObject) -> Unit = {}): TestBundle = apply {
+    /**
+     * Describes `weights.bin` and `model.pte` instead of storing them; [edit] may change the description, [editRecipes] what the
+     * predictions are made of.
+     */
+    fun compact(editRecipes: (JSONObject) -> Unit = {}, edit: (JSONObject) -> Unit = {}): TestBundle = apply {
         files -= listOf("weights.bin", "model.pte")
         files["weights.lnlp"] = container(mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)))
         files["weights.bin.residual"] = deflate(ByteArray(WEIGHTS.size).also { it[WEIGHTS.size - 1] = 9 })
         files["model.pte.residual"] = deflate(ByteArray(PROGRAM.size).also { it[0] = 0x55 })
-        val packed = JSONObject()
-            .put("container", "weights.lnlp")
-            .put(
-                "members",
-                JSONObject()
-                    .put("weights.bin", made(WEIGHTS, "weights.bin.residual", """[{"offset": 0, "tensor": "matrix", "transposed": false},
-                        {"offset": 28, "tensor": "bias"}]"""))
-                    .put("model.pte", made(PROGRAM, "model.pte.residual", """[{"offset": 5, "tensor": "matrix", "transposed": true},
-                        {"offset": 29, "sinusoid": {"rows": 3, "columns": 5}}]""")),
-            )
+        val members = JSONObject()
+            .put("weights.bin", made(WEIGHTS, "weights.bin.residual"))
+            .put("model.pte", made(PROGRAM, "model.pte.residual"))
+        val recipes = JSONObject(
+            """{"parts": {"weights.bin": [{"offset": 0, "tensor": "matrix", "transposed": false}, {"offset": 28, "tensor": "bias"}],
+            "model.pte": [{"offset": 5, "tensor": "matrix", "transposed": true},
+                {"offset": 29, "sinusoid": {"rows": 3, "columns": 5}}]}}""",
+        )
+        val packed = JSONObject().put("container", "weights.lnlp").put("members", members)
+        editRecipes(recipes)
+        val content = recipes.toString().toByteArray()
+        files["recipes.zlib"] = deflate(content)
+        packed.put("recipes", JSONObject().put("file", "recipes.zlib").put("size_bytes", content.size))
         edit(packed)
         val before = change
         change = { manifest -> manifest.put("packed", packed); before(manifest) }
     }
 
-    /** A [compact] one whose container has the tokenizer, in two halves; [edit] may change its description. */
-    fun compactWithTokenizer(edit: (JSONObject) -> Unit = {}): TestBundle = apply {
+    /** A [compact] one whose container has the tokenizer, in two halves; [edit] may change the parts of `tokenizer.json`. */
+    fun compactWithTokenizer(edit: (JSONArray) -> Unit = {}): TestBundle = apply {
         val content = checkNotNull(files.remove("tokenizer.json"))
-        compact { packed ->
-            val parts = """[{"offset": 0, "file": "first"}, {"offset": 10, "file": "second"}]"""
-            packed.getJSONObject("members").put("tokenizer.json", made(content, "tokenizer.json.residual", parts))
-            edit(packed)
+        val parts = JSONArray("""[{"offset": 0, "file": "first"}, {"offset": 10, "file": "second"}]""")
+        edit(parts)
+        compact(editRecipes = { it.getJSONObject("parts").put("tokenizer.json", parts) }) { packed ->
+            packed.getJSONObject("members").put("tokenizer.json", made(content, "tokenizer.json.residual"))
         }
         files["weights.lnlp"] = container(
             mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)),
@@ -68,21 +74,23 @@ internal class TestBundle {
         files["tokenizer.json.residual"] = deflate(ByteArray(content.size))
     }
 
-    /** A [compact] one whose `model.pte` is [INTEGERS_BYTES] bytes of integers and scales; [edit] may change its description. */
+    /** A [compact] one whose `model.pte` is [INTEGERS_BYTES] bytes of integers and scales; [edit] may change the recipes. */
     fun compactWithIntegers(codes: ByteArray = CODES, edit: (JSONObject) -> Unit = {}): TestBundle = apply {
-        compact { packed ->
-            val parts = """[{"offset": 0, "integers": "eight", "rows": [0, 3], "transposed": true},
-                {"offset": 192, "integers": "eight", "rows": [2, 3]}, {"offset": 256, "scales": "eight", "rows": [0, 3]},
-                {"offset": 268, "integers": "four", "rows": [0, 3]}, {"offset": 364, "scales": "four", "rows": [0, 3]},
-                {"offset": 388, "scales": "four", "rows": [1, 3], "bf16": true}]"""
-            val member = made(ByteArray(INTEGERS_BYTES), "model.pte.residual", parts).put("sha256", INTEGERS_SHA256)
-            packed.getJSONObject("members").put("model.pte", member)
-            val tensors = JSONArray("""[{"tensor": "eight", "bits": 8}, {"tensor": "four", "bits": 4}]""")
-            packed.put("rounded", JSONObject().put("codes", "weights.codes").put("tensors", tensors))
-            edit(packed)
+        val parts = """[{"offset": 0, "integers": "eight", "rows": [0, 3], "transposed": true},
+            {"offset": 192, "integers": "eight", "rows": [2, 3]}, {"offset": 256, "scales": "eight", "rows": [0, 3]},
+            {"offset": 268, "integers": "four", "rows": [0, 3]}, {"offset": 364, "scales": "four", "rows": [0, 3]},
+            {"offset": 388, "scales": "four", "rows": [1, 3], "bf16": true}]"""
+        val rounded = JSONArray("""[{"tensor": "eight", "bits": 8}, {"tensor": "four", "bits": 4}]""")
+        val editRecipes = { recipes: JSONObject ->
+            recipes.put("rounded", rounded).getJSONObject("parts").put("model.pte", JSONArray(parts))
+            edit(recipes)
         }
-        val rounded = listOf("eight", "four").associateWith { intArrayOf(3, 64) to ROUNDED }
-        files["weights.lnlp"] = container(rounded + mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)))
+        compact(editRecipes) { packed ->
+            val member = made(ByteArray(INTEGERS_BYTES), "model.pte.residual").put("sha256", INTEGERS_SHA256)
+            packed.put("codes", "weights.codes").getJSONObject("members").put("model.pte", member)
+        }
+        val tensors = listOf("eight", "four").associateWith { intArrayOf(3, 64) to ROUNDED }
+        files["weights.lnlp"] = container(tensors + mapOf("matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS)))
         files["model.pte.residual"] = deflate(ByteArray(INTEGERS_BYTES))
         files["weights.codes"] = deflate(codes)
     }
@@ -166,9 +174,8 @@ internal class TestBundle {
             return buffer.copyOf(deflater.deflate(buffer)).also { deflater.end() }
         }
 
-        fun made(content: ByteArray, residual: String, parts: String): JSONObject = JSONObject(
-            """{"size_bytes": ${content.size}, "sha256": "${sha256(content)}", "residual": "$residual", "parts": $parts}""",
-        )
+        fun made(content: ByteArray, residual: String): JSONObject =
+            JSONObject("""{"size_bytes": ${content.size}, "sha256": "${sha256(content)}", "residual": "$residual"}""")
 
         /** A container of fp32 tensors and files, in the layout of `compress/FORMAT.md`. */
         fun container(tensors: Map<String, Pair<IntArray, FloatArray>>, files: Map<String, ByteArray> = mapOf()): ByteArray {
