@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.matrices import Rounding, array_digest
 from lite_nlp.export.rounding import MIN_OUTPUTS, quantize_blocks, quantize_rows
+from lite_nlp.export.runtime.limits import MAX_CUTS
 from lite_nlp.export.runtime.recipes import (
     ContainerDecoder,
     Contents,
@@ -45,9 +46,6 @@ CONTAINER_FILE: Final = "weights.lnlp"
 _RECIPES_FILE: Final = "recipes.zlib"
 _CODES_FILE: Final = "weights.codes"
 _RESIDUAL_SUFFIX: Final = ".residual"
-
-#: A matrix that is not found as a whole may have been cut: into so many equal parts at the most.
-_MOST_CUTS: Final = 12
 
 #: A part costs this much in the manifest: what is shorter is cheaper in the residual.
 _MIN_PART_BYTES: Final = 128
@@ -205,7 +203,7 @@ class _Search:
     def _take_rows(self, rows: NDArray[np.uint8]) -> Iterator[tuple[int, tuple[int, int]]]:
         """Take a matrix, or what it is cut into, wherever it is; yields offsets, the first rows and those behind."""
         count, found = len(rows), False
-        for cuts in range(1, _MOST_CUTS + 1):
+        for cuts in range(1, MAX_CUTS + 1):
             if found or count % cuts:
                 continue
             for start in range(0, count, count // cuts):

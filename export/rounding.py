@@ -63,11 +63,8 @@ def quantize_blocks(values: NDArray[Any]) -> RoundedWeights:
     values = values.astype(np.float32)
     shape = (len(values), values.shape[1] // BLOCK)
     tried = [RoundedWeights(values, 4, np.full(shape, code, np.uint8)) for code in range(len(CUTS))]
-    errors = [
-        np.square((each.integers().reshape(*shape, BLOCK) * each.scales[:, :, None]) - values.reshape(*shape, BLOCK))
-        for each in tried
-    ]
-    best = np.argmin([error.sum(axis=2) for error in errors], axis=0)
+    errors = [np.square(each.restored() - values).reshape(*shape, BLOCK).sum(axis=2) for each in tried]
+    best = np.argmin(errors, axis=0)
     multiples = _row_multiples(values, GREATEST)[:, None]
     return RoundedWeights(values, 4, np.where(multiples > 0, STEP + multiples, best).astype(np.uint8))
 

@@ -14,6 +14,7 @@ __all__ = [
     "MAX_BATCH",
     "MAX_BUNDLE_BYTES",
     "MAX_COUNT",
+    "MAX_CUTS",
     "MAX_FILES",
     "MAX_GRAPHS",
     "MAX_INTEGER",
@@ -54,6 +55,9 @@ MAX_NAME_BYTES: Final = 255
 #: Members that a compact bundle describes, and parts of one; an encoder-decoder has some ten tensors per layer.
 MAX_PACKED_MEMBERS: Final = 16
 MAX_PARTS: Final = 8192
+
+#: Parts of equal size that a matrix of integers may be cut into: for each of them a reader may decode all of it.
+MAX_CUTS: Final = 16
 
 #: Bytes of all members that a compact bundle describes: never more than the first, nor than the second and for each
 #: byte of the file the third. Weights that were compressed 20 times are 40 times as large for two runtimes, in fp32.

@@ -21,6 +21,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.parsing import parse_json, parsing
 from lite_nlp.export.runtime.layout import ManifestSection
 from lite_nlp.export.runtime.limits import (
+    MAX_CUTS,
     MAX_INTEGER,
     MAX_MADE_BYTES,
     MAX_MANIFEST_BYTES,
@@ -376,7 +377,7 @@ def tensor_bytes(tensor: NDArray[Any], *, transposed: bool) -> bytes | None:
 
 def integer_bytes(weights: RoundedWeights, rows: tuple[int, int], *, transposed: bool) -> NDArray[np.uint8]:
     """Bytes of the integers of some rows, as an :class:`IntegersPart` has them: (rows, bytes), or transposed."""
-    integers = weights.integers()[slice(*rows)]
+    integers = weights.integers(rows)
     if weights.bits == 4:
         return pack_levels(integers)
     return np.ascontiguousarray(integers.T if transposed else integers).view(np.uint8)
@@ -458,6 +459,8 @@ def _rounded_bytes(part: IntegersPart | ScalesPart, contents: Contents, where: s
     rows, columns = weights.values.shape
     if not first <= end <= rows:
         raise BundleError(f"{where}: {name}: expected rows up to {rows}, found {first} to {end}")
+    if (end - first) * MAX_CUTS < rows:
+        raise BundleError(f"{where}: {name}: expected at least a {MAX_CUTS}th of {rows} rows, found {end - first}")
     if isinstance(part, ScalesPart):
         size = 2 if part.bf16 else _FLOAT_BYTES
         return size * int(weights.codes[first:end].size)

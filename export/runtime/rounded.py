@@ -92,32 +92,46 @@ class RoundedWeights:
         # What a hostile container holds may be no number.
         with np.errstate(all="ignore"):
             if self.bits == 8:
-                scales = np.abs(self.values).max(axis=1, initial=0) / codes
+                scales = _largest(self.values) / codes
             else:
-                blocks = np.abs(self.values.reshape(*self.codes.shape, BLOCK)).max(axis=2, initial=0)
+                blocks = _largest(self.values.reshape(*self.codes.shape, BLOCK))
                 cuts = np.take(np.array(CUTS, np.float32), self.codes, mode="clip")
                 steps = blocks.max(axis=1, initial=0)[:, None] / (codes - np.float32(STEP))
                 scales = np.where(self.codes >= STEP, steps, to_bf16(blocks / cuts))
         return np.where(scales == 0, np.float32(1), scales).astype(np.float32)
 
-    def integers(self) -> NDArray[np.int8]:
-        """(N, K) multiples of the scales that are nearest to the values: -127 to 127, or -8 to 7."""
-        rows, columns = self.values.shape
-        integers = np.empty((rows, columns), np.int8)
+    def integers(self, rows: tuple[int, int] | None = None) -> NDArray[np.int8]:
+        """Multiples of the scales that are nearest to the values: -127 to 127, or -8 to 7.
+
+        Args:
+            rows: The first and the one behind the last; None for all.
+
+        Returns:
+            (rows, K).
+        """
+        first, end = rows or (0, len(self.values))
+        columns = self.values.shape[1]
+        integers = np.empty((end - first, columns), np.int8)
         least, greatest = (-LARGEST, LARGEST) if self.bits == 8 else (LEAST, GREATEST)
-        scales = self.scales.reshape(rows, -1, 1)
         step = max(1, _AT_ONCE // max(columns, 1))
-        for start in range(0, rows, step):
-            part = slice(start, start + step)
+        for start in range(first, end, step):
+            part = slice(start, min(start + step, end))
+            scales = self.scales[part].reshape(part.stop - start, -1, 1)
             with np.errstate(all="ignore"):
-                rounded = np.rint(self.values[part].reshape(*scales[part].shape[:2], -1) / scales[part])
-                integers[part] = np.clip(rounded, least, greatest).reshape(-1, columns)
+                rounded = np.rint(self.values[part].reshape(*scales.shape[:2], -1) / scales)
+                integers[start - first : part.stop - first] = np.clip(rounded, least, greatest).reshape(-1, columns)
         return integers
 
     def restored(self) -> NDArray[np.float32]:
         """(N, K) integers times their scales: the values as graphs compute with them."""
         restored: NDArray[np.float32] = self.integers().reshape(*self.codes.shape, -1) * self.scales[..., None]
         return restored.reshape(self.values.shape)
+
+
+def _largest(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The largest magnitudes along the last axis, without a copy of the values."""
+    largest: NDArray[np.float32] = np.maximum(values.max(axis=-1, initial=0), -values.min(axis=-1, initial=0))
+    return largest
 
 
 def pack_levels(levels: NDArray[np.int8]) -> NDArray[np.uint8]:

@@ -209,6 +209,7 @@ def test_it_is_nearly_the_table_of_the_models() -> None:
         (({"offset": 0, "integers": "matrix", "rows": [0, 1]},), "expected a matrix with integers, found 'matrix'"),
         (({"offset": 0, "scales": "eight", "rows": [1, 3]},), "eight: expected rows up to 2, found 1 to 3"),
         (({"offset": 0, "scales": "eight", "rows": [1, 0]},), "eight: expected rows up to 2, found 1 to 0"),
+        (({"offset": 0, "scales": "eight", "rows": [1, 1]},), "eight: expected at least a 16th of 2 rows, found 0"),
         (({"offset": 0, "integers": "eight", "rows": [0, 1]},), "expected an end within 60 bytes, found 64"),
         (
             ({"offset": 0, "integers": "four", "rows": [0, 1], "transposed": True},),

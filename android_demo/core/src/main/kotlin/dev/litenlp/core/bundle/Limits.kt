@@ -19,6 +19,9 @@ internal object Limits {
     const val MAX_PACKED_MEMBERS = 16
     const val MAX_PARTS = 8192
 
+    /** Parts of equal size that a matrix of integers may be cut into: for each of them all of it is decoded. */
+    const val MAX_CUTS = 16
+
     /** Bytes of all members described: at most the first, and at most the second and for each byte of the file the third. */
     const val MAX_MADE_BYTES = 1L shl 30
     const val MADE_BYTES_ALWAYS = 64L shl 20

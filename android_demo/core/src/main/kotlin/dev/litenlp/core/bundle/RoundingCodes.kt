@@ -40,6 +40,9 @@ internal class RoundingCodes private constructor(
 
     private fun checkedRows(first: Long, end: Long, tensor: String, where: String): Long {
         if (first > end || end > rows) throw misfit("$where: $tensor: expected rows up to $rows, found $first to $end")
+        if ((end - first) * Limits.MAX_CUTS < rows) {
+            throw misfit("$where: $tensor: expected at least a ${Limits.MAX_CUTS}th of $rows rows, found ${end - first}")
+        }
         return end - first
     }
 

@@ -47,6 +47,7 @@ class CompactBundleTest : InstallerFixture() {
         }
         refusedPart("part 0: eight: expected rows up to 3, found 0 to 4", 0) { it.put("rows", JSONArray("[0, 4]")) }
         refusedPart("part 2: eight: expected rows up to 3, found 2 to 1", 2) { it.put("rows", JSONArray("[2, 1]")) }
+        refusedPart("part 1: eight: expected at least a 16th of 3 rows, found 0", 1) { it.put("rows", JSONArray("[3, 3]")) }
         refusedPart("part 0: expected a matrix with integers, found 'matrix'", 0) { it.put("integers", "matrix") }
         refusedPart("part 3: four: expected integers of 8 bits to transpose", 3) { it.put("transposed", true) }
         refusedPart("part 1: expected an offset of at least 192", 1) { it.put("offset", 191) }
