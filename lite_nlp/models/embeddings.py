@@ -159,6 +159,9 @@ def build_positions(config: LayeredConfig) -> "Positions":
 class Positions(nn.Module):
     """Sinusoidal positions (Vaswani et al. 2017, section 3.5), sines in the first half of the channels.
 
+    Every step is made in double precision and rounded to fp32: the table is the same on every machine, and no compact
+    bundle need hold it.
+
     Args:
         max_positions: Rows of the table.
         embed_dim: Channels D.
@@ -169,8 +172,9 @@ class Positions(nn.Module):
     def __init__(self, *, max_positions: int, embed_dim: int) -> None:
         super().__init__()
         half = embed_dim // 2
-        rates = torch.exp(torch.arange(half) * (-math.log(10_000.0) / max(half - 1, 1)))
-        angles = torch.arange(max_positions)[:, None] * rates[None, :]
+        exponents = torch.arange(half) * (-math.log(10_000.0) / max(half - 1, 1))
+        rates = exponents.double().exp().float()
+        angles = (torch.arange(max_positions)[:, None] * rates[None, :]).double()
         table = torch.zeros(max_positions, embed_dim)
         table[:, :half], table[:, half : 2 * half] = angles.sin(), angles.cos()
         self.register_buffer("table", table, persistent=False)
