@@ -61,9 +61,7 @@ private fun readManifest(fields: Fields): Manifest {
         decoding = fields.sectionOrNull("decoding")?.let(::readDecoding),
         state = fields.sections("state", Limits.MAX_STATE_TENSORS).map(::readStateTensor),
         onnx = fields.sectionOrNull("onnx")?.let(::readOnnx),
-        executorch = fields.sectionOrNull("executorch")?.let {
-            ExecuTorchEntry(it.string("program"), inPlace = it.has("in_place") && it.boolean("in_place"))
-        },
+        executorch = fields.sectionOrNull("executorch")?.let(::readExecuTorch),
         budget = fields.freeObject("budget"),
         graphs = readGraphs(fields),
         scores = readScores(fields),
@@ -92,6 +90,21 @@ private fun readOnnx(fields: Fields) = OnnxEntry(
         if (!RELEASE.matches(it)) fields.fail("oldest_runtime", "a version such as 1.24", it)
     },
 )
+
+private fun readExecuTorch(fields: Fields): ExecuTorchEntry {
+    // Nothing here needs these, but a manifest is the same to all readers.
+    if (fields.has("rows_in_place")) fields.boolean("rows_in_place")
+    if (fields.has("calls")) {
+        val calls = fields.section("calls")
+        for (method in calls.names(Int.MAX_VALUE)) {
+            val called = calls.section(method)
+            called.int("delegated")
+            val kernels = called.section("kernels")
+            for (kernel in kernels.names(Int.MAX_VALUE)) kernels.int(kernel)
+        }
+    }
+    return ExecuTorchEntry(fields.string("program"), inPlace = fields.has("in_place") && fields.boolean("in_place"))
+}
 
 private val RELEASE = Regex("[0-9]{1,4}\\.[0-9]{1,4}")
 

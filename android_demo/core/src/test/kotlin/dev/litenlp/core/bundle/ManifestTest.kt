@@ -4,6 +4,7 @@ import dev.litenlp.core.Problem
 import dev.litenlp.core.assertProblem
 import org.json.JSONArray
 import org.json.JSONObject
+import org.json.JSONTokener
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Assertions.assertTrue
@@ -59,6 +60,15 @@ class ManifestTest {
         for (told in listOf(true, false)) {
             val found = manifest { it.getJSONObject("executorch").put("in_place", told) }.executorch
             assertEquals(ExecuTorchEntry("model.pte", inPlace = told), found)
+        }
+        refused("executorch.rows_in_place: expected true or false") { it.getJSONObject("executorch").put("rows_in_place", 1) }
+        for ((calls, message) in listOf(
+            """{"encode": {"delegated": 1}}""" to "executorch.calls.encode.kernels: expected an object",
+            """{"encode": {"delegated": -1, "kernels": {}}}""" to "executorch.calls.encode.delegated: expected an integer",
+            """{"encode": {"delegated": 1, "kernels": {"aten::mm.out": 2147483648}}}""" to "kernels.aten::mm.out: expected an integer",
+            """[]""" to "executorch.calls: expected an object",
+        )) {
+            refused(message) { it.getJSONObject("executorch").put("calls", JSONTokener(calls).nextValue()) }
         }
         refused("executorch.in_place: expected true or false, found yes") { it.getJSONObject("executorch").put("in_place", "yes") }
     }
