@@ -16,7 +16,7 @@ def rare_collections() -> Iterator[None]:
     """Collect cycles rarely within the context.
 
     Tracing and lowering make tens of millions of objects, most of which stay: with Python's own thresholds a sixth of
-    the time of an export is spent on looking for cycles among them. It takes a tenth more memory.
+    the time of a small model's export is spent on looking for cycles among them. It takes a tenth more memory.
     """
     before = gc.get_threshold()
     gc.set_threshold(*_RARELY)
