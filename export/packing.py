@@ -18,9 +18,16 @@ from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.matrices import Rounding, array_digest
 from lite_nlp.export.rounding import MIN_OUTPUTS, quantize_blocks, quantize_rows
 from lite_nlp.export.runtime.limits import MAX_CUTS
-from lite_nlp.export.runtime.recipes import (
+from lite_nlp.export.runtime.member_maker import (
     ContainerDecoder,
     Contents,
+    integer_bytes,
+    predict,
+    scale_bytes,
+    sinusoid_table,
+    tensor_bytes,
+)
+from lite_nlp.export.runtime.recipes import (
     FilePart,
     IntegersPart,
     Packed,
@@ -32,11 +39,6 @@ from lite_nlp.export.runtime.recipes import (
     SinusoidPart,
     SinusoidTable,
     TensorPart,
-    integer_bytes,
-    predict,
-    scale_bytes,
-    sinusoid_table,
-    tensor_bytes,
 )
 from lite_nlp.export.runtime.rounded import RoundedTensor, RoundedWeights
 

@@ -16,7 +16,8 @@ from lite_nlp.data.tokenizer_document import parse_tokenizer
 from lite_nlp.export.runtime.limits import MAX_MANIFEST_BYTES
 from lite_nlp.export.runtime.made_members import MadeMembers
 from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, FileEntry, Manifest, parse_manifest
-from lite_nlp.export.runtime.recipes import ContainerDecoder, Packed, make_member, read_recipes
+from lite_nlp.export.runtime.member_maker import ContainerDecoder, make_member
+from lite_nlp.export.runtime.recipes import Packed, read_recipes
 from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
@@ -171,16 +172,14 @@ def _make_members(
         raise BundleError(
             f"{path}: expected a plain bundle, or a decoder for {packed.container}, found a compact bundle without one"
         )
-    name = packed.container
-    try:
-        stored, entry = contents.stored[name], contents.manifest.files[name]
-        decoded = decode(_read_verified(f"{path}: {name}", file, stored, entry))
-    except ContainerError as error:
-        raise BundleError(f"{path}: {name}: {error}") from error
 
     def read(name: str) -> bytes:
         return _read_verified(f"{path}: {name}", file, contents.stored[name], contents.manifest.files[name])
 
+    try:
+        decoded = decode(read(packed.container))
+    except ContainerError as error:
+        raise BundleError(f"{path}: {packed.container}: {error}") from error
     recipes = read_recipes(packed, read(packed.recipes.file), source=f"{path}: {packed.recipes.file}")
     if packed.codes is not None:
         rounded = read_codes(recipes.rounded, read(packed.codes), decoded.tensors, source=f"{path}: {packed.codes}")

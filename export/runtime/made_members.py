@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Final
 
 from lite_nlp.core.errors import BundleError
-from lite_nlp.export.runtime.recipes import Buffer
+from lite_nlp.export.runtime.member_maker import Buffer
 
 __all__ = ["MadeMembers"]
 

@@ -11,7 +11,7 @@ from lite_nlp.core.parsing import decode_text, parse_json_object
 if TYPE_CHECKING:
     from lite_nlp.compress.lnlp.encodings import EncodedTensor
     from lite_nlp.export.runtime import Bundle
-    from lite_nlp.export.runtime.recipes import Contents
+    from lite_nlp.export.runtime.member_maker import Contents
 
 __all__ = [
     "BundledModel",
@@ -63,7 +63,7 @@ def decode_container(content: bytes) -> "Contents":
         ContainerError: If it is damaged.
     """
     from lite_nlp.compress.lnlp.container import parse_container
-    from lite_nlp.export.runtime.recipes import Contents
+    from lite_nlp.export.runtime.member_maker import Contents
 
     container = parse_container(content)
     return Contents(container.state_dict(), container.files)
@@ -79,7 +79,7 @@ def read_bundled_model(path: Path) -> BundledModel:
     from lite_nlp.compress.lnlp.container import Container, parse_container
     from lite_nlp.export.runtime import open_bundle
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
-    from lite_nlp.export.runtime.recipes import Contents
+    from lite_nlp.export.runtime.member_maker import Contents
 
     found: list[tuple[Container, Contents]] = []
 

@@ -27,7 +27,7 @@ from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.bundle_writer import describe_files
 from lite_nlp.export.matrices import Form, Rounding, array_digest
 from lite_nlp.export.packing import Packing, pack_members, round_tensors
-from lite_nlp.export.runtime.recipes import integer_bytes, scale_bytes, sinusoid_table
+from lite_nlp.export.runtime.member_maker import integer_bytes, scale_bytes, sinusoid_table
 from tests.fuzz.bundles import MANIFEST, zip_members
 
 __all__ = ["make_seeds"]

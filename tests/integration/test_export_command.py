@@ -32,7 +32,8 @@ from lite_nlp.export.packing import pack_members
 from lite_nlp.export.parity import compare_engines
 from lite_nlp.export.runtime import Bundle, create_engine, open_bundle
 from lite_nlp.export.runtime.manifest import DecodingDefaults
-from lite_nlp.export.runtime.recipes import IntegersPart, Recipes, ScalesPart, TensorPart, make_member, read_recipes
+from lite_nlp.export.runtime.member_maker import make_member
+from lite_nlp.export.runtime.recipes import IntegersPart, Recipes, ScalesPart, TensorPart, read_recipes
 from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder

@@ -22,8 +22,8 @@ from lite_nlp.export.packing import Packing, find_parts, pack_members, round_ten
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, MANIFEST_FILE, TOKENIZER_FILE, Manifest, Vocabulary
+from lite_nlp.export.runtime.member_maker import Contents, make_member, predict, sinusoid_table
 from lite_nlp.export.runtime.recipes import (
-    Contents,
     FilePart,
     IntegersPart,
     Packed,
@@ -32,10 +32,7 @@ from lite_nlp.export.runtime.recipes import (
     SinusoidPart,
     SinusoidTable,
     TensorPart,
-    make_member,
-    predict,
     read_recipes,
-    sinusoid_table,
 )
 from lite_nlp.export.runtime.rounded import pack_levels, to_bf16
 

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.export.runtime.limits import MAX_MADE_BYTES
+from lite_nlp.export.runtime.member_maker import Contents, make_member, sinusoid_table, tensor_bytes
 from lite_nlp.export.runtime.recipes import (
-    Contents,
     FilePart,
     IntegersPart,
     Packed,
@@ -25,10 +25,7 @@ from lite_nlp.export.runtime.recipes import (
     ScalesPart,
     SinusoidPart,
     TensorPart,
-    make_member,
     read_recipes,
-    sinusoid_table,
-    tensor_bytes,
 )
 from lite_nlp.export.runtime.rounded import STEP, RoundedTensor, RoundedWeights, read_codes
 from lite_nlp.models.embeddings import Positions
