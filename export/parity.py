@@ -12,7 +12,16 @@ from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.search import search
 from lite_nlp.decoding.step_models import BeamModel, StepModel
 
-__all__ = ["BATCH", "BeamCalls", "Disagreement", "ParityReport", "StepByStep", "compare_engines", "require_parity"]
+__all__ = [
+    "BATCH",
+    "BeamCalls",
+    "Disagreement",
+    "ParityReport",
+    "Reference",
+    "StepByStep",
+    "compare_engines",
+    "require_parity",
+]
 
 #: More than an ExecuTorch call takes, so that its splitting is part of the proof.
 BATCH: Final = 12
@@ -83,38 +92,59 @@ class BeamCalls(StepByStep):
         self.search_beams = model.search_beams
 
 
+class Reference:
+    """What an engine finds for some sources, searched for once however many others are held against it.
+
+    Args:
+        model: The engine, usually the torch model.
+        src_rows: Token ids of the sources, without special ids; at least one.
+    """
+
+    def __init__(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> None:
+        self.model = model
+        self.src_rows = src_rows
+        self._found: dict[SearchOptions, list[tuple[int, ...]]] = {}
+
+    def outputs(self, options: SearchOptions) -> list[tuple[int, ...]]:
+        """The tokens of each source's output."""
+        if options not in self._found:
+            self._found[options] = _translate(self.model, self.src_rows, options, BATCH)
+        return self._found[options]
+
+
 def compare_engines(
-    reference: StepModel,
-    candidate: StepModel,
-    src_rows: Sequence[Sequence[int]],
-    options: SearchOptions,
-    *,
-    batch: int = BATCH,
+    reference: Reference, candidate: StepModel, options: SearchOptions, *, batch: int = BATCH
 ) -> ParityReport:
-    """Translate with both engines, in batches of mixed lengths, and compare token ids.
+    """Translate the reference's sources, in batches of mixed lengths, and compare token ids with its own.
 
     A greedy search may choose either of two tokens whose logits are the same but for rounding, and go on from there: no
     disagreement is counted where the two of the first difference tie in the reference's logits.
 
     Args:
-        reference: Usually the torch model.
-        candidate: The exported one.
-        src_rows: Token ids of the sources, without special ids; at least one.
+        reference: What the outputs are held against.
+        candidate: The exported model.
         options: How to search.
         batch: Sentences at once.
     """
-    tokens = 0
+    wanted = reference.outputs(options)
     disagreements = []
-    for start in range(0, len(src_rows), batch):
-        rows = src_rows[start : start + batch]
-        pairs = zip(search(reference, rows, options), search(candidate, rows, options), strict=True)
-        for index, (expected, found) in enumerate(pairs, start):
-            tokens += len(expected.tokens)
-            if list(expected.tokens) == list(found.tokens):
-                continue
-            if not (options.is_plain_greedy and _is_tie(reference, src_rows[index], expected.tokens, found.tokens)):
-                disagreements.append(Disagreement(index, tuple(expected.tokens), tuple(found.tokens)))
-    return ParityReport(len(src_rows), tokens, tuple(disagreements))
+    for index, found in enumerate(_translate(candidate, reference.src_rows, options, batch)):
+        expected = wanted[index]
+        if expected == found:
+            continue
+        if not (options.is_plain_greedy and _is_tie(reference.model, reference.src_rows[index], expected, found)):
+            disagreements.append(Disagreement(index, expected, found))
+    return ParityReport(len(wanted), sum(map(len, wanted)), tuple(disagreements))
+
+
+def _translate(
+    model: StepModel, src_rows: Sequence[Sequence[int]], options: SearchOptions, batch: int
+) -> list[tuple[int, ...]]:
+    return [
+        tuple(output.tokens)
+        for start in range(0, len(src_rows), batch)
+        for output in search(model, src_rows[start : start + batch], options)
+    ]
 
 
 def _is_tie(reference: StepModel, src_row: Sequence[int], expected: Sequence[int], found: Sequence[int]) -> bool:

@@ -34,7 +34,7 @@ from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
 from lite_nlp.export.packing import Packing, pack_members
-from lite_nlp.export.parity import BATCH, BeamCalls, StepByStep, compare_engines, require_parity
+from lite_nlp.export.parity import BATCH, BeamCalls, Reference, StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
@@ -321,23 +321,23 @@ def _random_proof(model: nn.Module, vocabulary: Vocabulary, bounds: Bounds) -> P
 def _prove(bundle: Bundle, proof: Proof, progress: Progress) -> dict[str, Any]:
     """Translate from the file just written, in each runtime, and compare with the model."""
     parity = {}
+    sources = Reference(proof.reference, proof.src_rows)
+    of_beams = Reference(proof.reference, proof.src_rows[-_PROOF_BEAM_SOURCES:])
     for runtime in bundle.manifest.runtimes:
         progress.start(f"comparing {runtime} with the model on {len(proof.src_rows)} sentences", None)
         engine = create_engine(bundle, runtime=runtime, threads=1)
         # Each way to search runs other graphs, and of one sentence perhaps others than of several.
-        ways: list[tuple[StepModel, Sequence[Sequence[int]], SearchOptions, int]] = [
-            (StepByStep(engine), proof.src_rows, proof.options, BATCH)
+        ways: list[tuple[Reference, StepModel, SearchOptions, int]] = [
+            (sources, StepByStep(engine), proof.options, BATCH)
         ]
         if isinstance(engine, GreedyModel):
             greedy = replace(proof.options, beam_size=1)
-            ways += [(engine, proof.src_rows, greedy, batch) for batch in (BATCH, 1)]
+            ways += [(sources, engine, greedy, batch) for batch in (BATCH, 1)]
         if isinstance(engine, (BeamModel, RowsModel)):
             beams = replace(proof.options, beam_size=_PROOF_BEAM)
             searching = BeamCalls(engine) if isinstance(engine, BeamModel) else engine
-            ways.append((searching, proof.src_rows[-_PROOF_BEAM_SOURCES:], beams, BATCH))
-        reports = [
-            compare_engines(proof.reference, model, rows, options, batch=batch) for model, rows, options, batch in ways
-        ]
+            ways.append((of_beams, searching, beams, BATCH))
+        reports = [compare_engines(reference, model, options, batch=batch) for reference, model, options, batch in ways]
         if bundle.manifest.precision == "fp32":
             for report in reports:
                 require_parity(report, runtime=runtime)

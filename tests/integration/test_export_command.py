@@ -29,7 +29,7 @@ from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.packing import pack_members
-from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.runtime import Bundle, create_engine, open_bundle
 from lite_nlp.export.runtime.manifest import DecodingDefaults
 from lite_nlp.export.runtime.member_maker import make_member
@@ -166,9 +166,11 @@ def test_a_few_hundred_sentences_give_the_same_tokens(
     rows = [loaded.tokenizer.encode(line)[: MAX_SOURCE - 1] for line in SENTENCES[:300]]
     assert isinstance(loaded.model, EncoderDecoder)
     engine = create_engine(open_bundle(exported[0]), runtime=runtime, threads=1)
-    report = compare_engines(TorchStepModel(loaded.model), engine, rows, SearchOptions(max_steps=24))
+    report = compare_engines(Reference(TorchStepModel(loaded.model), rows), engine, SearchOptions(max_steps=24))
     assert report.disagreements == ()
-    beam = compare_engines(TorchStepModel(loaded.model), engine, rows[:24], SearchOptions(beam_size=4, max_steps=16))
+    beam = compare_engines(
+        Reference(TorchStepModel(loaded.model), rows[:24]), engine, SearchOptions(beam_size=4, max_steps=16)
+    )
     assert beam.disagreements == ()
 
 

@@ -9,7 +9,7 @@ from lite_nlp.artifacts.models import DEFAULT_MODEL, LoadedModel, ShippedModel, 
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.decoding.torch_model import TorchStepModel
-from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.runtime import Bundle, create_engine
 from lite_nlp.export.runtime.recipes import SinusoidPart, read_recipes
 from tests.integration.conftest import LiteNlp
@@ -74,7 +74,7 @@ def test_sentences_of_all_lengths_give_the_same_tokens(
     rows = [longest, *rows[::every]]
     engine = create_engine(bundle, runtime=runtime, threads=1)
     reference = TorchStepModel(shipped.encoder_decoder)
-    report = compare_engines(reference, engine, rows, SearchOptions(max_steps=100))
+    report = compare_engines(Reference(reference, rows), engine, SearchOptions(max_steps=100))
     assert report.disagreements == ()
 
 

@@ -3,7 +3,7 @@ import pytest
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 
 # Lowering takes longest of all. The command's test exports another family.
@@ -15,7 +15,7 @@ FAMILIES = ["lite-transformer-dynamic"]
 def test_same_tokens_as_torch(small, small_executorch, source_rows, name: str, beam_size: int) -> None:
     # Batches of 12 sentences, 36 hypotheses at beam 3, through a program that takes 4 rows.
     options = SearchOptions(beam_size=beam_size, max_steps=20)
-    report = compare_engines(small(name).reference, small_executorch(name)[1], source_rows, options)
+    report = compare_engines(Reference(small(name).reference, source_rows), small_executorch(name)[1], options)
     assert report.disagreements == ()
 
 

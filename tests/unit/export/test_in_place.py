@@ -14,7 +14,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.executorch_program import ExecuTorchProgram, export_executorch
-from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.runtime.engine import GreedyEngine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 from lite_nlp.export.runtime.executorch_greedy import PassedRows, decode_row, decode_rows
@@ -106,7 +106,7 @@ def test_one_sentence_after_the_other_gives_the_models_tokens(source_rows: list[
     model, traced, _ = lowered()
     engine = GreedyEngine(describe(traced), _runner())
     for options in (SearchOptions(max_steps=20), SearchOptions(max_steps=7, min_length=3)):
-        report = compare_engines(TorchStepModel(model), engine, source_rows, options, batch=1)
+        report = compare_engines(Reference(TorchStepModel(model), source_rows), engine, options, batch=1)
         assert report.disagreements == ()
     row = source_rows[7]
     (alone,) = search(engine, [row], SearchOptions(max_steps=9))

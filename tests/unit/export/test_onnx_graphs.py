@@ -6,7 +6,7 @@ from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions
 from lite_nlp.export.onnx_graphs import export_onnx
-from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.tracing import trace_model
 
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
@@ -16,7 +16,7 @@ FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightwe
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_same_tokens_as_torch(small, small_onnx, source_rows, name: str, beam_size: int) -> None:
     options = SearchOptions(beam_size=beam_size, max_steps=20)
-    report = compare_engines(small(name).reference, small_onnx(name)[1], source_rows, options)
+    report = compare_engines(Reference(small(name).reference, source_rows), small_onnx(name)[1], options)
     assert report.disagreements == ()
     assert report.sentences == len(source_rows)
 

@@ -4,7 +4,7 @@ import pytest
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.search import SearchOptions
-from lite_nlp.export.parity import compare_engines, require_parity
+from lite_nlp.export.parity import Reference, compare_engines, require_parity
 
 
 class _Copier:
@@ -32,13 +32,13 @@ ROWS = [[5, 6, 7], [8], [9, 5], *([10, 11] for _ in range(20))]
 
 
 def test_the_same_engine_agrees_with_itself() -> None:
-    report = compare_engines(_Copier(), _Copier(), ROWS, SearchOptions())
+    report = compare_engines(Reference(_Copier(), ROWS), _Copier(), SearchOptions())
     assert report.to_json() == {"sentences": 23, "tokens": 46, "agreement": 1.0}
     require_parity(report, runtime="onnx")
 
 
 def test_each_differing_sentence_is_found() -> None:
-    report = compare_engines(_Copier(), _Copier(of=5, wrong=12), ROWS, SearchOptions())
+    report = compare_engines(Reference(_Copier(), ROWS), _Copier(of=5, wrong=12), SearchOptions())
     assert [(d.index, d.expected, d.found) for d in report.disagreements] == [
         (0, (5, 6, 7), (12, 6, 7)),
         (2, (9, 5), (9, 12)),
@@ -49,7 +49,7 @@ def test_each_differing_sentence_is_found() -> None:
 
 
 def test_an_early_end_is_a_difference() -> None:
-    report = compare_engines(_Copier(), _Copier(of=7, wrong=EOS_ID), ROWS, SearchOptions())
+    report = compare_engines(Reference(_Copier(), ROWS), _Copier(of=7, wrong=EOS_ID), SearchOptions())
     assert [d.found for d in report.disagreements] == [(5, 6)]
 
 
@@ -57,16 +57,16 @@ def test_an_early_end_is_a_difference() -> None:
 def test_a_tie_is_no_difference(margin: float, found: list[int]) -> None:
     # Either may choose the other token; after it they may differ as they like.
     reference, other = _Copier(of=5, wrong=12, margin=margin), _Copier(of=5, wrong=5)
-    report = compare_engines(reference, other, ROWS, SearchOptions())
+    report = compare_engines(Reference(reference, ROWS), other, SearchOptions())
     assert [d.index for d in report.disagreements] == found
     # The reference alone decides what a tie is.
-    report = compare_engines(other, reference, ROWS, SearchOptions())
+    report = compare_engines(Reference(other, ROWS), reference, SearchOptions())
     assert [d.index for d in report.disagreements] == [0, 2]
 
 
 def test_a_tie_with_the_end_is_no_difference() -> None:
     reference = _Copier(of=7, wrong=EOS_ID, margin=0.0)
-    assert not compare_engines(reference, _Copier(of=7, wrong=7), ROWS, SearchOptions()).disagreements
+    assert not compare_engines(Reference(reference, ROWS), _Copier(of=7, wrong=7), SearchOptions()).disagreements
     # A difference before the tie is one.
-    report = compare_engines(reference, _Copier(of=6, wrong=12), ROWS, SearchOptions())
+    report = compare_engines(Reference(reference, ROWS), _Copier(of=6, wrong=12), SearchOptions())
     assert [d.index for d in report.disagreements] == [0]

@@ -11,7 +11,7 @@ from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.search import SearchOptions, search, search_best, stream_search
 from lite_nlp.decoding.torch_model import TorchStepModel
-from lite_nlp.export.parity import compare_engines
+from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.runtime.engine import EngineState, RowsEngine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
 from lite_nlp.export.runtime.executorch_rows import ResidentRows
@@ -63,7 +63,7 @@ def test_beams_of_all_sizes_give_the_models_tokens(source_rows: list[list[int]],
     """The last takes more rows than a program keeps; the others as many sentences at once as have room."""
     model, engine = TorchStepModel(lowered()[0]), _engine()
     options = SearchOptions(max_steps=14, beam_size=beam, no_repeat_ngram=3)
-    assert compare_engines(model, engine, source_rows, options).disagreements == ()
+    assert compare_engines(Reference(model, source_rows), engine, options).disagreements == ()
     found = search_best(engine, source_rows[:3], options, count=2)
     expected = search_best(model, source_rows[:3], options, count=2)
     for one, other in zip(found, expected, strict=True):
@@ -75,7 +75,7 @@ def test_batches_of_all_sizes_give_the_models_tokens(source_rows: list[list[int]
     model, engine = TorchStepModel(lowered()[0]), _engine()
     for batch in (7, 2, BOUNDS.executorch_batch + 3):
         options = SearchOptions(max_steps=20)
-        assert compare_engines(model, engine, source_rows, options, batch=batch).disagreements == ()
+        assert compare_engines(Reference(model, source_rows), engine, options, batch=batch).disagreements == ()
 
 
 def test_slots_of_rows_whose_state_is_kept() -> None:
