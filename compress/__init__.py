@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lite_nlp.compress.modules import compress_module, load_compressed
     from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
     from lite_nlp.compress.quantize.protocol import Choice, HeldWeights, QuantizedWeights, Quantizer, TrainableWeights
-    from lite_nlp.compress.quantize.registry import register_quantizer
+    from lite_nlp.compress.quantizers import register_quantizer
     from lite_nlp.compress.significance import Change, Measure, Scored, mean_measure
     from lite_nlp.compress.tuning import TuningOptions
     from lite_nlp.compress.weight_tuner import Finetuning
@@ -66,7 +66,7 @@ __getattr__, __dir__ = lazy_names(
         "load_compressed": "lite_nlp.compress.modules",
         "mean_measure": "lite_nlp.compress.significance",
         "read_container": "lite_nlp.compress.lnlp.container",
-        "register_quantizer": "lite_nlp.compress.quantize.registry",
+        "register_quantizer": "lite_nlp.compress.quantizers",
         "run_pipeline": "lite_nlp.compress.pipeline",
     },
 )

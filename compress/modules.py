@@ -85,7 +85,7 @@ def compress_module(
         example_inputs: Arguments of one forward call; Mult-Adds are counted for these.
         name: Name of the model in the file and in messages; by default that of its class.
         files: Small files to embed, by plain file name.
-        quantizer: A name of ``lite_nlp.compress.quantize.registry``; None compares them.
+        quantizer: A name of ``lite_nlp.compress.quantizers``; None compares them.
         tolerance: Largest increase of ``evaluate`` by pruning where no target is given; by default 1 % of its value.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the fp32 file to the final one.

@@ -14,7 +14,7 @@ from lite_nlp.compress.explanation import compared_quantizers, explain_plan, pre
 from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow
 from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
-from lite_nlp.compress.quantize.registry import COMPARED, get_quantizer
+from lite_nlp.compress.quantizers import COMPARED, get_quantizer
 from lite_nlp.compress.shortfall import check_overhead, out_of_reach
 from lite_nlp.compress.significance import Scored
 from lite_nlp.compress.stages import (

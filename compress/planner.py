@@ -19,7 +19,7 @@ from lite_nlp.compress.lnlp.encodings import EncodedTensor, GridTensor
 from lite_nlp.compress.planning import Plan, plan_within, total_bits, total_distortion
 from lite_nlp.compress.prune.magnitude import prunable_parameters, weights_restored
 from lite_nlp.compress.quantize.protocol import Choice, QuantizedWeights, Quantizer
-from lite_nlp.compress.quantize.registry import get_quantizer
+from lite_nlp.compress.quantizers import get_quantizer
 from lite_nlp.compress.sensitivity import Probe, Sensitivity, correct_choices, measure_sensitivity
 from lite_nlp.compress.shortfall import out_of_reach
 from lite_nlp.compress.stages import (

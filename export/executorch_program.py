@@ -8,7 +8,6 @@ Linear's weights, which would store the largest tensor of the model twice. As in
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from typing import Any, Final
 
 import torch
@@ -21,9 +20,8 @@ from lite_nlp.export.counting.torch_programs import count_in_place_work, count_p
 from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
-from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.executorch_timing import executorch_product_call
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.quiet import quiet_libraries
@@ -31,7 +29,7 @@ from lite_nlp.export.runtime.signatures import IN_PLACE, IN_PLACE_SIGNATURES, RO
 from lite_nlp.export.searches.in_place_step import TracedInPlaceSteps, trace_in_place_steps
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["ENTRY", "EXECUTORCH_EXPORTER", "ExecuTorchProgram", "export_executorch"]
+__all__ = ["ENTRY", "ExecuTorchProgram", "executorch_runtime_graphs", "export_executorch"]
 
 #: Name in the bundle.
 ENTRY: Final = ExecuTorchEntry(program="model.pte")
@@ -141,7 +139,10 @@ def _check_kernels(program: bytes, methods: Sequence[str]) -> None:
             ) from error
 
 
-def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool) -> RuntimeGraphs:
+def executorch_runtime_graphs(
+    traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool
+) -> RuntimeGraphs:
+    """The program for ExecuTorch; see :class:`~lite_nlp.export.exporter.Export`."""
     # The step of several rows is a fiftieth of a compact bundle, and nothing to an app that has one sentence at a time.
     in_place = trace_in_place_steps(search_form, traced.bounds, rows=not compact)
     program = export_executorch(traced, in_place=in_place, rounding=rounding)
@@ -152,12 +153,3 @@ def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, 
         work=program.work,
         search_work=program.work_in_place,
     )
-
-
-EXECUTORCH_EXPORTER: Final = Exporter(
-    task="lowering to ExecuTorch with XNNPACK",
-    export=_export,
-    precisions=("fp32", "int8", "mixed"),
-    product_call=executorch_product_call,
-    versions=lambda: {"executorch": version("executorch")},
-)

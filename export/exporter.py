@@ -7,8 +7,7 @@ from typing import Protocol
 from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
-from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.timing import ProductCall
+from lite_nlp.export.matrices import ProductCall, Rounding
 from lite_nlp.export.runtime.interface import RuntimeEntry
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.tracing import TracedModel

@@ -1,16 +1,16 @@
 """The matrices of a model and the forms that a bundle's graphs can have them in."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.rounded import BLOCK
 
-__all__ = ["Form", "Matrix", "Rounding", "array_digest"]
+__all__ = ["Form", "Matrix", "ProductCall", "ProductShape", "Rounding", "array_digest"]
 
 #: How the weights of a matrix are stored and multiplied.
 Form = Literal["fp32", "int8", "int4"]
@@ -42,6 +42,22 @@ class Matrix(NamedTuple):
     def forms(self) -> tuple[Form, ...]:
         """The forms that it can have: blocks of 4-bit weights fill its rows."""
         return ("fp32", "int8", "int4") if self.inputs % BLOCK == 0 else ("fp32", "int8")
+
+
+class ProductShape(NamedTuple):
+    """(rows, inputs) times (inputs, outputs)."""
+
+    rows: int
+    inputs: int
+    outputs: int
+
+
+class ProductCall(Protocol):
+    """Makes a run of products of one input (rows, inputs) with weights of their own, in a runtime, by one thread."""
+
+    def __call__(self, shape: ProductShape, products: int, form: Form) -> Callable[[], Any]:
+        """The run of so many products, their weights in this form."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,12 @@ from torch import nn
 from lite_nlp.export.contrib import OLDEST_RUNTIME
 from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
-from lite_nlp.export.exporter import Exporter, RuntimeGraphs
+from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.matrices import Rounding, array_digest
-from lite_nlp.export.mixed.onnx_timing import onnx_product_call
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,
     convert_program,
-    onnx_versions,
     refuse_unsafe_operators,
     runtime_operators,
     share_weights,
@@ -35,7 +33,7 @@ from lite_nlp.export.searches.beam_loop import build_beam_search
 from lite_nlp.export.searches.greedy_loop import build_search
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["ENTRY", "ONNX_EXPORTER", "OnnxFiles", "convert_model", "export_onnx"]
+__all__ = ["ENTRY", "OnnxFiles", "convert_model", "export_onnx", "onnx_runtime_graphs"]
 
 #: What a bundle of standard operators holds. The prefix is there since a graph may not use one name twice.
 ENTRY: Final = OnnxEntry(
@@ -150,7 +148,10 @@ def _new_names(state: Sequence[StateTensor]) -> list[str]:
     return [ENTRY.new_prefix + tensor.name for tensor in state if tensor.changes]
 
 
-def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool) -> RuntimeGraphs:
+def onnx_runtime_graphs(
+    traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, compact: bool
+) -> RuntimeGraphs:
+    """The graphs for ONNX Runtime; see :class:`~lite_nlp.export.exporter.Export`."""
     files = export_onnx(traced, search_form, rounding=rounding)
     work = count_onnx_work(encode=files.encode, decode_step=files.decode_step, bounds=traced.bounds)
     graphs = {
@@ -169,12 +170,3 @@ def _export(traced: TracedModel, search_form: nn.Module, rounding: Rounding, *, 
             "beam": replace(work, decode_step=count_beam_work(files.beam, traced.bounds)),
         },
     )
-
-
-ONNX_EXPORTER: Final = Exporter(
-    task="converting to ONNX",
-    export=_export,
-    precisions=("fp32", "int8", "mixed"),
-    versions=onnx_versions,
-    product_call=onnx_product_call,
-)

@@ -1,6 +1,6 @@
 """What the pipeline asks of a quantizer: ways to store a matrix, fitted weights, weights that train while quantized.
 
-``lite_nlp.compress.quantize.registry`` lists the quantizers; ``clustering`` and ``trained_grid`` are two to learn from.
+``lite_nlp.compress.quantizers`` lists the quantizers; ``clustering`` and ``trained_grid`` are two to learn from.
 """
 
 from collections.abc import Mapping, Sequence

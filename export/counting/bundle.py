@@ -95,8 +95,8 @@ def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, Work]:
         return {}
     manifest = bundle.manifest
     if manifest.task != TRANSLATION:
-        from lite_nlp.export.tasks.counting import count_modules
-        from lite_nlp.export.tasks.tracing import task_graphs
+        from lite_nlp.export.counting.task_graphs import count_modules
+        from lite_nlp.export.task_tracing import task_graphs
 
         return {MODEL: count_modules(task_graphs(model, manifest.signatures, manifest.state), manifest.bounds)}
     from lite_nlp.export.counting.torch_programs import count_model_work
@@ -107,7 +107,7 @@ def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, Work]:
 def _count_onnx(bundle: Bundle) -> Work | None:
     programs = bundle.manifest.programs.onnx
     if programs is not None and importlib.util.find_spec("onnx") is not None:
-        from lite_nlp.export.tasks.counting import count_onnx_graphs
+        from lite_nlp.export.counting.task_graphs import count_onnx_graphs
 
         files = {name: bundle.read(file) for name, file in programs.graphs.items()}
         return count_onnx_graphs(files, bundle.manifest.signatures, bundle.manifest.bounds)

@@ -6,8 +6,7 @@ from typing import Any, Final
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from lite_nlp.export.matrices import Form
-from lite_nlp.export.mixed.timing import ProductShape
+from lite_nlp.export.matrices import Form, ProductShape
 from lite_nlp.export.onnx_conversion import OPSET
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
 from lite_nlp.export.runtime.onnx_session import load_library

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.export.matrices import Form, Matrix, array_digest
+from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape, array_digest
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
 from lite_nlp.export.mixed.divergence import Divergence
-from lite_nlp.export.mixed.timing import ProductCall, ProductShape, forms_without_delay, time_products
+from lite_nlp.export.mixed.timing import forms_without_delay, time_products
 from lite_nlp.export.onnx_graphs import ENTRY, convert_model
 from lite_nlp.export.onnx_integers import find_matrices
 from lite_nlp.export.runtime.layout import Layout

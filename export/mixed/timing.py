@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
-from lite_nlp.export.matrices import Form, Matrix
+from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape
 
-__all__ = ["ProductCall", "ProductShape", "forms_without_delay", "time_products"]
+__all__ = ["forms_without_delay", "time_products"]
 
 #: How much longer a form may take than the one before it, with more bytes, to count as no slower. Two measurements of
 #: the same product differ by less, mostly.
@@ -17,22 +17,6 @@ _TOLERANCE: Final = 1.1
 _PRODUCTS, _WEIGHTS = (32, 16, 8, 4), 1 << 21
 
 _ROUNDS: Final = 30
-
-
-class ProductShape(NamedTuple):
-    """(rows, inputs) times (inputs, outputs)."""
-
-    rows: int
-    inputs: int
-    outputs: int
-
-
-class ProductCall(Protocol):
-    """Makes a run of products of one input (rows, inputs) with weights of their own, in a runtime, by one thread."""
-
-    def __call__(self, shape: ProductShape, products: int, form: Form) -> Callable[[], Any]:
-        """The run of so many products, their weights in this form."""
-        ...
 
 
 def time_products(shapes: Iterable[ProductShape], make: ProductCall) -> dict[ProductShape, dict[Form, float]]:

@@ -21,6 +21,7 @@ from lite_nlp.core.version import __version__
 from lite_nlp.decoding.torch_model import SteppedText, TorchClassifier, TorchTextModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.counting.bundle import check_agreement
+from lite_nlp.export.counting.task_graphs import count_modules, count_onnx_graphs, count_programs
 from lite_nlp.export.onnx_conversion import onnx_versions
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
@@ -29,10 +30,9 @@ from lite_nlp.export.runtime.layout import Bounds, Layout
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
-from lite_nlp.export.tasks.counting import count_modules, count_onnx_graphs, count_programs
+from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
 from lite_nlp.export.tasks.onnx import export_task_onnx
 from lite_nlp.export.tasks.parity import TaskParity, compare_classifiers, compare_language_models
-from lite_nlp.export.tasks.tracing import describe_text_state, task_graphs, trace_task_graph
 
 __all__ = ["TaskModel", "export_task_bundle"]
 

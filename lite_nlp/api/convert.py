@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.artifacts.models import MODEL_FILES, LoadedModel, load_model
+from lite_nlp.artifacts.model_files import MODEL_FILES
+from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, check_range

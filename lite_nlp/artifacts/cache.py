@@ -13,7 +13,8 @@ from typing import Final
 
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
-from lite_nlp.artifacts.models import MODEL_FILES, Source, load_model
+from lite_nlp.artifacts.model_files import MODEL_FILES
+from lite_nlp.artifacts.models import Source, load_model
 from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import sha256_file

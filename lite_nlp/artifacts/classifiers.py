@@ -1,10 +1,11 @@
 """Classification of text with a MODEL: the only place that combines a classifier, its labels and a runtime."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeAlias, overload
+from typing import ClassVar, TypeAlias, overload
 
+from lite_nlp.artifacts.classes import SENTENCES, read_labels
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.opened import (
     BATCH,
@@ -20,13 +21,10 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.classify import Classification, Classifier
 from lite_nlp.export.runtime.device import default_threads
 
-__all__ = ["SENTENCES", "Example", "OpenedClassifier", "open_classifier", "read_labels"]
+__all__ = ["Example", "OpenedClassifier", "open_classifier"]
 
 #: A sentence, or a pair of them.
 Example: TypeAlias = str | tuple[str, str]
-
-#: Sentences that a model of each architecture reads.
-SENTENCES: Final[Mapping[str, Literal[1, 2]]] = {"sequence-classifier": 1, "pair-classifier": 2}
 
 
 class OpenedClassifier(Opened[Classifier]):
@@ -151,24 +149,6 @@ def open_classifier(
         runtime=chosen,
         batch=batch,
     )
-
-
-def read_labels(metrics: Mapping[str, Any], num_classes: int, *, name: str) -> list[str]:
-    """The labels that a classifier records.
-
-    Args:
-        metrics: Content of its ``metrics.json``.
-        num_classes: Number of its classes.
-        name: Of the model.
-
-    Raises:
-        DataError: If it does not record as many names.
-    """
-    labels = metrics.get("labels")
-    named = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
-    if not isinstance(labels, list) or not named or not len(labels) == len(set(labels)) == num_classes:
-        raise DataError(f"{name}: expected the names of {num_classes} labels in metrics.json, found {labels!r}")
-    return labels
 
 
 def _open_torch(loaded: LoadedModel, *, threads: int, batch: int, warn: Callable[[str], None]) -> OpenedClassifier:

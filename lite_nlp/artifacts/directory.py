@@ -11,7 +11,7 @@ from safetensors.torch import load as load_safetensors
 from safetensors.torch import save as save_safetensors
 from torch import Tensor
 
-from lite_nlp.artifacts.models import MODEL_FILES
+from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.config.preset import Config, dump_config, parse_config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.files import write_bytes, write_text

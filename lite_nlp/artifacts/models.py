@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_MODEL",
-    "MODEL_FILES",
     "LoadedModel",
     "ShippedModel",
     "Source",
@@ -33,9 +32,6 @@ _ASSETS = Path(__file__).parent.parent / "assets"
 
 #: The shipped model that is used without a MODEL argument.
 DEFAULT_MODEL: Final = "tatoeba-en-de"
-
-#: Files of a model directory that belong to the model.
-MODEL_FILES: Final = ("config.toml", "model.safetensors", "tokenizer.json", "metrics.json")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lite_nlp.artifacts.models import MODEL_FILES, LoadedModel, Source, list_shipped
+from lite_nlp.artifacts.model_files import MODEL_FILES
+from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.budget.reporting.history import TrainingHistory
 from lite_nlp.budget.reporting.plan import read_plan
 from lite_nlp.budget.reporting.records import ModelRecord, read_scores

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lite_nlp.artifacts.classifiers import SENTENCES, read_labels
+from lite_nlp.artifacts.classes import SENTENCES, read_labels
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs

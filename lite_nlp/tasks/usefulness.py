@@ -8,14 +8,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lite_nlp.compress.metric import Metric
 
 if TYPE_CHECKING:
     from lite_nlp.data.choices import SplitName
     from lite_nlp.data.directory import Overlap
-    from lite_nlp.tasks.classification.scores import AccuracyScores
 
 __all__ = [
     "INSPECTED",
@@ -124,7 +123,29 @@ def perplexity_warnings(perplexity: float, vocab_size: int) -> list[str]:
     ]
 
 
-def accuracy_warnings(scores: "AccuracyScores") -> list[str]:
+class _ClassCount(Protocol):
+    """Examples that were classified as a class."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def predicted(self) -> int: ...
+
+
+class _Accuracy(Protocol):
+    """Scores of a classifier: percentages, and counts of examples."""
+
+    @property
+    def accuracy(self) -> float: ...
+    @property
+    def majority(self) -> float: ...
+    @property
+    def examples(self) -> int: ...
+    @property
+    def classes(self) -> Sequence[_ClassCount]: ...
+
+
+def accuracy_warnings(scores: _Accuracy) -> list[str]:
     """Warn of a classifier that does no better than one that always gives the same label."""
     predicted, most = max((found.predicted, found.label) for found in scores.classes), scores.majority
     advice = "train longer, lower training.learning_rate, or balance the examples of the labels"

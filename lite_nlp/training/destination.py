@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from lite_nlp.artifacts.models import MODEL_FILES
+from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.core.errors import OutputError
 from lite_nlp.core.outputs import check_shared_directory, refusals
 

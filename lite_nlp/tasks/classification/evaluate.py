@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lite_nlp.artifacts.classifiers import read_labels
+from lite_nlp.artifacts.classes import read_labels
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.opened import default_runtime, open_task_bundle, refuse_loaded
 from lite_nlp.config.preset import Config

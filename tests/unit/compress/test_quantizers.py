@@ -13,15 +13,15 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from lite_nlp.compress import quantizers
 from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.lnlp.encodings import ClusteredTensor, EncodedTensor, encode_kmeans
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
-from lite_nlp.compress.quantize import registry
 from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import Choice, Quantizer
-from lite_nlp.compress.quantize.registry import get_quantizer, register_quantizer
+from lite_nlp.compress.quantizers import get_quantizer, register_quantizer
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.compress.weight_tuner import Finetuning
 from lite_nlp.core.errors import UsageError
@@ -135,7 +135,7 @@ class EvenQuantizer:
 
 @pytest.fixture(autouse=True)
 def _own_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_QUANTIZERS", dict(registry._QUANTIZERS))
+    monkeypatch.setattr(quantizers, "_QUANTIZERS", dict(quantizers._QUANTIZERS))
 
 
 def _model() -> nn.Sequential:

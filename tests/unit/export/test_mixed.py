@@ -3,9 +3,9 @@
 import pytest
 
 from lite_nlp.export.exporters import EXPORTERS
-from lite_nlp.export.matrices import Form, Matrix, Rounding
+from lite_nlp.export.matrices import Form, Matrix, ProductShape, Rounding
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
-from lite_nlp.export.mixed.timing import ProductShape, forms_without_delay, time_products
+from lite_nlp.export.mixed.timing import forms_without_delay, time_products
 
 
 def _candidate(name: str, calls: int, losses: dict[Form, float]) -> Candidate:

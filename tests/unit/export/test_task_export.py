@@ -21,8 +21,8 @@ from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import Manifest, parse_manifest
 from lite_nlp.export.runtime.programs import Classes
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
+from lite_nlp.export.task_tracing import describe_text_state
 from lite_nlp.export.tasks.pipeline import TaskModel, export_task_bundle
-from lite_nlp.export.tasks.tracing import describe_text_state
 
 TOKENIZER = Tokenizer.train(["good morning", "thank you"], vocab_size=270)
 TYPES = TOKENIZER.vocab_size

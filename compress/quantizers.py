@@ -1,4 +1,4 @@
-"""The table of quantizers. A new one is a file beside this one and a row of ``_ROWS``."""
+"""The table of quantizers. A new one is a file of ``quantize/`` and a row of ``_ROWS``."""
 
 import re
 from typing import Final

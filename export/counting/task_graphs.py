@@ -15,7 +15,7 @@ from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.counting.torch_programs import count_program
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.signatures import Signature, TensorForm
-from lite_nlp.export.tasks.tracing import TaskGraph
+from lite_nlp.export.task_tracing import TaskGraph
 
 __all__ = ["count_modules", "count_onnx_graphs", "count_programs"]
 
