@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -70,3 +73,23 @@ def test_a_tie_with_the_end_is_no_difference() -> None:
     # A difference before the tie is one.
     report = compare_engines(Reference(reference, ROWS), _Copier(of=6, wrong=12), SearchOptions())
     assert [d.index for d in report.disagreements] == [0]
+
+
+def test_a_reference_is_searched_once_however_many_are_held_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, started = _Copier(), []
+    monkeypatch.setattr(_Copier, "start", _counting(_Copier.start, started))
+    reference = Reference(model, ROWS)
+    reports = [compare_engines(reference, _Copier(), SearchOptions(), batch=batch) for batch in (12, 1)]
+    assert [report.to_json()["tokens"] for report in reports] == [46, 46]
+    assert started.count(model) == 2
+    # Another search is another output.
+    compare_engines(reference, _Copier(), SearchOptions(max_steps=2))
+    assert started.count(model) == 4
+
+
+def _counting(start: Callable[..., Any], started: list[_Copier]) -> Callable[..., Any]:
+    def counted(self: _Copier, *arguments: Any) -> Any:
+        started.append(self)
+        return start(self, *arguments)
+
+    return counted
