@@ -139,7 +139,8 @@ class _Training:
             {"params": list(weights.trained), "lr": options.learning_rate * weights.rate},
             {"params": self._free, "lr": options.free_learning_rate},
         ]
-        self._optimizer = torch.optim.Adam([group for group in groups if group["params"]], betas=(0.9, 0.98), fused=True)
+        groups = [group for group in groups if group["params"]]
+        self._optimizer = torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
         self._highest = [float(group["lr"]) for group in self._optimizer.param_groups]
         self._model = model
         self.step = self.consumed = 0
