@@ -103,13 +103,14 @@ class Reference:
     def __init__(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> None:
         self.model = model
         self.src_rows = src_rows
-        self._found: dict[SearchOptions, list[tuple[int, ...]]] = {}
+        self._found: dict[tuple[SearchOptions, int], list[tuple[int, ...]]] = {}
 
-    def outputs(self, options: SearchOptions) -> list[tuple[int, ...]]:
-        """The tokens of each source's output."""
-        if options not in self._found:
-            self._found[options] = _translate(self.model, self.src_rows, options, BATCH)
-        return self._found[options]
+    def outputs(self, options: SearchOptions, batch: int) -> list[tuple[int, ...]]:
+        """The tokens of each source's output, in batches of a size: a model may give others where there is padding."""
+        key = options, batch
+        if key not in self._found:
+            self._found[key] = _translate(self.model, self.src_rows, options, batch)
+        return self._found[key]
 
 
 def compare_engines(
@@ -124,9 +125,9 @@ def compare_engines(
         reference: What the outputs are held against.
         candidate: The exported model.
         options: How to search.
-        batch: Sentences at once.
+        batch: Sentences at once, for both.
     """
-    wanted = reference.outputs(options)
+    wanted = reference.outputs(options, batch)
     disagreements = []
     for index, found in enumerate(_translate(candidate, reference.src_rows, options, batch)):
         expected = wanted[index]
