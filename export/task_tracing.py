@@ -18,7 +18,7 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import Signature
-from lite_nlp.export.tracing import DTYPES, SIZES, DecodeStep, trace_graph
+from lite_nlp.export.tracing import DTYPES, SIZES, TORCH_TYPES, DecodeStep, trace_graph
 
 __all__ = ["Score", "TaskGraph", "describe_text_state", "task_graphs", "trace_task_graph"]
 
@@ -91,12 +91,11 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
             raise ModelError(f"{size}: expected a bound of at least {SIZES[1][size]}, found {limits[size]}")
     dims = {size: Dim(size, min=1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
-    dtypes = {name: dtype for dtype, name in DTYPES.items()}
     tensors = []
     for form in forms:
         sizes = [SIZES[0][size] if isinstance(size, str) else int(size or 0) for size in form.shape]
         # A mask has a token in every row; ids 0 to 3 are in every vocabulary.
-        tensors.append(torch.ones(sizes, dtype=dtypes[form.dtype]))
+        tensors.append(torch.ones(sizes, dtype=TORCH_TYPES[form.dtype]))
     model: nn.Module = getattr(graph.module, "model", graph.module)
     with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
         # The dimensions have the form of the arguments.

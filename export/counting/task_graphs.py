@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,10 +16,9 @@ from lite_nlp.export.counting.torch_programs import count_program
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.task_tracing import TaskGraph
+from lite_nlp.export.tracing import TORCH_TYPES
 
 __all__ = ["count_modules", "count_onnx_graphs", "count_programs"]
-
-_DTYPES: Final = {"float32": torch.float32, "int64": torch.int64, "bool": torch.bool}
 
 
 def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
@@ -95,4 +94,4 @@ def _polynomials(
 
 def _empty(form: TensorForm, sizes: Mapping[str, int]) -> Tensor:
     shape = [sizes[size] if isinstance(size, str) else int(size or 0) for size in form.shape]
-    return torch.empty(shape, dtype=_DTYPES[form.dtype], device="meta")
+    return torch.empty(shape, dtype=TORCH_TYPES[form.dtype], device="meta")
