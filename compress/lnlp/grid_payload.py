@@ -80,7 +80,7 @@ class _Classes:
         rows, columns = (side[:1] if side.strides == (0,) else side for side in sides)
         rows = base + widths[0] * rows.astype(np.int16)
         columns = widths[1] * columns.astype(np.int16)
-        sums = np.unique(np.clip(np.unique(rows)[:, None] + np.unique(columns), 0, NUM_CLASSES - 1))
+        sums = _distinct(np.clip(_distinct(rows)[:, None] + _distinct(columns), 0, NUM_CLASSES - 1))
         return cls(np.broadcast_to(rows, (shape[0],)), np.broadcast_to(columns, (shape[1],)), sums.astype(np.int64))
 
     def choose(self, start: int, count: int) -> NDArray[np.uint8]:
@@ -96,6 +96,11 @@ class _Classes:
         places = np.zeros(NUM_CLASSES, dtype=np.uint8)
         places[self.present] = np.arange(len(self.present))
         return np.asarray(places[np.clip(sums, 0, NUM_CLASSES - 1)])
+
+
+def _distinct(values: NDArray[Any]) -> NDArray[Any]:
+    """Ascending. Without counts ``np.unique`` imports ``numpy.ma``, 10 ms of an opening."""
+    return np.unique(values, return_counts=True)[0]
 
 
 @dataclass(frozen=True)
