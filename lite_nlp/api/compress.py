@@ -4,6 +4,7 @@ import copy
 import math
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -62,6 +63,7 @@ def compress_model(
     finetune: bool = True,
     finetune_steps: int | None = None,
     effort: Effort = "quick",
+    own_outputs: bool = False,
     structured: float | None = None,
     reference: str | Path | LoadedModel | None = None,
     threads: int | None = None,
@@ -85,6 +87,8 @@ def compress_model(
         finetune: Whether to finetune while pruning and quantization tighten.
         finetune_steps: Finetuning steps; None chooses by the effort and the model's Mult-Adds.
         effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores.
+        own_outputs: Whether to finetune on the model's own translations of the training sources, in place of the data's
+            targets: of a well trained model more of them stay what they are.
         structured: Fraction of the Mult-Adds to remove first, above 0 and below 1: whole channels, heads and layers of
             the least loss.
         reference: A MODEL, or a loaded one, of the same task: sizes are also compared with its fp32 file, and scores
@@ -97,7 +101,8 @@ def compress_model(
             result too.
 
     Raises:
-        UsageError: If an argument is out of range, or the model's task needs data and there is none.
+        UsageError: If an argument is out of range, the model's task needs data and there is none, or its outputs, which
+            it is to be finetuned on, are no text.
         TargetSizeError: If a target cannot be met; the message says by how much, what takes the bytes, and which
             smaller dimensions would do.
         ModelError: If there is nothing to compress, or the largest loss or the fraction of Mult-Adds cannot be met.
@@ -115,6 +120,8 @@ def compress_model(
     check_range("--threads", threads, 1, MAX_THREADS)
     if not finetune and finetune_steps is not None:
         raise UsageError("--no-finetune and --finetune-steps: expected one of them")
+    if not finetune and own_outputs:
+        raise UsageError("--no-finetune and --own-outputs: expected one of them")
     out = Path(out)
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
@@ -138,6 +145,12 @@ def compress_model(
     elif gate is not None:
         gate.check_model(loaded.config.model, target=named)
     guidance = guide_compression(loaded, None if data is None else Path(data))
+    say = guidance.own_outputs if own_outputs else None
+    if own_outputs and say is None:
+        raise UsageError(
+            f"--own-outputs: expected a model that writes text of its input, of the architecture 'encoder-decoder', "
+            f"found {loaded.config.model.architecture!r}"
+        )
     other = None if reference is None else load_model(reference)
     options = CompressionOptions(
         tolerance=_TOLERANCE,
@@ -149,7 +162,8 @@ def compress_model(
     finetuning = _finetuning(loaded, guidance, steps) if finetune else None
     candidates: list[StageRow] = []
     structure: Structure | None = None
-    key = work_key(loaded, None if data is None else Path(data), options, finetuning, structured, guidance.name)
+    given = None if data is None else Path(data)
+    key = work_key(loaded, given, options, finetuning, own_outputs, structured, guidance.name)
     with (
         resumable_work(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
@@ -161,6 +175,8 @@ def compress_model(
         for doubt in doubts:
             warn(doubt)
         subject = compression_subject(loaded, guidance, progress, count_macs, other)
+        if finetuning is not None and work is not None and say is not None:
+            finetuning = replace(finetuning, batches=say(finetuning.options.steps, work.keep, progress))
 
         def shrink(_: "nn.Module") -> "Model":
             nonlocal structure

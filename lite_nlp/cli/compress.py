@@ -67,6 +67,14 @@ def compress(
         int | None,
         typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps in place of --effort."),
     ] = None,
+    own_outputs: Annotated[
+        bool,
+        typer.Option(
+            "--own-outputs",
+            help="Finetune on what the model itself says of the training sources, in place of the data's targets; "
+            "encoder-decoders.",
+        ),
+    ] = False,
     structured: Annotated[
         float | None,
         typer.Option(
@@ -125,6 +133,7 @@ def compress(
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
             effort=effort,
+            own_outputs=own_outputs,
             structured=structured,
             reference=reference,
             threads=threads,

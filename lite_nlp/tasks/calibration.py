@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Guidance",
+    "Keep",
     "Predict",
     "Project",
     "distillation_loss",
@@ -46,6 +47,16 @@ Predict = Callable[[nn.Module, Any], tuple[Tensor, Tensor]]
 Project = Callable[[nn.Module, Any], tuple[TeacherOutput, Tensor]]
 
 
+T = TypeVar("T")
+
+
+class Keep(Protocol):
+    """Keeps what an interrupted compression goes on from."""
+
+    def __call__(self, name: str, make: Callable[[], T]) -> T:
+        """What was made under a name before, or is made now."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Guidance:
     """Everything that compression needs from a task. The scored data is neither scanned nor finetuned on.
@@ -61,6 +72,8 @@ class Guidance:
         tuned: Predictions in one epoch of ``tuning``.
         label_weight: Weight of the labels, against the uncompressed model's own predictions, in finetuning; 0 if there
             are too few labels to learn from.
+        own_outputs: Makes, for so many steps, what ``tuning`` is, with the model's own outputs in place of the data's
+            targets; called with its weights as loaded. None where outputs are no text.
         score: Computes the scores of a model, that of ``metric`` among them. A ``Scored`` adds the statistics of single
             examples, for intervals and paired tests, and the outputs.
         score_other: Scores another model, with a tokenizer and a config of its own, on the same examples; raises a
@@ -83,6 +96,7 @@ class Guidance:
     score_bundle: Callable[[Path, Progress], Mapping[str, Scored]] | None = None
     inspect: Callable[[Scored], Sequence[str]] | None = None
     project: Project | None = None
+    own_outputs: Callable[[int, Keep, Progress], Callable[[], Iterator[Any]]] | None = None
     texts: ScoredTexts | None = None
     languages: tuple[str, str] | None = None
 

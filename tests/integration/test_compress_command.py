@@ -28,6 +28,7 @@ from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.translation.bleu import score_translations
 from lite_nlp.tasks.translation.calibration import everyday_calibration
 from lite_nlp.tasks.translation.evaluate import translate_all
+from lite_nlp.tasks.translation.own_outputs import endless_batches
 from tests.integration.conftest import Done, LiteNlp, write_model
 
 PAIRS = [
@@ -368,6 +369,7 @@ def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[st
         (("--target-ratio", "1"), "expected more than 1"),
         (("--structured", "1"), "expected a fraction between 0 and 1"),
         (("--no-finetune", "--finetune-steps", "5"), "expected one of them"),
+        (("--no-finetune", "--own-outputs"), "expected one of them"),
         (("--max-loss", "-1"), "should be greater than or equal to 0"),
     ],
 )
@@ -451,7 +453,7 @@ def test_everyday_sentences_are_divided_without_overlap(home: Path) -> None:
     calibration = everyday_calibration(tokenizer)
     scanned = {tuple(row) for batch in calibration.scan for row in _source_rows(batch.src_tokens)}
     judged = {tuple(tokenizer.encode(line)) for line in calibration.sources}
-    batches = calibration.tuning()
+    batches = endless_batches(calibration.tuning)
     tuned = {tuple(row) for _ in range(20) for row in _source_rows(next(batches).src_tokens)}
     assert len(judged) >= 150
     assert len(scanned) >= 50

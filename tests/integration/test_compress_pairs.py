@@ -1,12 +1,15 @@
 """``lite-nlp compress`` on encoder-decoders: its scores are those that ``evaluate`` gives its files."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.artifacts.translators import open_translator
+from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.pairs.corpus import PairCorpus
 from lite_nlp.data.pairs.prepare import prepare_pairs
 from lite_nlp.data.pairs.readers import TextFiles
@@ -74,3 +77,27 @@ def test_every_score_is_what_evaluate_says_of_the_file(
     free = ("--no-repeat-ngram", "0", "--min-length", "0", "--max-length", "0", "--long-input", "split")
     other = lite_nlp.json("evaluate", out / found["stages"][-1]["file"], *words, *free)["scores"]
     assert any(found["stages"][-1]["scores"][name] != round(other[name], 2) for name in scores)
+
+
+def test_finetuning_on_own_outputs_reads_the_translations_of_the_model(files: Path) -> None:
+    loaded = load_model(files / "model")
+    say = guide_compression(loaded, None).own_outputs
+    assert say is not None
+    batches = say(2, lambda name, make: make(), SilentProgress())
+    with open_translator(files / "model", warn=lambda _: None) as translator:
+        for batch in islice(batches(), 2):
+            sources, said = (
+                [[number for number in row if number > 2] for row in side.tolist()]
+                for side in (batch.src_tokens, batch.labels)
+            )
+            translations = translator.translate([loaded.tokenizer.decode(source) for source in sources])
+            assert said == loaded.tokenizer.encode_batch(translations)
+
+
+@pytest.mark.parametrize("task", ["translation", "summarization"])
+def test_compression_on_own_outputs(lite_nlp: LiteNlp, files: Path, tmp_path: Path, task: str) -> None:
+    options = ("--own-outputs", "--finetune-steps", "2", "--out", tmp_path / "small")
+    code, _, errors = lite_nlp("compress", files / "model", "--data", files / task, *options)
+    assert code == 0, errors
+    assert "translating what is tuned on: 24 in" in errors
+    assert load_model(tmp_path / "small" / "model.lnlp").name == "model"

@@ -322,3 +322,12 @@ def test_what_is_refused(
     assert done.code == code, done.err
     assert message in done.message
     assert not (tmp_path / "small").exists()
+
+
+def test_only_models_that_write_text_are_tuned_on_their_own(compress: Compress, tmp_path: Path) -> None:
+    words = ("compress", compress.model("single"), "--data", MODELS["single"][1], "--own-outputs")
+    code, _, errors = compress.lite_nlp(*words, "--out", tmp_path / "small")
+    assert code == 2
+    assert "--own-outputs: expected a model that writes text" in errors
+    assert "found 'sequence-classifier'" in errors
+    assert list(tmp_path.iterdir()) == []

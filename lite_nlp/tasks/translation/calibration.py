@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -19,20 +18,22 @@ from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.core.special_tokens import PAD_ID
-from lite_nlp.data.pairs.batches import Batch, collate, make_batches
+from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.data.pairs.directory import open_sentence_pairs
 from lite_nlp.data.pairs.everyday import EVERYDAY_LANGUAGES, read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.runtime import open_stored
 from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.tasks.calibration import Guidance, mean_loss, spaced
+from lite_nlp.tasks.calibration import Guidance, Keep, mean_loss, spaced
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.translation.bleu import sentence_chrf
 from lite_nlp.tasks.translation.evaluate import translate_all
+from lite_nlp.tasks.translation.own_outputs import endless_batches, with_own_outputs
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.teaching import read_pairs
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
+from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
 from lite_nlp.training.device import device_of, to_device
 from lite_nlp.training.mixed_loss import TeacherOutput
 
@@ -41,26 +42,12 @@ __all__ = ["Calibration", "data_calibration", "everyday_calibration", "guide_by_
 #: Sentence pairs for the sensitivity scan, which evaluates hundreds of times, and for the scores.
 _SCAN_PAIRS: Final = 64
 _SCORE_PAIRS: Final = 500
-#: Sentences translated at once for the scores.
-_SCORE_BATCH: Final = 64
+#: Sentences translated at once for the scores, and to be tuned on.
+_SCORE_BATCH, _TUNING_BATCH = 64, 256
 #: Longest side in tokens of the training pairs for finetuning. Their number has no bound: on a model of Multi30k 20
 #: epochs of a part, 50,000 pairs, lost a point of BLEU against 6.
 _TUNING_TOKENS: Final = 128
 _BATCH_TOKENS: Final = 2048
-
-
-class _Rows(Protocol):
-    """Token rows by number: a data split, or rows in memory."""
-
-    @property
-    def src_lengths(self) -> npt.NDArray[np.int32]: ...
-
-    @property
-    def tgt_lengths(self) -> npt.NDArray[np.int32]: ...
-
-    def tokens(
-        self, indices: npt.NDArray[np.int64]
-    ) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +56,9 @@ class Calibration:
 
     Attributes:
         scan: Batches of the sensitivity scan; never finetuned on.
-        tuning: Makes an endless iterator of batches to finetune on.
-        tuned: Target tokens of one epoch of it.
+        tuning: Pairs to finetune on.
+        longest: Most tokens of one of their sides.
+        texts: Source texts of rows of ``tuning``, in order.
         sources: Sentences to translate for the ledger; never finetuned on, and none of them in ``scan``.
         references: Their translations.
         name: Display name of the scored sentences.
@@ -80,8 +68,9 @@ class Calibration:
     """
 
     scan: list[Batch]
-    tuning: Callable[[], Iterator[Batch]]
-    tuned: int
+    tuning: EpochBatches
+    longest: int
+    texts: Callable[[Rows], Sequence[str]]
     sources: list[str]
     references: list[str]
     name: str
@@ -99,8 +88,9 @@ def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
     tuned = numbers[numbers % every != 0]
     return Calibration(
         scan=_batches(rows, numbers[numbers % every == 0]),
-        tuning=lambda: _endless(rows, tuned),
-        tuned=_predictions(rows, tuned),
+        tuning=_pairs(rows, tuned, shuffle=True),
+        longest=_TUNING_TOKENS,
+        texts=lambda wanted: [guiding[number][0] for number in wanted],
         sources=[src for src, _ in judged],
         references=[tgt for _, tgt in judged],
         name=f"{len(judged)} everyday sentences",
@@ -125,19 +115,20 @@ def data_calibration(path: Path, tokenizer: Tokenizer, config: Config) -> Calibr
     valid, train = data.split("valid"), data.split("train")
     training, positions = config.training, config.model.max_positions - 1
     bound = min(training.max_tokens, positions) if training.truncate else positions
-    tuned: _Rows = TruncatedRows(train, max_tokens=bound) if training.truncate else train
+    tuned: SplitRows = TruncatedRows(train, max_tokens=bound) if training.truncate else train
     # Even rows are scanned, odd rows scored (a split of a single row is used for both).
     guiding = spaced(np.arange(0, len(valid), 2), _SCAN_PAIRS)
     judged = spaced(np.arange(min(1, len(valid) - 1), len(valid), 2), _SCORE_PAIRS)
     sources, references = valid.texts(judged)
     longest = bound if training.truncate else min(_TUNING_TOKENS, positions)
-    short = np.flatnonzero(np.maximum(tuned.src_lengths, tuned.tgt_lengths) <= longest)
+    short = short_rows(tuned, max_tokens=longest)
     if not len(short):
         raise DataError(f"{path}: expected training pairs of at most {longest} tokens a side to tune on, found none")
     return Calibration(
         scan=_batches(TruncatedRows(valid, max_tokens=bound), guiding),
-        tuning=lambda: _endless(tuned, short),
-        tuned=_predictions(tuned, short),
+        tuning=_pairs(tuned, short, shuffle=True),
+        longest=longest,
+        texts=lambda rows: train.texts(rows)[0],
         sources=sources,
         references=references,
         name=f"{len(judged)} sentences of {path} valid",
@@ -180,6 +171,21 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
     def score_bundle(path: Path, progress: Progress) -> dict[str, Scored]:
         return {runtime: judge(path, progress, runtime) for runtime in open_stored(path).manifest.runtimes}
 
+    def own_outputs(steps: int, keep: Keep, progress: Progress) -> Callable[[], Iterator[Batch]]:
+        threads = torch.get_num_threads()
+        with open_translator(loaded, batch=_TUNING_BATCH, threads=threads, warn=lambda _: None) as opened:
+            taught = with_own_outputs(
+                pairs.tuning,
+                steps=steps,
+                longest=pairs.longest,
+                texts=pairs.texts,
+                translate=opened.translate_lines,
+                tokenizer=loaded.tokenizer,
+                keep=keep,
+                progress=progress,
+            )
+        return lambda: endless_batches(taught)
+
     def inspect(scored: Scored) -> list[str]:
         return output_warnings(pairs.sources[:INSPECTED], (scored.outputs or ())[:INSPECTED])
 
@@ -189,8 +195,9 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         predict=_target_tokens,
         project=_before_output,
         scan=pairs.scan,
-        tuning=pairs.tuning,
-        tuned=pairs.tuned,
+        tuning=lambda: endless_batches(pairs.tuning),
+        tuned=_predictions(pairs.tuning),
+        own_outputs=own_outputs,
         label_weight=pairs.label_weight,
         score=score,
         score_other=score_other,
@@ -229,32 +236,22 @@ class _MemoryRows:
         self.src_lengths = np.array([len(row) for row in src], dtype=np.int32)
         self.tgt_lengths = np.array([len(row) for row in tgt], dtype=np.int32)
 
-    def tokens(self, indices: npt.NDArray[np.int64]) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
+    def __len__(self) -> int:
+        return len(self._src)
+
+    def tokens(self, indices: Rows) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
         return [self._src[index] for index in indices], [self._tgt[index] for index in indices]
 
 
-def _batches(rows: _Rows, numbers: npt.NDArray[np.int64]) -> list[Batch]:
-    return [collate(*rows.tokens(numbers[batch])) for batch in _cut(rows, numbers, 0, shuffle=False)]
+def _pairs(split: SplitRows, rows: Rows, *, shuffle: bool) -> EpochBatches:
+    return EpochBatches(split=split, rows=rows, batch_tokens=_BATCH_TOKENS, seed=1, batches_per_step=1, shuffle=shuffle)
 
 
-def _predictions(rows: _Rows, numbers: npt.NDArray[np.int64]) -> int:
-    """Target tokens of these rows, end marks included."""
-    return int(rows.tgt_lengths[numbers].sum()) + len(numbers)
+def _batches(split: SplitRows, rows: Rows) -> list[Batch]:
+    pairs = _pairs(split, rows, shuffle=False)
+    return [pairs.load(work.rows) for step in pairs.steps(0) for work in step]
 
 
-def _endless(rows: _Rows, numbers: npt.NDArray[np.int64]) -> Iterator[Batch]:
-    """Batches of endless epochs, each in its own order; the same at every call."""
-    for epoch in count():
-        for batch in _cut(rows, numbers, epoch, shuffle=True):
-            yield collate(*rows.tokens(numbers[batch]))
-
-
-def _cut(rows: _Rows, numbers: npt.NDArray[np.int64], epoch: int, *, shuffle: bool) -> list[npt.NDArray[np.int64]]:
-    return make_batches(
-        rows.src_lengths[numbers],
-        rows.tgt_lengths[numbers],
-        batch_tokens=_BATCH_TOKENS,
-        seed=1,
-        epoch=epoch,
-        shuffle=shuffle,
-    )
+def _predictions(pairs: EpochBatches) -> int:
+    """Target tokens of an epoch, end marks included."""
+    return int(pairs.split.tgt_lengths[pairs.rows].sum()) + len(pairs.rows)

@@ -20,7 +20,7 @@ from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.translate import Alternative
 from lite_nlp.tasks.distillation import SequenceTargets
 from lite_nlp.tasks.translation.hypotheses import Hypotheses
-from lite_nlp.training.batching import EpochBatches, Rows, Work
+from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, Work
 
 __all__ = ["Candidates", "DrawnBatches", "choose_candidates", "nearest"]
 
@@ -49,7 +49,7 @@ class Candidates:
 
     def __init__(
         self,
-        split: Split,
+        split: SplitRows,
         sources: Rows,
         targets: Sequence[Sequence[int]],
         weights: npt.NDArray[np.float64],
