@@ -179,7 +179,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
                 steps=steps,
                 longest=pairs.longest,
                 texts=pairs.texts,
-                translate=opened.translate_lines,
+                translate=opened.translate,
                 tokenizer=loaded.tokenizer,
                 keep=keep,
                 progress=progress,

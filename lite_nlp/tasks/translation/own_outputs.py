@@ -5,7 +5,7 @@ learns its distributions after the data's words alone; on these it learns them w
 distillation, Kim and Rush 2016, section 3.2, of a model into itself).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -38,7 +38,7 @@ def with_own_outputs(
     steps: int,
     longest: int,
     texts: Callable[[Rows], Sequence[str]],
-    translate: Callable[[Sequence[str]], Iterable[str]],
+    translate: Callable[[Sequence[str]], list[str]],
     tokenizer: Tokenizer,
     keep: Keep,
     progress: Progress,
@@ -66,7 +66,7 @@ def with_own_outputs(
     found: list[str] = []
     for start in range(0, len(sources), _PART):
         part = sources[start : start + _PART]
-        found += keep(f"own-outputs-{start}", partial(_listed, translate, part))
+        found += keep(f"own-outputs-{start}", partial(translate, part))
         progress.advance(len(part))
     targets: list[list[int]] = [[]] * len(rows)
     for place, tokens in zip(order, tokenizer.encode_batch(found), strict=True):
@@ -78,10 +78,6 @@ def with_own_outputs(
             f"expected the model to say 1 to {longest} tokens of some of {len(rows):,} training sources, found none"
         )
     return replace(pairs, split=split, rows=fitting)
-
-
-def _listed(translate: Callable[[Sequence[str]], Iterable[str]], sources: Sequence[str]) -> list[str]:
-    return list(translate(sources))
 
 
 def _endless_rows(pairs: EpochBatches) -> Iterator[Rows]:

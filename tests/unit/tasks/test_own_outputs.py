@@ -1,40 +1,30 @@
 """Pairs to tune on whose targets are what the model says."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import islice
-from typing import TypeVar
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.tasks.translation.own_outputs import endless_batches, with_own_outputs
-from lite_nlp.training.batching import EpochBatches, Rows
+from lite_nlp.training.batching import EpochBatches
+from tests.unit.training.tiny_task import MemorySplit
 
 SOURCES = [f"{'sea ' * (1 + number % 7)}boat {number}" for number in range(60)]
 REFERENCES = [f"Boot {number}" for number in range(60)]
 
 TOKENIZER = Tokenizer.train([*SOURCES, *REFERENCES, *map(str.upper, SOURCES)], vocab_size=300)
 
-T = TypeVar("T")
 
-
-class Split:
-    """The pairs above, as a data split."""
-
-    def __init__(self) -> None:
-        self._src, self._tgt = TOKENIZER.encode_batch(SOURCES), TOKENIZER.encode_batch(REFERENCES)
-        self.src_lengths = np.array([len(row) for row in self._src], dtype=np.int32)
-        self.tgt_lengths = np.array([len(row) for row in self._tgt], dtype=np.int32)
-
-    def __len__(self) -> int:
-        return len(self._src)
-
-    def tokens(self, indices: Rows) -> tuple[list[Rows], list[Rows]]:
-        return tuple([np.array(side[row], dtype=np.int32) for row in indices] for side in (self._src, self._tgt))  # type: ignore[return-value]
+def _encoded(texts: Sequence[str]) -> list[npt.NDArray[np.int32]]:
+    return [np.array(row, dtype=np.int32) for row in TOKENIZER.encode_batch(texts)]
 
 
 class Model:
@@ -49,17 +39,12 @@ class Model:
         return [self.said.get(source.replace(" ", "_"), source.upper()) for source in sources]
 
 
-def keep(kept: dict[str, object]) -> Callable[[str, Callable[[], T]], T]:
-    return lambda name, make: kept.setdefault(name, make() if name not in kept else None)  # type: ignore[return-value]
-
-
+SPLIT = MemorySplit(_encoded(SOURCES), _encoded(REFERENCES))
 #: The first two are not to be tuned on.
-PAIRS = EpochBatches(split=Split(), rows=np.arange(2, 60), batch_tokens=120, seed=1, batches_per_step=1)
+PAIRS = EpochBatches(split=SPLIT, rows=np.arange(2, 60), batch_tokens=120, seed=1, batches_per_step=1)
 
 
-def taught(
-    model: Model, *, steps: int = 1000, longest: int = 128, kept: dict[str, object] | None = None
-) -> EpochBatches:
+def taught(model: Model, *, steps: int = 1000, longest: int = 128, work: Work | None = None) -> EpochBatches:
     return with_own_outputs(
         PAIRS,
         steps=steps,
@@ -67,7 +52,7 @@ def taught(
         texts=lambda rows: [SOURCES[row] for row in rows],
         translate=model,
         tokenizer=TOKENIZER,
-        keep=keep({} if kept is None else kept),
+        keep=work.keep if work else lambda name, make: make(),
         progress=SilentProgress(),
     )
 
@@ -99,11 +84,10 @@ def test_as_many_sources_as_the_steps_read() -> None:
     assert len(found.rows) == len(wanted)
 
 
-def test_what_was_translated_is_kept() -> None:
-    kept: dict[str, object] = {}
-    first = taught(Model(), kept=kept)
+def test_what_was_translated_is_kept(tmp_path: Path) -> None:
+    first = taught(Model(), work=Work(tmp_path / "work", "key"))
     again = Model()
-    second = taught(again, kept=kept)
+    second = taught(again, work=Work(tmp_path / "work", "key"))
     assert not again.asked
     batches = [said(next(endless_batches(found))) for found in (first, second)]
     assert batches[0] == batches[1]
