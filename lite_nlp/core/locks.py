@@ -22,17 +22,19 @@ class Lock(Enum):
 
 
 @contextmanager
-def locked(path: Path, *, wait: bool) -> Iterator[Lock]:
-    """Hold the lock of an existing file or directory; nothing is written to it.
+def locked(path: Path, *, wait: bool, create: bool = False) -> Iterator[Lock]:
+    """Hold the lock of a file or directory; nothing is written to it.
 
     Args:
         path: The file or directory.
         wait: Whether to wait for a process that holds it.
+        create: Whether to make an empty file if there is none, in one step with opening it: a file made before could be
+            removed by another process meanwhile.
 
     Raises:
         OSError: If ``path`` cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY | (os.O_CREAT if create else 0), 0o666)
     try:
         yield _take(descriptor, path, wait=wait)
     finally:

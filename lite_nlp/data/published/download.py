@@ -101,8 +101,7 @@ def record_file(path: Path) -> Path:
 def _own_partial(path: Path) -> Iterator[Path | None]:
     """The partial download, which belongs to this process meanwhile; None if there may be a whole file by now."""
     partial = path.with_name(path.name + _UNFINISHED)
-    partial.touch()
-    with locked(partial, wait=True) as lock:
+    with locked(partial, wait=True, create=True) as lock:
         if lock is Lock.TAKEN:
             yield None
             return
@@ -112,9 +111,17 @@ def _own_partial(path: Path) -> Iterator[Path | None]:
         try:
             yield partial
         finally:
-            if lock is Lock.UNSUPPORTED or (partial.exists() and partial.stat().st_size == 0):
+            if lock is Lock.UNSUPPORTED or _is_empty(partial):
                 partial.unlink(missing_ok=True)
                 validator_file(partial).unlink(missing_ok=True)
+
+
+def _is_empty(partial: Path) -> bool:
+    """Whether there is a file without content; once the whole file is in place, another process may remove it."""
+    try:
+        return partial.stat().st_size == 0
+    except FileNotFoundError:
+        return False
 
 
 def _accept(archive: Archive, found: Path, path: Path, say: Callable[[str], None] | None, *, advice: str) -> None:

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite_nlp.core.errors import DataError
-from lite_nlp.core.locks import Lock
+from lite_nlp.core.locks import Lock, locked
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.published import download as download_module
 from lite_nlp.data.published import transfer
@@ -151,9 +151,25 @@ def test_processes_that_need_one_file_get_the_same(tmp_path: Path) -> None:
     assert files(tmp_path) == ["a.bin", "a.bin.recorded.json"]
 
 
+def test_an_empty_partial_may_be_removed_by_another_process_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def after_another(path: Path, *, wait: bool, create: bool) -> Iterator[Lock]:
+        path.unlink(missing_ok=True)
+        with locked(path, wait=wait, create=create) as lock:
+            yield lock
+            path.unlink(missing_ok=True)
+
+    monkeypatch.setattr(download_module, "locked", after_another)
+    with server(ok(f"Content-Length: {len(CONTENT)}")) as (url, _):
+        assert get(url, tmp_path).read_bytes() == CONTENT
+    assert files(tmp_path) == ["a.bin", "a.bin.recorded.json"]
+
+
 def test_without_locks_no_partial_is_shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def unsupported(path: Path, *, wait: bool) -> Iterator[Lock]:
+    def unsupported(path: Path, *, wait: bool, create: bool) -> Iterator[Lock]:
         yield Lock.UNSUPPORTED
 
     monkeypatch.setattr(download_module, "locked", unsupported)
