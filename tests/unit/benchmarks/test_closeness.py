@@ -1,0 +1,50 @@
+"""The benchmark of closeness: divergence and agreement of predictions, and equal outputs."""
+
+import importlib
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from lite_nlp.data.pairs.batches import collate
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module("closeness")
+    sys.path.remove(str(FOLDER))
+    del sys.modules["closeness"]
+
+
+class Fixed(nn.Module):
+    """The same probabilities of a vocabulary of 8 for every target token; the last two types share what is left."""
+
+    def __init__(self, *probabilities: float) -> None:
+        super().__init__()
+        rest = (1 - sum(probabilities)) / 2
+        self.probabilities = torch.tensor([*probabilities, rest, rest])
+
+    def forward(self, src_tokens: Tensor, src_mask: Tensor, tgt_tokens: Tensor) -> Tensor:
+        return self.probabilities.log().expand(*tgt_tokens.shape, 8)
+
+
+def test_the_divergence_is_of_the_model_from_the_original(benchmark: ModuleType) -> None:
+    original, model = Fixed(0.5, 0.1, 0.1, 0.1, 0.1, 0.05), Fixed(0.25, 0.35, 0.1, 0.1, 0.1, 0.05)
+    batches = [collate([[4, 5], [6]], [[5, 6, 7], [4]]), collate([[7]], [[5]])]
+    found = benchmark.closeness(original, model, batches)
+    assert found.divergence == pytest.approx(0.5 * math.log(0.5 / 0.25) + 0.1 * math.log(0.1 / 0.35), abs=1e-6)
+    assert found.agreement == 0
+    same = benchmark.closeness(original, original, batches)
+    assert (same.divergence, same.agreement) == (0, 1)
+
+
+def test_equal_outputs_are_counted(benchmark: ModuleType) -> None:
+    assert benchmark.same_share(["a", "b", "c", "d"], ["a", "x", "c", "D"]) == 0.5
