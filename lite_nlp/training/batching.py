@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -101,6 +102,14 @@ class EpochBatches:
             ]
             for start in range(0, len(batches), self.batches_per_step)
         ]
+
+    def endless_rows(self) -> Iterator[Rows]:
+        """The rows of each batch of endless epochs, one batch after the other."""
+        return (work.rows for epoch in count() for step in self.steps(epoch) for work in step)
+
+    def endless(self) -> Iterator[Batch]:
+        """The batches of endless epochs; the same at every call."""
+        return map(self.load, self.endless_rows())
 
 
 def deal(step: list[Work], *, process: int, processes: int) -> list[Work]:

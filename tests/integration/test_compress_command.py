@@ -28,7 +28,6 @@ from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.translation.bleu import score_translations
 from lite_nlp.tasks.translation.calibration import everyday_calibration
 from lite_nlp.tasks.translation.evaluate import translate_all
-from lite_nlp.tasks.translation.own_outputs import endless_batches
 from tests.integration.conftest import Done, LiteNlp, write_model
 
 PAIRS = [
@@ -453,7 +452,7 @@ def test_everyday_sentences_are_divided_without_overlap(home: Path) -> None:
     calibration = everyday_calibration(tokenizer)
     scanned = {tuple(row) for batch in calibration.scan for row in _source_rows(batch.src_tokens)}
     judged = {tuple(tokenizer.encode(line)) for line in calibration.sources}
-    batches = endless_batches(calibration.tuning)
+    batches = calibration.tuning.endless()
     tuned = {tuple(row) for _ in range(20) for row in _source_rows(next(batches).src_tokens)}
     assert len(judged) >= 150
     assert len(scanned) >= 50

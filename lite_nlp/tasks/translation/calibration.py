@@ -28,7 +28,7 @@ from lite_nlp.tasks.calibration import Guidance, Keep, mean_loss, spaced
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.translation.bleu import sentence_chrf
 from lite_nlp.tasks.translation.evaluate import translate_all
-from lite_nlp.tasks.translation.own_outputs import endless_batches, with_own_outputs
+from lite_nlp.tasks.translation.own_outputs import with_own_outputs
 from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.teaching import read_pairs
 from lite_nlp.tasks.translation.truncation import TruncatedRows
@@ -184,7 +184,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
                 keep=keep,
                 progress=progress,
             )
-        return lambda: endless_batches(taught)
+        return taught.endless
 
     def inspect(scored: Scored) -> list[str]:
         return output_warnings(pairs.sources[:INSPECTED], (scored.outputs or ())[:INSPECTED])
@@ -195,7 +195,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         predict=_target_tokens,
         project=_before_output,
         scan=pairs.scan,
-        tuning=lambda: endless_batches(pairs.tuning),
+        tuning=pairs.tuning.endless,
         tuned=_predictions(pairs.tuning),
         own_outputs=own_outputs,
         label_weight=pairs.label_weight,

@@ -5,31 +5,24 @@ learns its distributions after the data's words alone; on these it learns them w
 distillation, Kim and Rush 2016, section 3.2, of a model into itself).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from typing import Final
 
 import numpy as np
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
-from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.tasks.calibration import Keep
 from lite_nlp.tasks.translation.candidates import Candidates
 from lite_nlp.training.batching import EpochBatches, Rows
 
-__all__ = ["endless_batches", "with_own_outputs"]
+__all__ = ["with_own_outputs"]
 
 #: Sources translated between two results that an interrupted compression goes on from.
 _PART: Final = 4096
-
-
-def endless_batches(pairs: EpochBatches) -> Iterator[Batch]:
-    """The batches of endless epochs, each in its own order; the same at every call."""
-    return map(pairs.load, _endless_rows(pairs))
 
 
 def with_own_outputs(
@@ -80,14 +73,10 @@ def with_own_outputs(
     return replace(pairs, split=split, rows=fitting)
 
 
-def _endless_rows(pairs: EpochBatches) -> Iterator[Rows]:
-    return (work.rows for epoch in count() for step in pairs.steps(epoch) for work in step)
-
-
 def _first_rows(pairs: EpochBatches, steps: int) -> Rows:
     """The rows that the first steps read, ascending."""
     wanted = set[int]()
-    for _, rows in zip(range(steps), _endless_rows(pairs), strict=False):
+    for _, rows in zip(range(steps), pairs.endless_rows(), strict=False):
         wanted.update(rows.tolist())
         if len(wanted) == len(pairs.rows):
             break

@@ -8,7 +8,6 @@ from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.pairs.directory import PairDirectory, open_sentence_pairs
 from lite_nlp.tasks.translation.calibration import data_calibration
-from lite_nlp.tasks.translation.own_outputs import endless_batches
 
 ARTICLES = ["once upon a time in a small town by the sea " * (10 + number) for number in range(12)]
 
@@ -37,7 +36,7 @@ def config(data: PairDirectory, *, max_positions: int = 512, **training: object)
 def test_articles_are_cut_where_the_model_was_trained_on_cut_ones(data: PairDirectory) -> None:
     found = data_calibration(data.path, data.tokenizer, config(data, truncate=True, max_tokens=20))
     # 20 tokens and the end mark.
-    assert {batch.src_tokens.shape[1] for batch in [*found.scan, next(endless_batches(found.tuning))]} == {21}
+    assert {batch.src_tokens.shape[1] for batch in [*found.scan, next(found.tuning.endless())]} == {21}
     assert set(found.sources) <= {article.strip() for article in ARTICLES}
 
 

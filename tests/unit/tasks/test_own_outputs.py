@@ -13,7 +13,7 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.tasks.translation.own_outputs import endless_batches, with_own_outputs
+from lite_nlp.tasks.translation.own_outputs import with_own_outputs
 from lite_nlp.training.batching import EpochBatches
 from tests.unit.training.tiny_task import MemorySplit
 
@@ -69,7 +69,7 @@ def test_every_source_has_what_the_model_says_of_it() -> None:
     model = Model()
     found = taught(model)
     per_epoch = len(found.steps(0))
-    read = [pair for batch in islice(endless_batches(found), per_epoch) for pair in said(batch)]
+    read = [pair for batch in islice(found.endless(), per_epoch) for pair in said(batch)]
     # Each once an epoch.
     assert sorted(read) == sorted((source, source.upper()) for source in SOURCES[2:])
     assert sorted(model.asked) == sorted(SOURCES[2:])
@@ -89,14 +89,14 @@ def test_what_was_translated_is_kept(tmp_path: Path) -> None:
     again = Model()
     second = taught(again, work=Work(tmp_path / "work", "key"))
     assert not again.asked
-    batches = [said(next(endless_batches(found))) for found in (first, second)]
+    batches = [said(next(found.endless())) for found in (first, second)]
     assert batches[0] == batches[1]
 
 
 def test_long_outputs_and_empty_ones_are_left_out() -> None:
     model = Model(sea_sea_sea_boat_2="", sea_sea_sea_sea_boat_3="BOAT " * 100)
     found = taught(model, longest=64)
-    read = {source for batch in islice(endless_batches(found), 40) for source, _ in said(batch)}
+    read = {source for batch in islice(found.endless(), 40) for source, _ in said(batch)}
     assert read == set(SOURCES[4:])
 
 
