@@ -24,9 +24,10 @@ Batch = TypeVar("Batch")
 
 #: The learning rate falls along half a cosine to this fraction.
 _LAST_RATE: Final = 0.04
-#: Longer trainings have a lower rate. Noise moves weights by about the rate times the root of the steps, and the fall
-#: at the end does not bring them back: at 18.2x and the full rate a model of 4.6M weights diverges from the original by
-#: 0.136 nats after 1,000 steps and by 0.195 after 8,000.
+#: Longer trainings have a rate that is lower in proportion, so that weights can move as far in all of them, and noise,
+#: about the rate times the root of the steps, moves them less: the fall at the end does not bring them back. At 18.2x
+#: a model of 4.6M weights diverges from the original by 0.14 nats after 1,000 steps and by 0.20 after 8,000 at the same
+#: rate; at a third of it by 0.12 after 2,500 and by 0.145 after 10,000.
 _FULL_RATE_STEPS: Final = 1_000
 #: Steps between two states to go back to where a loss is no number, and how often that may happen.
 _SAFE_EVERY: Final = 50
@@ -40,7 +41,7 @@ class TuningOptions:
     Attributes:
         steps: Optimizer steps, one batch each.
         learning_rate: Adam's highest learning rate for what quantized weights are computed from, in units of the
-            distance of their values; beyond 1,000 steps lower, by the root of their number.
+            distance of their values; beyond 1,000 steps lower in proportion to their number.
         free_learning_rate: That of all other parameters; the same holds for it.
         tightening: Fraction of the steps over which pruning and quantization tighten.
         tighten_every: Steps between two adjustments.
@@ -145,7 +146,7 @@ class _Training:
         ]
         groups = [group for group in groups if group["params"]]
         self._optimizer = torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
-        length = min(1.0, math.sqrt(_FULL_RATE_STEPS / options.steps))
+        length = min(1.0, _FULL_RATE_STEPS / options.steps)
         self._highest = [length * float(group["lr"]) for group in self._optimizer.param_groups]
         self._model = model
         self.step = self.consumed = 0
