@@ -100,7 +100,7 @@ def main() -> None:
     references = [line for _, lines in read for line in lines]
     guiding = sum(len(lines) for lines, _ in read[: len(arguments.valid)])
 
-    def translate(model: str) -> list[str]:
+    def translate(model: LoadedModel) -> list[str]:
         options = {"batch": arguments.batch, "threads": arguments.threads}
         with open_translator(model, runtime="torch", **options) as translator:
             return translator.translate(sources)
@@ -116,13 +116,14 @@ def main() -> None:
         return scores
 
     original = load_model(arguments.original)
-    said = translate(arguments.original)
+    said = translate(original)
     score = bleu(said)
     batches = own_batches(original, sources[:guiding], said[:guiding])
     rows: list[dict[str, Any]] = [{"model": arguments.original, "tests": test_scores(score), "bleu": score.value}]
     first: Measure | None = None
     for model in arguments.models:
-        outputs = translate(model)
+        loaded = load_model(model)
+        outputs = translate(loaded)
         found = bleu(outputs)
         first = first or found
         rows.append(
@@ -133,7 +134,7 @@ def main() -> None:
                 "bleu": found.value,
                 "to_original": paired_test(score, found).as_dict(),
                 "to_first": paired_test(first, found).as_dict(),
-                **asdict(closeness(original.model, load_model(model).model, batches)),
+                **asdict(closeness(original.model, loaded.model, batches)),
                 "same": same_share(said, outputs),
             }
         )
