@@ -7,7 +7,6 @@ for readers in other languages.
 
 import hashlib
 import math
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError
+from lite_nlp.export.runtime.inflating import ExactInflater
 from lite_nlp.export.runtime.limits import MAX_CUTS
 from lite_nlp.export.runtime.recipes import (
     FilePart,
@@ -88,7 +88,7 @@ def make_member(
         BundleError: If the parts do not fit the member, each other or the container, the residual has another length,
             or what is made is not what the manifest says.
     """
-    inflated = _InflatedResidual(residual, member, source)
+    inflated = ExactInflater(residual, member.size_bytes, source=f"{source}: {member.residual}")
     digest = hashlib.sha256()
     for length, predicted in predict(parts, member.size_bytes, contents, source=source):
         block: Buffer = inflated.take(length)
@@ -277,48 +277,3 @@ def _sinusoid_blocks(table: SinusoidTable) -> Iterator[NDArray[np.float32]]:
     for start in range(0, table.rows, step):
         rows = min(step, table.rows - start)
         yield sinusoid_table(rows=rows, columns=table.columns, first_row=start).astype("<f4", copy=False)
-
-
-class _InflatedResidual:
-    """The zlib stream of a member's residual, inflated to exactly the member's size, never to more."""
-
-    def __init__(self, stored: Iterable[bytes], member: PackedMember, source: str) -> None:
-        self._stored = iter(stored)
-        self._inflater = zlib.decompressobj()
-        self._where = f"{source}: {member.residual}"
-        self._size = member.size_bytes
-        self._taken = 0
-
-    def take(self, count: int) -> bytes:
-        """The next ``count`` bytes."""
-        pieces = []
-        while count:
-            piece = self._inflate(count)
-            if not piece:
-                raise self._wrong_size(f"{self._taken}")
-            pieces.append(piece)
-            count -= len(piece)
-            self._taken += len(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def expect_end(self) -> None:
-        """Check that neither the stream nor the file goes on."""
-        if self._inflate(1) or self._inflater.unused_data or any(self._stored):
-            raise self._wrong_size("more")
-        if not self._inflater.eof:
-            raise self._wrong_size(f"{self._taken} without an end")
-
-    def _inflate(self, most: int) -> bytes:
-        """At least one byte, unless the stream or the file has ended."""
-        try:
-            while not self._inflater.eof:
-                stored = self._inflater.unconsumed_tail or next(self._stored, b"")
-                piece = self._inflater.decompress(stored, most)
-                if piece or not stored:
-                    return piece
-        except zlib.error as error:
-            raise BundleError(f"{self._where}: expected a zlib stream, found another: {error}") from error
-        return b""
-
-    def _wrong_size(self, found: str) -> BundleError:
-        return BundleError(f"{self._where}: expected a zlib stream of exactly {self._size} bytes, found {found}")

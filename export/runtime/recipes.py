@@ -12,6 +12,7 @@ from pydantic import FailFast, Field, field_validator, model_validator
 
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.parsing import parse_json, parsing
+from lite_nlp.export.runtime.inflating import inflate
 from lite_nlp.export.runtime.layout import ManifestSection
 from lite_nlp.export.runtime.limits import (
     MAX_INTEGER,
@@ -24,7 +25,7 @@ from lite_nlp.export.runtime.limits import (
     MAX_TEXT,
     at_most,
 )
-from lite_nlp.export.runtime.rounded import RoundedTensor, inflate
+from lite_nlp.export.runtime.rounded import RoundedTensor
 
 __all__ = [
     "FilePart",

@@ -6,7 +6,6 @@ values and the codes. ``docs/export.md`` specifies them for readers in other lan
 Shape letters: N rows of a matrix, outputs of its product, K columns.
 """
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError
+from lite_nlp.export.runtime.inflating import inflate
 from lite_nlp.export.runtime.layout import ManifestSection
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "STEP",
     "RoundedTensor",
     "RoundedWeights",
-    "inflate",
     "pack_levels",
     "read_codes",
     "to_bf16",
@@ -145,22 +144,6 @@ def to_bf16(values: NDArray[np.float32]) -> NDArray[np.float32]:
     bits = values.astype(np.float32).view(np.uint32)
     odd = (bits >> np.uint32(16)) & np.uint32(1)
     return ((bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)).view(np.float32)
-
-
-def inflate(stream: bytes, size_bytes: int, *, source: str) -> bytes:
-    """What a zlib stream of exactly so many bytes holds; no more than that is inflated.
-
-    Raises:
-        BundleError: If it is none, or of another size.
-    """
-    inflater = zlib.decompressobj()
-    try:
-        content = inflater.decompress(stream, size_bytes + 1)
-    except zlib.error as error:
-        raise BundleError(f"{source}: expected a zlib stream, found another: {error}") from error
-    if len(content) != size_bytes or not inflater.eof or inflater.unused_data:
-        raise BundleError(f"{source}: expected a zlib stream of exactly {size_bytes} bytes, found another size")
-    return content
 
 
 def read_codes(

@@ -368,7 +368,7 @@ def _weights(manifest: dict[str, Any]) -> dict[str, Any]:
         ),
         (
             lambda manifest, members: manifest["packed"]["recipes"].update(size_bytes=9),
-            "recipes.zlib: expected a zlib stream of exactly 9 bytes, found another size",
+            "recipes.zlib: expected a zlib stream of exactly 9 bytes, found more",
         ),
         (
             lambda manifest, members: manifest["packed"]["recipes"].update(size_bytes=4_000_001),
