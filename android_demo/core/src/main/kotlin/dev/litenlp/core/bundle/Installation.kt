@@ -117,11 +117,7 @@ internal class Installation(
 
     private fun makeMembers(manifest: Manifest, staging: File) {
         val packed = manifest.packed ?: return
-        val container = try {
-            Container.parse(File(staging, packed.container).readBytes())
-        } catch (error: LiteNlpException) {
-            throw LiteNlpException(error.problem, "${packed.container}: ${error.message}", error)
-        }
+        val container = naming(packed.container) { Container.parse(File(staging, packed.container).readBytes()) }
         val recipes = FileInputStream(File(staging, packed.recipes)).use { source ->
             InflatedStream(source, packed.recipes, packed.recipesBytes).use { stream ->
                 val content = ByteArray(packed.recipesBytes.toInt()).also { stream.fill(it, it.size) }
@@ -129,11 +125,7 @@ internal class Installation(
                 Recipes.parse(content, packed)
             }
         }
-        try {
-            checkUnused(container, recipes)
-        } catch (error: LiteNlpException) {
-            throw LiteNlpException(error.problem, "${packed.container}: ${error.message}", error)
-        }
+        naming(packed.container) { checkUnused(container, recipes) }
         val codes = packed.codes?.let { file ->
             FileInputStream(File(staging, file)).use { RoundingCodes.read(recipes.rounded, it, file, container) }
         }
@@ -211,6 +203,13 @@ internal class Installation(
         const val BLOCK_BYTES = 1 shl 16
         val FULL = listOf("ENOSPC", "EDQUOT", "No space left", "quota exceeded", "not enough space")
     }
+}
+
+/** Names the file in an error of [block]. */
+private inline fun <T> naming(file: String, block: () -> T): T = try {
+    block()
+} catch (error: LiteNlpException) {
+    throw LiteNlpException(error.problem, "$file: ${error.message}", error)
 }
 
 private fun altered(message: String) = LiteNlpException(Problem.ALTERED, message)
