@@ -65,6 +65,13 @@ class LiteNlpException(val problem: Problem, message: String, cause: Throwable? 
     override val message: String = presentable(message)
 }
 
+/** Names [what], the part that was at work, in an error of [block]. */
+internal inline fun <T> naming(what: String, block: () -> T): T = try {
+    block()
+} catch (error: LiteNlpException) {
+    throw LiteNlpException(error.problem, "$what: ${error.message}", error)
+}
+
 private fun presentable(message: String): String {
     val shown = if (message.none { it.isISOControl() && it != '\n' }) cut(message) else cut(message).map(::visible).joinToString("")
     return cut(shown)

@@ -4,6 +4,7 @@ import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
 import dev.litenlp.core.container.Container
 import dev.litenlp.core.container.saturatingAdd
+import dev.litenlp.core.naming
 import java.io.File
 import java.io.FileInputStream
 import java.io.IOException
@@ -203,13 +204,6 @@ internal class Installation(
         const val BLOCK_BYTES = 1 shl 16
         val FULL = listOf("ENOSPC", "EDQUOT", "No space left", "quota exceeded", "not enough space")
     }
-}
-
-/** Names the file in an error of [block]. */
-private inline fun <T> naming(file: String, block: () -> T): T = try {
-    block()
-} catch (error: LiteNlpException) {
-    throw LiteNlpException(error.problem, "$file: ${error.message}", error)
 }
 
 private fun altered(message: String) = LiteNlpException(Problem.ALTERED, message)

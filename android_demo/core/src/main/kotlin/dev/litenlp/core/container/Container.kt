@@ -2,6 +2,7 @@ package dev.litenlp.core.container
 
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
+import dev.litenlp.core.naming
 import java.security.MessageDigest
 import java.util.zip.DataFormatException
 import java.util.zip.Inflater
@@ -135,11 +136,8 @@ class Container private constructor(
             return Container(tensors, files, header.metadata, header.aliases)
         }
 
-        private fun vocabulary(name: String, start: Int, file: FileSection): ByteArray = try {
-            decodeVocabulary(Payload(bytes, start, at), file.size)
-        } catch (error: LiteNlpException) {
-            throw LiteNlpException(error.problem, "file '$name': ${error.message}", error)
-        }
+        private fun vocabulary(name: String, start: Int, file: FileSection): ByteArray =
+            naming("file '$name'") { decodeVocabulary(Payload(bytes, start, at), file.size) }
 
         private fun take(length: Long): Int = at.also { at += length.toInt() }
     }

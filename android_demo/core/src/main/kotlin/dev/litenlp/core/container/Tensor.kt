@@ -1,6 +1,7 @@
 package dev.litenlp.core.container
 
 import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.naming
 
 /**
  * One tensor of a [Container], decoded on demand.
@@ -54,13 +55,8 @@ class Tensor internal constructor(
         return named { decodeInt64(it, size) }
     }
 
-    private fun <T> named(decode: (Payload) -> T): T = try {
-        decode(Payload(bytes, start, start + length))
-    } catch (error: LiteNlpException) {
-        throw LiteNlpException(
-            error.problem, "tensor '$name' of shape ${shape.contentToString()} in ${encoding.key}: ${error.message}", error,
-        )
-    }
+    private inline fun <T> named(decode: (Payload) -> T): T =
+        naming("tensor '$name' of shape ${shape.contentToString()} in ${encoding.key}") { decode(Payload(bytes, start, start + length)) }
 }
 
 /** Encoding of a tensor's weights; [key] as the header names it. */
