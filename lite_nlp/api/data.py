@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TypeVar, cast, get_args
 
 from lite_nlp.api.data_options import check_choice, check_options, parse_columns
+from lite_nlp.artifacts.models import read_tokenizer, resolve_source
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import write_text
@@ -115,12 +116,12 @@ def prepare_data(
         valid_pairs: Pairs or labelled examples to hold out for validation; 0 for none; None for 2000 or a twentieth,
             whichever is less, unless a split is given.
         test_pairs: The same for test.
-        vocab_size: Size of the vocabulary, which the two languages of pairs share; None to choose it by the amount of
-            training text, see :func:`~lite_nlp.data.vocabulary.choose_vocab_size`.
+        vocab_size: Size of the vocabulary, which the two languages of pairs share; None for all types of ``tokenizer``,
+            or to choose it by the amount of training text, see :func:`~lite_nlp.data.vocabulary.choose_vocab_size`.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
-        tokenizer: A tokenizer, or its ``tokenizer.json``, to use instead of training one; the three above then do not
-            apply.
+        tokenizer: A tokenizer, its ``tokenizer.json``, or a MODEL that has it, of which the first ``vocab_size`` types
+            are used, instead of training one; the two above then do not apply.
         drop_overlap: Whether to leave the training items out that stand in the validation or test data, as they are or
             but for case, punctuation and spacing.
         force: Whether to replace an existing ``out``.
@@ -154,7 +155,7 @@ def prepare_data(
     keys = parse_columns(columns)
     check_output_directory(Path(out), force=force, owned=DATA_FILES)
     if not isinstance(tokenizer, Tokenizer) and tokenizer is not None:
-        tokenizer = Tokenizer.load(Path(tokenizer))
+        tokenizer = _tokenizer_of(tokenizer)
     vocabulary = VocabularyOptions(
         vocab_size=vocab_size, lowercase=lowercase, normalization=normalization, tokenizer=tokenizer
     )
@@ -250,6 +251,14 @@ def _prepare(
     return prepare(
         out, corpus, vocabulary=vocabulary, drop_overlap=drop_overlap, force=force, progress=progress, say=say
     )
+
+
+def _tokenizer_of(source: StrPath) -> Tokenizer:
+    """The tokenizer of a MODEL, or the one that a file is."""
+    path = Path(source)
+    if path.suffix == ".json" or (path.is_file() and path.suffix not in {".lnlp", ".zip"}):
+        return Tokenizer.load(path)
+    return read_tokenizer(resolve_source(path))
 
 
 def _by_split(train: list[FileT], valid: list[FileT], test: list[FileT]) -> dict[SplitName, list[FileT]]:

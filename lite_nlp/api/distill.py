@@ -87,7 +87,7 @@ def distill_model(
         overrides: ``section.key=value`` strings that change one key of the config each.
         resume: Resume the run in ``out``, if there is one.
         force: Overwrite the run in ``out``, and translations of another teacher, data or search in ``hypotheses``.
-        init_from: A model with the initial weights: the student itself but for dropout.
+        init_from: A model with the initial weights: the student but for dropout, or with more types after its own.
         threads: Threads of the teacher's search and of each process of the training; None chooses them.
         max_minutes: Wall time after which this call ends, the teacher's translations included; above 0.
         gate: The limits that the student is checked against before training; None sets no limits.

@@ -67,7 +67,8 @@ def train_model(
         overrides: ``section.key=value`` strings that change one key of the config each.
         resume: Resume the run in ``out``, if there is one.
         force: Overwrite the run in ``out``.
-        init_from: A model with the initial weights: the same model but for dropout, with the tokenizer of the data.
+        init_from: A model with the initial weights: the same model but for dropout, with the tokenizer of the data or
+            one that begins with its types.
         vectors: File of pretrained word vectors (GloVe's format) at which a classifier's embeddings are frozen.
         threads: Threads of each process; None chooses them by a short measurement, or resumes with those of the run.
         max_minutes: Wall time after which this call ends the run, as ``training.max_steps`` would; above 0.
@@ -205,6 +206,7 @@ def train_fitted(
     from rich.console import Console
 
     from lite_nlp.models.build import build_model
+    from lite_nlp.models.pretrained import load_first_types
     from lite_nlp.training.loop import TrainingJob, train
     from lite_nlp.training.processes import start_processes
 
@@ -223,7 +225,10 @@ def train_fitted(
         torch.manual_seed(config.training.seed)
         model = build_model(config.model)
         if init_from is not None:
-            model.load_state_dict(_initial_weights(init_from, config, data))
+            initial = _initial_weights(init_from, config, data)
+            load_first_types(model, initial.model.state_dict())
+            if announce and initial.tokenizer.vocab_size > data.tokenizer.vocab_size:
+                say(f"weights: of the first of {initial.tokenizer.vocab_size} types of {initial.name}")
         if vectors is not None:
             _fix_vectors(model, vectors, config, data, say)
         objective = data.objective(config)
@@ -261,24 +266,25 @@ def _judge(
     return judge
 
 
-def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> dict[str, Any]:
-    """The weights of ``source``: the same model but for dropout and init, with the tokenizer of the data."""
+def _initial_weights(source: str | Path | LoadedModel, config: Config, data: TrainingData) -> LoadedModel:
+    """The model ``source``: the config's but for dropout and init, with the types of the data first among its own."""
     loaded = load_model(source)
     name = f"--init-from {loaded.name if isinstance(source, LoadedModel) else source}"
-    if loaded.tokenizer.to_json() != data.tokenizer.to_json():
+    if not loaded.tokenizer.begins_with(data.tokenizer):
         raise TrainingError(
-            f"{name}: expected a model with the tokenizer of {data.path}, found one with another; prepare"
-            " the data with the model's tokenizer"
+            f"{name}: expected a model with the tokenizer of {data.path}, or with one that begins with its types, "
+            "found one with another; prepare the data with the model's tokenizer"
         )
     expected, found = config.model.model_dump(), loaded.config.model.model_dump()
+    sizes = config.model.vocab_sizes
     differences = [
         f"model.{key} is {found.get(key)!r}, the config has {expected.get(key)!r}"
         for key in found | expected
-        if found.get(key) != expected.get(key) and key != "init" and not key.endswith("dropout")
+        if found.get(key) != expected.get(key) and key not in sizes and key != "init" and not key.endswith("dropout")
     ]
     if differences:
         raise TrainingError(f"{name}: expected a model of the config, found: {'; '.join(differences)}")
-    return dict(loaded.model.state_dict())
+    return loaded
 
 
 def _fix_vectors(model: "Model", path: Path, config: Config, data: TrainingData, say: Callable[[str], None]) -> None:

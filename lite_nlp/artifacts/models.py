@@ -25,6 +25,7 @@ __all__ = [
     "list_shipped",
     "load_model",
     "read_config",
+    "read_tokenizer",
     "resolve_source",
 ]
 
@@ -128,6 +129,28 @@ def read_config(source: Source) -> "Config":
 
         content = open_stored(source.path).read("config.toml")
     return parse_config(content, name=str(source.path))
+
+
+def read_tokenizer(source: Source) -> "Tokenizer":
+    """The tokenizer inside a model directory, container or bundle; needs no torch.
+
+    Raises:
+        DataError: If it is damaged.
+        ModelError: If the model is.
+    """
+    from lite_nlp.data.tokenizer import Tokenizer
+
+    if source.kind == "directory":
+        return Tokenizer.load(source.path / "tokenizer.json")
+    if source.kind == "container":
+        from lite_nlp.compress.lnlp.container import read_container
+
+        content = _member(read_container(source.path).files, "tokenizer.json", source.path)
+    else:
+        from lite_nlp.artifacts.bundles import open_any_bundle
+
+        content = open_any_bundle(source.path, runtime="torch").tokenizer_json
+    return Tokenizer(content, f"{source.path}: tokenizer.json")
 
 
 def _member(files: Mapping[str, bytes], name: str, path: Path) -> bytes:

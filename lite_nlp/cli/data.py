@@ -53,7 +53,7 @@ def prepare(
     vocab_size: Annotated[int | None, options.VOCAB_SIZE] = None,
     lowercase: Annotated[bool, options.LOWERCASE] = False,
     normalization: Annotated[Normalization, options.NORMALIZATION] = "none",
-    tokenizer: Annotated[Path | None, options.TOKENIZER] = None,
+    tokenizer: Annotated[str | None, options.TOKENIZER] = None,
     drop_overlap: Annotated[bool, options.DROP_OVERLAP] = False,
     out: Annotated[Path, options.OUT],
     force: Annotated[bool, options.FORCE] = False,

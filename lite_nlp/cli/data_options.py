@@ -99,12 +99,16 @@ VOCAB_SIZE: Final = _panel(
     _TOKENIZER,
     min=1,
     max=MAX_VOCAB_SIZE,
-    help="Tokens of the vocabulary; else 500 to 8,000 by the amount of text.",
+    help="Tokens of the vocabulary; else those of --tokenizer, or 500 to 8,000 by the amount of text.",
     show_default=False,
 )
 LOWERCASE: Final = _panel(_TOKENIZER, "--lowercase", help="Lowercase the text.")
 NORMALIZATION: Final = _panel(_TOKENIZER, help="Unicode normalization.")
-TOKENIZER: Final = _panel(_TOKENIZER, metavar="FILE", help="Use this tokenizer.json instead of training one.")
+TOKENIZER: Final = _panel(
+    _TOKENIZER,
+    metavar="FILE|MODEL",
+    help="Use this tokenizer.json, or this model's, instead of training one; of it the first --vocab-size tokens.",
+)
 OUT: Final = _panel(_OUTPUT, metavar="DIR", help="The data directory to write.")
 DROP_OVERLAP: Final = _panel(
     _OUTPUT,

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -131,7 +131,32 @@ class Tokenizer:
         document = json.loads(inner.to_str())
         # Listed as added tokens they would be cut out of the text before the merges; they are ids only.
         document["added_tokens"] = []
-        return cls.from_json(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+        return cls.from_json(_dump(document))
+
+    def first(self, types: int) -> "Tokenizer":
+        """The tokenizer of the first ``types`` types alone: what a later merge makes stays in its parts.
+
+        Types are in the order in which they were learned, so the ids of those that stay are the same.
+
+        Raises:
+            DataError: If ``types`` is below :data:`MIN_VOCAB_SIZE` or above the size of this vocabulary.
+        """
+        if not MIN_VOCAB_SIZE <= types <= self.vocab_size:
+            raise DataError(
+                f"vocab size: expected {MIN_VOCAB_SIZE} (bytes, special tokens) to {self.vocab_size}, the types of the "
+                f"tokenizer, found {types}"
+            )
+        document = json.loads(self._content)
+        model = document["model"]
+        model["vocab"] = {spelling: number for spelling, number in model["vocab"].items() if number < types}
+        model["merges"] = model["merges"][: types - MIN_VOCAB_SIZE]
+        return self.from_json(_dump(document))
+
+    def begins_with(self, other: "Tokenizer") -> bool:
+        """Whether ``other`` is this tokenizer, or one of its first types: :meth:`first`."""
+        return MIN_VOCAB_SIZE <= other.vocab_size <= self.vocab_size and (
+            self.to_json() == other.to_json() or self.first(other.vocab_size).to_json() == other.to_json()
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -200,6 +225,10 @@ class Tokenizer:
                 split += any(cut in cuts for cut in range(start + 1, stop))
             start = stop
         return split / letters if letters else 0.0
+
+
+def _dump(document: dict[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False, indent=1) + "\n"
 
 
 def _normalizer(*, lowercase: bool, normalization: Normalization) -> normalizers.Sequence:

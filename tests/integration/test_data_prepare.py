@@ -97,6 +97,23 @@ def test_local_copy_of_a_named_corpus_and_a_shared_tokenizer(run):
     assert two.split("valid").texts() == one.split("valid").texts()[::-1]
 
 
+def test_the_first_types_of_the_tokenizer_of_a_model(run):
+    src, tgt = write_pairs("a", 40)
+    words = ("data", "prepare", "--train", src, tgt, "--tokenizer", "multi30k-en-de")
+    assert run(*words, "--out", "whole")[0] == 0
+    assert run(*words, "--vocab-size", "500", "--out", "first")[0] == 0
+    whole, first = open_sentence_pairs("whole").tokenizer, open_sentence_pairs("first").tokenizer
+    assert first.vocab_size == 500 < whole.vocab_size
+    assert whole.begins_with(first)
+    done = run(*words, "--vocab-size", "100000", "--out", "more")
+    assert done.code == 1
+    assert f"vocab size: expected 259 (bytes, special tokens) to {whole.vocab_size}" in done.message
+    done = run(*words[:-1], "nowhere", "--out", "more")
+    assert done.code == 1
+    assert "nowhere: expected a model directory, a .lnlp file, a bundle .zip or a shipped model" in done.message
+    assert not Path("more").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -114,6 +114,30 @@ def test_a_model_can_be_trained_on(run: Run, files: Path, tmp_path: Path) -> Non
     assert all((first.state[name] - second.state[name]).abs().max() < 1e-6 for name in first.state)
 
 
+def test_a_model_of_more_types_can_be_trained_on(run: Run, files: Path, tmp_path: Path) -> None:
+    assert run("--set", "training.max_steps=3")[0] == 0
+    (tmp_path / "run").rename(tmp_path / "first")
+    first = load_model_directory(tmp_path / "first")
+    types = len(json.loads(first.tokenizer_json)["model"]["vocab"])
+    texts = (files / "valid.en", files / "valid.de")
+    prepare_data(tmp_path / "fewer", train=texts, valid=texts, tokenizer=tmp_path / "first", vocab_size=types - 9)
+    code, _, errors = run(
+        *("--set", "training.max_steps=1", "--set", "training.learning_rate=1e-9"),
+        *("--init-from", str(tmp_path / "first")),
+        data=str(tmp_path / "fewer"),
+    )
+    assert code == 0, errors
+    assert f"weights: of the first of {types} types of first" in errors
+    second = load_model_directory(tmp_path / "run")
+    assert second.config.model.src_vocab_size == types - 9
+    for name, tensor in second.state.items():
+        assert (first.state[name][: len(tensor)] - tensor).abs().max() < 1e-6
+    (tmp_path / "run").rename(tmp_path / "second")
+    code, _, errors = run("--init-from", str(tmp_path / "second"))
+    assert code == 1
+    assert "expected a model with the tokenizer of data, or with one that begins with its types" in errors
+
+
 def test_a_model_of_another_shape_or_vocabulary_is_refused(run: Run, files: Path, tmp_path: Path) -> None:
     assert run("--set", "training.max_steps=1")[0] == 0
     (tmp_path / "run").rename(tmp_path / "first")

@@ -150,6 +150,38 @@ def test_training_is_deterministic_across_processes(tokenizer):
     assert found == {tokenizer.sha256}
 
 
+def test_the_first_types_are_a_tokenizer_with_the_same_ids(tokenizer):
+    types = tokenizer.vocab_size - 20
+    first = tokenizer.first(types)
+    assert first.vocab_size == types
+    assert first.to_json() == Tokenizer.train(LINES, vocab_size=types).to_json()
+    longer = 0
+    for line in LINES:
+        assert first.decode(first.encode(line)) == line
+        longer += len(first.encode(line)) > len(tokenizer.encode(line))
+    assert longer
+    assert tokenizer.first(tokenizer.vocab_size).to_json() == tokenizer.to_json()
+    bytes_alone = tokenizer.first(MIN_VOCAB_SIZE)
+    assert len(bytes_alone.encode("Grüße")) == len(" Grüße".encode())
+
+
+def test_what_begins_with_other_types(tokenizer):
+    first = tokenizer.first(tokenizer.vocab_size - 1)
+    assert tokenizer.begins_with(tokenizer)
+    assert tokenizer.begins_with(first)
+    assert not first.begins_with(tokenizer)
+    other = Tokenizer.train(["another text altogether"] * 3, vocab_size=MIN_VOCAB_SIZE + 5)
+    assert not tokenizer.begins_with(other)
+    lowercasing = Tokenizer.train(LINES, vocab_size=tokenizer.vocab_size, lowercase=True)
+    assert not tokenizer.begins_with(lowercasing)
+
+
+@pytest.mark.parametrize("types", [MIN_VOCAB_SIZE - 1, 100_000])
+def test_first_types_beyond_the_vocabulary_are_refused(tokenizer, types):
+    with pytest.raises(DataError, match=rf"vocab size: expected {MIN_VOCAB_SIZE} .* to \d+, .* found {types}"):
+        tokenizer.first(types)
+
+
 def test_vocabulary_too_small_names_the_least():
     with pytest.raises(DataError, match=f"expected at least {MIN_VOCAB_SIZE} .*, found 100"):
         Tokenizer.train(LINES, vocab_size=100)

@@ -6,7 +6,10 @@ from torch import Tensor
 
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import parse_model
+from lite_nlp.core.errors import ModelError
 from lite_nlp.models.adaptive import AdaptiveVocabulary
+from lite_nlp.models.build import as_language_model, build_model
+from lite_nlp.models.pretrained import load_first_types
 
 CUTOFFS = (6, 14)
 
@@ -104,3 +107,16 @@ def test_sizes_of_the_lite_transformers_language_model() -> None:
     assert sum(table.numel() for table in vocabulary.tables) == 38_513_664
     assert sum(projection.weight.numel() for projection in vocabulary.projections) == 1_053_696
     assert vocabulary.clusters.weight.numel() == 2 * 896
+
+
+def test_weights_of_more_types_are_loaded_as_those_of_the_first() -> None:
+    larger, model = build_model(_config()).eval(), build_model(_config(tgt_vocab_size=20)).eval()
+    load_first_types(model, larger.state_dict())
+    tokens = torch.randint(0, 20, (3, 7))
+    # The softmax is over all types, and its clusters are the first choice: within a cluster the ratios stay.
+    found, expected = (as_language_model(each, source="test")(tokens) for each in (model, larger))
+    torch.testing.assert_close(found[..., : CUTOFFS[1]], expected[..., : CUTOFFS[1]])
+    ratios = [logits[..., 14:20] - logits[..., 14:15] for logits in (found, expected)]
+    torch.testing.assert_close(*ratios)
+    with pytest.raises(ModelError, match="initial weights: expected those of the same model with as many"):
+        load_first_types(larger, model.state_dict())
