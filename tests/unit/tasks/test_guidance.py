@@ -108,7 +108,8 @@ def _prepare_text(out: Path, train: list[str], tokenizer: Tokenizer | None = Non
     for name, lines in (("train", train), ("valid", ["the dog", "and the cat"])):
         (out.parent / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     train_file, valid_file = (out.parent / f"{name}.txt" for name in ("train", "valid"))
-    prepare_data(out, text=train_file, valid_text=valid_file, vocab_size=270, tokenizer=tokenizer)
+    size = None if tokenizer else 270
+    prepare_data(out, text=train_file, valid_text=valid_file, vocab_size=size, tokenizer=tokenizer)
 
 
 def _text_model(data: Path, **model: object) -> LoadedModel:
