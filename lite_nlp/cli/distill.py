@@ -20,7 +20,13 @@ from lite_nlp.cli.budget_options import (
     said_once,
 )
 from lite_nlp.cli.console import ProgressBars, err
-from lite_nlp.cli.options import MeasuredThreadsOption, check_runtime
+from lite_nlp.cli.options import (
+    InitFromOption,
+    MeasuredThreadsOption,
+    OverridesOption,
+    ResumeOption,
+    check_runtime,
+)
 from lite_nlp.cli.quantities import check_number
 from lite_nlp.cli.train import print_trained
 from lite_nlp.core.bounds import MAX_BEAM, MAX_TEMPERATURE, MIN_TEMPERATURE
@@ -45,9 +51,7 @@ def distill(
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="The student: a preset's name or a config file.")],
     data: Annotated[Path, typer.Option("--data", help="Data directory, from `lite-nlp data prepare`.")],
     out_directory: Annotated[Path, typer.Option("--out", help="Directory of the run, then of the student.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one key of the config.")
-    ] = None,
+    overrides: OverridesOption = None,
     ensemble: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,10 +151,8 @@ def distill(
             show_default=False,
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
-    init_from: Annotated[
-        str | None, typer.Option("--init-from", metavar="MODEL", help="Start from the weights of this model.")
-    ] = None,
+    resume: ResumeOption = False,
+    init_from: InitFromOption = None,
     threads: MeasuredThreadsOption = None,
     max_minutes: Annotated[
         float | None,

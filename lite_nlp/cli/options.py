@@ -13,6 +13,7 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 __all__ = [
     "BatchOption",
     "BeamOption",
+    "InitFromOption",
     "LengthPenaltyOption",
     "LongInput",
     "LongInputOption",
@@ -22,6 +23,8 @@ __all__ = [
     "ModelArgument",
     "NamedModelArgument",
     "NgramOption",
+    "OverridesOption",
+    "ResumeOption",
     "RuntimeOption",
     "ThreadsOption",
     "check_runtime",
@@ -90,6 +93,18 @@ MeasuredThreadsOption = Annotated[
         max=MAX_THREADS,
         help="Threads of torch; else OMP_NUM_THREADS, or as many as a short measurement finds fastest.",
         show_default=False,
+    ),
+]
+OverridesOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one key of the config.")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")]
+InitFromOption = Annotated[
+    str | None,
+    typer.Option(
+        "--init-from",
+        metavar="MODEL",
+        help="Start from the weights of this model, of which the data may have the first types alone.",
     ),
 ]
 LengthPenaltyOption = Annotated[

@@ -19,7 +19,7 @@ from lite_nlp.cli.budget_options import (
     said_once,
 )
 from lite_nlp.cli.console import err, out, warn
-from lite_nlp.cli.options import MeasuredThreadsOption
+from lite_nlp.cli.options import InitFromOption, MeasuredThreadsOption, OverridesOption, ResumeOption
 
 __all__ = ["print_trained", "train"]
 
@@ -28,13 +28,9 @@ def train(
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="A preset's name or a config file.")],
     data: Annotated[Path, typer.Option("--data", help="Data directory, from `lite-nlp data prepare`.")],
     out_directory: Annotated[Path, typer.Option("--out", help="Directory of the run, then of the model.")],
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Override one key of the config.")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in --out.")] = False,
-    init_from: Annotated[
-        str | None, typer.Option("--init-from", metavar="MODEL", help="Start from the weights of this model.")
-    ] = None,
+    overrides: OverridesOption = None,
+    resume: ResumeOption = False,
+    init_from: InitFromOption = None,
     vectors: Annotated[
         Path | None,
         typer.Option(
