@@ -154,8 +154,9 @@ def prepare_data(
     check_choice("--normalization", normalization, get_args(Normalization))
     keys = parse_columns(columns)
     check_output_directory(Path(out), force=force, owned=DATA_FILES)
-    if not isinstance(tokenizer, Tokenizer) and tokenizer is not None:
-        tokenizer = _tokenizer_of(tokenizer)
+    if tokenizer is not None:
+        given = tokenizer if isinstance(tokenizer, Tokenizer) else _tokenizer_of(tokenizer)
+        tokenizer = given if vocab_size is None else given.first(vocab_size)
     vocabulary = VocabularyOptions(
         vocab_size=vocab_size, lowercase=lowercase, normalization=normalization, tokenizer=tokenizer
     )

@@ -23,7 +23,7 @@ from lite_nlp.data.directory import (
 )
 from lite_nlp.data.passes import CorpusPasses, DataFormat
 from lite_nlp.data.sources import Corpus
-from lite_nlp.data.vocabulary import VocabularyOptions, make_vocabulary
+from lite_nlp.data.vocabulary import VocabularyOptions, train_vocabulary
 
 __all__ = ["MAX_VOCABULARY_ITEMS", "prepare_directory"]
 
@@ -71,7 +71,7 @@ def prepare_directory(
         work = CorpusPasses(corpus, form, progress or SilentProgress())
         form.survey(work.split("train", "labels"))
         work.facts = compare_splits(work, drop=drop_overlap)
-        tokenizer = make_vocabulary(
+        tokenizer = vocabulary.tokenizer or train_vocabulary(
             vocabulary,
             lambda stage: (text for item in _vocabulary_items(work, stage) for text in form.texts(item)),
             say=say,

@@ -1,4 +1,4 @@
-"""The vocabulary of a data directory: given, whole or its first types, or learned in a size that the text allows."""
+"""The vocabulary of a data directory: given, or learned in a size that the amount of text allows."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from lite_nlp.core.bounds import MAX_VOCAB_SIZE, check_range
 from lite_nlp.data.choices import Normalization
 from lite_nlp.data.tokenizer import Tokenizer
 
-__all__ = ["VocabularyOptions", "choose_vocab_size", "make_vocabulary"]
+__all__ = ["VocabularyOptions", "choose_vocab_size", "train_vocabulary"]
 
 #: The sizes that are chosen, and the characters of training text from which each is.
 _SIZES: Final = ((500, 0), (1_000, 50_000), (2_000, 200_000), (4_000, 800_000), (8_000, 3_200_000))
@@ -19,12 +19,11 @@ class VocabularyOptions:
     """The vocabulary of a data directory.
 
     Attributes:
-        vocab_size: Tokens of the vocabulary, which the two languages of pairs share; None for all of the tokenizer's,
-            or to choose it by the amount of training text.
+        vocab_size: Tokens of the vocabulary, which the two languages of pairs share; None to choose it by the amount
+            of training text.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
-        tokenizer: An existing tokenizer, of which the first ``vocab_size`` types are used, instead of training one; the
-            options of the text are then its own.
+        tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
 
     Raises:
         UsageError: If the size is out of range.
@@ -49,22 +48,20 @@ def choose_vocab_size(characters: int) -> int:
     return next(size for size, least in reversed(_SIZES) if characters >= least)
 
 
-def make_vocabulary(
+def train_vocabulary(
     options: VocabularyOptions, texts: Callable[[str], Iterable[str]], *, say: Callable[[str], None] | None = None
 ) -> Tokenizer:
-    """The vocabulary that is given, whole or its first types, or else that of a training text.
+    """Learn the vocabulary of a training text.
 
     Args:
-        options: A tokenizer; or the size, or None to choose it, and what is done to the text first.
+        options: Its size, or None to choose it, and what is done to the text first.
         texts: Gives the text anew for each pass over it, which it is told the name of.
         say: Receiver of a remark on the size that was chosen.
 
     Raises:
-        DataError: If the size is too small for all bytes or above the given tokenizer's, or there is no text.
+        DataError: If the size is too small for all bytes, or there is no text.
     """
     size = options.vocab_size
-    if options.tokenizer is not None:
-        return options.tokenizer if size is None else options.tokenizer.first(size)
     if size is None:
         characters = _count_characters(texts("vocabulary size"), enough=_SIZES[-1][1])
         size = choose_vocab_size(characters)

@@ -2,7 +2,7 @@ from itertools import repeat
 
 import pytest
 
-from lite_nlp.data.vocabulary import VocabularyOptions, choose_vocab_size, make_vocabulary
+from lite_nlp.data.vocabulary import VocabularyOptions, choose_vocab_size, train_vocabulary
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ def words(count):
 def test_the_size_is_chosen_by_the_text_and_said():
     said = []
     lines = words(10_000)
-    tokenizer = make_vocabulary(VocabularyOptions(), lambda stage: lines, say=said.append)
+    tokenizer = train_vocabulary(VocabularyOptions(), lambda stage: lines, say=said.append)
     assert tokenizer.vocab_size == 1_000
     assert said == ["vocabulary: 1,000 tokens for 70,000 characters of text (else --vocab-size)"]
 
 
 def test_a_given_size_is_taken_without_a_word():
     said = []
-    tokenizer = make_vocabulary(VocabularyOptions(vocab_size=300), lambda stage: words(1_000), say=said.append)
+    tokenizer = train_vocabulary(VocabularyOptions(vocab_size=300), lambda stage: words(1_000), say=said.append)
     assert (tokenizer.vocab_size, said) == (300, [])
 
 
@@ -44,18 +44,6 @@ def test_no_more_text_is_counted_than_the_largest_size_needs():
         return repeat("0123456789" * 1_000) if stage == "vocabulary size" else words(100)
 
     said = []
-    make_vocabulary(VocabularyOptions(), texts, say=said.append)
+    train_vocabulary(VocabularyOptions(), texts, say=said.append)
     assert stages == ["vocabulary size", "vocabulary"]
     assert said == ["vocabulary: 8,000 tokens for at least 3,200,000 characters of text (else --vocab-size)"]
-
-
-def test_a_given_tokenizer_is_used_whole_or_its_first_types():
-    given = make_vocabulary(VocabularyOptions(vocab_size=300), lambda stage: words(1_000))
-
-    def no_text(stage):
-        raise AssertionError(f"{stage}: the text is not read")
-
-    assert make_vocabulary(VocabularyOptions(tokenizer=given), no_text) is given
-    first = make_vocabulary(VocabularyOptions(tokenizer=given, vocab_size=280), no_text)
-    assert first.vocab_size == 280
-    assert given.begins_with(first)
