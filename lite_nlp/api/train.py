@@ -227,7 +227,7 @@ def train_fitted(
         if init_from is not None:
             initial = _initial_weights(init_from, config, data)
             load_first_types(model, initial.model.state_dict())
-            if announce and initial.tokenizer.vocab_size > data.tokenizer.vocab_size:
+            if initial.tokenizer.vocab_size > data.tokenizer.vocab_size:
                 say(f"weights: of the first of {initial.tokenizer.vocab_size} types of {initial.name}")
         if vectors is not None:
             _fix_vectors(model, vectors, config, data, say)

@@ -153,10 +153,9 @@ class Tokenizer:
         return self.from_json(_dump(document))
 
     def begins_with(self, other: "Tokenizer") -> bool:
-        """Whether ``other`` is this tokenizer, or one of its first types: :meth:`first`."""
-        if other.vocab_size >= self.vocab_size:
-            return self.to_json() == other.to_json()
-        return self.first(other.vocab_size).to_json() == other.to_json()
+        """Whether ``other`` is this tokenizer or one of its first types, however its file is laid out."""
+        same = self if other.vocab_size >= self.vocab_size else self.first(other.vocab_size)
+        return bool(json.loads(same.to_json()) == json.loads(other.to_json()))
 
     @property
     def vocab_size(self) -> int:

@@ -169,6 +169,7 @@ def test_what_begins_with_other_types(tokenizer):
     first = tokenizer.first(tokenizer.vocab_size - 1)
     assert tokenizer.begins_with(tokenizer)
     assert tokenizer.begins_with(first)
+    assert tokenizer.begins_with(Tokenizer.from_json(json.dumps(json.loads(first.to_json()))))
     assert not first.begins_with(tokenizer)
     other = Tokenizer.train(["another text altogether"] * 3, vocab_size=MIN_VOCAB_SIZE + 5)
     assert not tokenizer.begins_with(other)
