@@ -20,13 +20,7 @@ from lite_nlp.cli.budget_options import (
     said_once,
 )
 from lite_nlp.cli.console import ProgressBars, err
-from lite_nlp.cli.options import (
-    InitFromOption,
-    MeasuredThreadsOption,
-    OverridesOption,
-    ResumeOption,
-    check_runtime,
-)
+from lite_nlp.cli.options import InitFromOption, MeasuredThreadsOption, OverridesOption, ResumeOption, check_runtime
 from lite_nlp.cli.quantities import check_number
 from lite_nlp.cli.train import print_trained
 from lite_nlp.core.bounds import MAX_BEAM, MAX_TEMPERATURE, MIN_TEMPERATURE

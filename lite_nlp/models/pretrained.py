@@ -43,12 +43,9 @@ def load_first_types(model: nn.Module, state: Mapping[str, torch.Tensor]) -> Non
         name: tensor[: len(own[name])] if name in own and tensor.ndim and own[name].ndim else tensor
         for name, tensor in state.items()
     }
-    found = {name: tuple(tensor.shape) for name, tensor in rows.items()}
-    expected = {name: tuple(tensor.shape) for name, tensor in own.items()}
-    if found != expected:
-        names = sorted(name for name in found | expected if found.get(name) != expected.get(name))
+    try:
+        model.load_state_dict(rows)
+    except RuntimeError as error:
         raise ModelError(
-            f"initial weights: expected those of the same model with as many or more types, found others: "
-            f"{', '.join(f'{name} {found.get(name)} for {expected.get(name)}' for name in names[:3])}"
-        )
-    model.load_state_dict(rows)
+            f"initial weights: expected those of the same model with as many or more types, found others: {error}"
+        ) from error
