@@ -97,10 +97,10 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
         keys, values = torch.cat([key, own_key], dim=2), torch.cat([value, own_value], dim=2)
         scores = torch.matmul(query * head_dim**-0.5, keys.transpose(-2, -1))
         return torch.matmul(scores.softmax(dim=-1), values).reshape(rows, -1), keys, values
-    grown = (rows, heads, past + 1, head_dim)
+    grown, before = (rows, heads, past + 1, head_dim), position.to(torch.int32)
     out, keys, values = symbolic_multi_out(
         f"{DOMAIN}::GroupQueryAttention",
-        (projected[:, None], None, None, key, value, position.to(torch.int32), (position[:1] + 1).to(torch.int32)),
+        (projected[:, None], None, None, key, value, before, before[:1] + 1),
         {"num_heads": heads, "kv_num_heads": heads},
         dtypes=(torch.float32,) * 3,
         shapes=((rows, 1, heads * head_dim), grown, grown),

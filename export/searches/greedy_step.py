@@ -49,12 +49,17 @@ class GreedyStep(nn.Module):
 
     never: Tensor
     not_yet: Tensor
+    end: Tensor
+    nothing: Tensor
 
     def __init__(self, model: nn.Module, state: Sequence[StateTensor], vocab_size: int) -> None:
         super().__init__()
         self.model = model
         self.register_buffer("never", never_produced(vocab_size))
         self.register_buffer("not_yet", never_produced(vocab_size, EOS_ID + 1))
+        # Exporters turn a Python number beside a vector into a chain of casts.
+        self.register_buffer("end", torch.tensor(EOS_ID))
+        self.register_buffer("nothing", torch.tensor(0.0))
         self.names = tuple(tensor.name for tensor in state)
         self.changing = tuple(tensor.name for tensor in state if tensor.changes)
 
@@ -86,11 +91,10 @@ class GreedyStep(nn.Module):
         logits, new_state = model.decode_step(tokens, dict(zip(self.names, state, strict=True)))
         # The first of the largest is the end mark, if it is among them.
         best = (logits + torch.where(step < min_length, self.not_yet, self.never)).argmax(dim=-1)
-        # In place of a scalar that would be compared with a vector: exporters turn that into a chain of casts.
-        chosen = torch.where(limits <= step + 1, torch.full_like(best, EOS_ID), best)
-        gained = logits.log_softmax(dim=-1).gather(1, chosen[:, None])[:, 0]
-        log_probs = log_probs + torch.where(ended, torch.zeros_like(gained), gained)
-        ended = ended | (chosen == EOS_ID)
+        chosen = torch.where(limits <= step + 1, self.end, best)
+        gained = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
+        log_probs = log_probs + torch.where(ended, self.nothing, gained)
+        ended = ended | (chosen == self.end)
         return (~ended.all(), chosen, ended, log_probs, *(new_state[name] for name in self.changing))
 
 
