@@ -121,7 +121,7 @@ def prepare_data(
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: A tokenizer, its ``tokenizer.json``, or a MODEL that has it, of which the first ``vocab_size`` types
-            are used, instead of training one; the two above then do not apply.
+            are used, instead of training one; it has to do what the two above ask for.
         drop_overlap: Whether to leave the training items out that stand in the validation or test data, as they are or
             but for case, punctuation and spacing.
         force: Whether to replace an existing ``out``.
@@ -132,7 +132,7 @@ def prepare_data(
         The content of ``data.json``: kind, tokenizer, and the counts of each split, skipped lines included.
 
     Raises:
-        UsageError: If the arguments exclude each other or do not apply to the kind of data.
+        UsageError: If the arguments exclude each other or do not apply to the kind of data or to ``tokenizer``.
         DataError: If a source is missing or damaged, a download fails, or a split has no usable item.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses the write.
     """

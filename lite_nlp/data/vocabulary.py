@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lite_nlp.core.bounds import MAX_VOCAB_SIZE, check_range
+from lite_nlp.core.errors import UsageError
 from lite_nlp.data.choices import Normalization
 from lite_nlp.data.tokenizer import Tokenizer
 
@@ -23,10 +24,10 @@ class VocabularyOptions:
             of training text.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
-        tokenizer: An existing tokenizer to use instead of training one; the others then do not apply.
+        tokenizer: An existing tokenizer to use instead of training one.
 
     Raises:
-        UsageError: If the size is out of range.
+        UsageError: If the size is out of range, or ``tokenizer`` does not do to the text what is asked for.
     """
 
     vocab_size: int | None = None
@@ -36,6 +37,13 @@ class VocabularyOptions:
 
     def __post_init__(self) -> None:
         check_range("--vocab-size", self.vocab_size, 1, MAX_VOCAB_SIZE)
+        given = self.tokenizer
+        if given is not None and self.lowercase and not given.lowercase:
+            raise UsageError("--lowercase: expected a tokenizer that lowercases, found one that keeps the case")
+        if given is not None and self.normalization not in ("none", given.normalization):
+            raise UsageError(
+                f"--normalization: expected a tokenizer with {self.normalization}, found one with {given.normalization}"
+            )
 
 
 def choose_vocab_size(characters: int) -> int:

@@ -95,6 +95,15 @@ def test_local_copy_of_a_named_corpus_and_a_shared_tokenizer(run):
     assert (one.tokenizer.lowercase, one.tokenizer.normalization) == (True, "nfkc")
     assert (two.info.src_lang, two.info.tgt_lang) == ("de", "en")
     assert two.split("valid").texts() == one.split("valid").texts()[::-1]
+    assert run(*named, "--tokenizer", "one/tokenizer.json", "--lowercase", "--out", "three")[0] == 0
+    for option, message in (
+        (["--lowercase"], "--lowercase: expected a tokenizer that lowercases, found one that keeps the case"),
+        (["--normalization", "nfkc"], "--normalization: expected a tokenizer with nfkc, found one with none"),
+    ):
+        done = run(*named, "--tokenizer", "tatoeba-en-de", *option, "--out", "four")
+        assert done.code == 2
+        assert message in done.message
+        assert not Path("four").exists()
 
 
 def test_the_first_types_of_the_tokenizer_of_a_model(run):
