@@ -8,7 +8,7 @@ from lite_nlp.compress.quantize.protocol import Quantizer
 from lite_nlp.compress.quantize.trained_grid import GridQuantizer
 from lite_nlp.compress.stages import FIXED_STAGES, stage_file
 from lite_nlp.core.errors import UsageError
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 
 __all__ = ["COMPARED", "get_quantizer", "register_quantizer"]
 
@@ -42,6 +42,5 @@ def get_quantizer(name: str) -> Quantizer:
         UsageError: If there is none.
     """
     if name not in _QUANTIZERS:
-        hint = did_you_mean(name, _QUANTIZERS)
-        raise UsageError(f"quantizer: expected one of {', '.join(_QUANTIZERS)}, found {name!r}{hint}")
+        raise UsageError(f"quantizer: {expected_one_of(_QUANTIZERS, name)}")
     return _QUANTIZERS[name]

@@ -20,7 +20,7 @@ from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
@@ -211,12 +211,11 @@ def export_bundle(
 def _choose_runtimes(asked: Sequence[str] | None, precision: Precision) -> list[str]:
     able = [name for name, exporter in EXPORTERS.items() if precision in exporter.precisions]
     chosen = able if asked is None else list(dict.fromkeys(asked))
-    unknown = next((name for name in chosen if name not in EXPORTERS), None)
-    if unknown is not None or not chosen:
-        raise UsageError(
-            f"runtimes: expected some of {', '.join(EXPORTERS)}, found {unknown or 'none'}"
-            f"{did_you_mean(unknown or '', EXPORTERS)}"
-        )
+    if not chosen:
+        raise UsageError(f"runtimes: expected some of {', '.join(EXPORTERS)}, found none")
+    for name in chosen:
+        if name not in EXPORTERS:
+            raise UsageError(f"runtimes: {expected_one_of(EXPORTERS, name)}")
     unable = next((name for name in chosen if name not in able), None)
     if unable is not None:
         raise UsageError(

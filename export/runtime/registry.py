@@ -3,7 +3,7 @@
 from typing import Final
 
 from lite_nlp.core.errors import ConfigError, RuntimeUnavailableError
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.export.runtime.executorch import EXECUTORCH
 from lite_nlp.export.runtime.interface import Runtime
 from lite_nlp.export.runtime.onnx import ONNX
@@ -52,6 +52,5 @@ def find_runtime(name: str) -> Runtime:
         RuntimeUnavailableError: If there is none.
     """
     if name not in RUNTIMES:
-        hint = did_you_mean(name, RUNTIMES)
-        raise RuntimeUnavailableError(f"runtime: expected one of {', '.join(RUNTIMES)}, found {name!r}{hint}")
+        raise RuntimeUnavailableError(f"runtime: {expected_one_of(RUNTIMES, name)}")
     return RUNTIMES[name]

@@ -18,6 +18,7 @@ from lite_nlp.artifacts.models import LoadedModel, resolve_source
 from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, MAX_TOKENS, check_range
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
 from lite_nlp.export.runtime.programs import TRANSLATION
@@ -115,9 +116,9 @@ def bench_model(
         ("--repeats", repeats, 1, MAX_REPEATS), ("--warmup", warmup, 0, MAX_REPEATS),
     ):  # fmt: skip
         check_range(option, number, least, most)
-    unknown = [name for name in runtimes or () if name not in RUNTIMES]
-    if unknown:
-        raise UsageError(f"--runtime: expected {' or '.join(RUNTIMES)}, which run bundles, found {unknown[0]}")
+    for name in runtimes or ():
+        if name not in RUNTIMES:
+            raise UsageError(f"--runtime: {expected_one_of(RUNTIMES, name)}")
     progress = progress or SilentProgress()
     with _bundle_of(model, progress) as path:
         bundle = open_any_bundle(path)

@@ -5,7 +5,7 @@ from typing import Final
 
 from lite_nlp.core.display import with_letters
 from lite_nlp.core.errors import UsageError
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.data.published.catalogue import CORPORA
 from lite_nlp.data.published.entries import PublishedPairs
 
@@ -82,7 +82,7 @@ def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
         UsageError: If it is not.
     """
     if value not in choices:
-        raise UsageError(f"{option}: expected one of {', '.join(choices)}, found {value}{did_you_mean(value, choices)}")
+        raise UsageError(f"{option}: {expected_one_of(choices, value)}")
 
 
 def parse_columns(columns: str | Sequence[str | int] | None) -> tuple[str, str] | None:

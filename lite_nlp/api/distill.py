@@ -14,7 +14,7 @@ from lite_nlp.config.preset import Config, load_config
 from lite_nlp.core.errors import ModelError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.tasks.distillation import BEAM, LEVELS, Lesson, Level, SequenceTargets, TeacherModel, Teaching
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.training.destination import HYPOTHESES_DIRECTORY, check_destination
@@ -112,7 +112,7 @@ def distill_model(
     targets: dict[str, Any] = {"beam": beam, "n_best": n_best, "reference_weight": reference_weight}
     targets |= {"interpolation": interpolation or None, "hypotheses": hypotheses, "runtime": runtime}
     if level is not None and level not in LEVELS:
-        raise UsageError(f"--level: expected {', '.join(LEVELS)}, found {level!r}{did_you_mean(level, LEVELS)}")
+        raise UsageError(f"--level: {expected_one_of(LEVELS, level)}")
     _check_level(level, soft=soft, targets=targets)
     # Both are made, whatever the level, so that a value out of range is told before anything else.
     softened, sequence = _soft_targets(soft), _sequence_targets(targets)

@@ -5,13 +5,26 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Final
 
-__all__ = ["did_you_mean", "did_you_mean_path", "nearest_names", "phrase"]
+__all__ = ["did_you_mean", "did_you_mean_path", "expected_one_of", "nearest_names", "phrase"]
 
 #: Least similarity of a suggestion, from 0 to 1: a slip or two in a short name, a word left out of a long one.
 _CUTOFF: Final = 0.6
 
 #: Similarity of a name to several of its own words.
 _WITHIN: Final = 0.95
+
+
+def expected_one_of(known: Iterable[str], found: str) -> str:
+    """What a message about the unknown name ``found`` says of it.
+
+    Such as ``expected one of train, valid, found 'trian'; did you mean 'train'?``.
+
+    Args:
+        known: The names that it may be, in the order in which they are told.
+        found: What was given.
+    """
+    names = list(known)
+    return f"expected one of {', '.join(names)}, found {found!r}{did_you_mean(found, names)}"
 
 
 def did_you_mean(found: str, known: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAda
 from lite_nlp.core.display import in_utf8
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.parsing import parse_json_object, read_document
-from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
+from lite_nlp.core.suggestions import did_you_mean_path, expected_one_of
 from lite_nlp.data.choices import SPLITS, Normalization, Sameness, SplitName
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def split_counts(directory: Path, splits: Mapping[SplitName, FactsT], name: str)
     for split, counts in splits.items():
         if split == name:
             return counts
-    raise DataError(f"{directory}: expected a split of {', '.join(splits)}, found {name}{did_you_mean(name, splits)}")
+    raise DataError(f"{directory}: split: {expected_one_of(splits, name)}")
 
 
 def data_task(path: str | Path) -> tuple[str, str | None]:

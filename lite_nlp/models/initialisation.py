@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.core.errors import ModelError
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.models.linear import LowRankLinear, QuaternionLinear, R2D2Linear
 from lite_nlp.models.roles import Role, Site, marked_sites
 from lite_nlp.models.stacks import DecoderStack, EncoderStack
@@ -298,7 +299,7 @@ def initialise(model: nn.Module, scheme: str) -> None:
         ModelError: If there is no such scheme.
     """
     if scheme not in SCHEMES:
-        raise ModelError(f"initialisation {scheme!r}: expected one of {', '.join(SCHEMES)}")
+        raise ModelError(f"initialisation: {expected_one_of(SCHEMES, scheme)}")
     rules = SCHEMES[scheme]
     depths = _depths(model)
     for target, site in marked_sites(model):

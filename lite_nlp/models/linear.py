@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.core.errors import ModelError
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.models.built_linear import BuiltLinear, is_traced
 from lite_nlp.models.roles import Role, mark
 
@@ -249,7 +250,7 @@ def build_linear(
             1..min(d, k).
     """
     if spec.kind not in LINEAR_BUILDERS:
-        raise ModelError(f"linear kind {spec.kind!r}: expected one of {', '.join(LINEAR_BUILDERS)}")
+        raise ModelError(f"linear kind: {expected_one_of(LINEAR_BUILDERS, spec.kind)}")
     linear = LINEAR_BUILDERS[spec.kind](in_features, out_features, spec=spec, bias=bias)
     return mark(linear, role, inputs=in_features, outputs=out_features // parts)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from lite_nlp.core.errors import ConfigError, DataError
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.tasks.room import Room
 
 __all__ = ["TASKS", "Task", "register_task", "task_of_architecture", "task_of_data", "task_of_metric"]
@@ -148,5 +148,4 @@ def task_of_metric(metric: str) -> Task:
     for task in TASKS.values():
         if task.metric == metric:
             return task
-    known = [task.metric for task in TASKS.values()]
-    raise ConfigError(f"metric: expected one of {', '.join(known)}, found {metric!r}{did_you_mean(metric, known)}")
+    raise ConfigError(f"metric: {expected_one_of([task.metric for task in TASKS.values()], metric)}")

@@ -202,7 +202,7 @@ def test_a_process_that_dies_is_an_error(
         (["nothing.zip"], 1, "nothing.zip: expected a model directory"),
         (["BUNDLE", "--threads", "0"], 2, "--threads: expected numbers from 1 to 512 such as 1,2,4, found '0'"),
         (["BUNDLE", "--threads", "1,x"], 2, "found '1,x'"),
-        (["BUNDLE", "--runtime", "torch"], 2, "expected onnx or executorch, which run bundles, found torch"),
+        (["BUNDLE", "--runtime", "torch"], 2, "--runtime: expected one of onnx, executorch, found 'torch'"),
         (["BUNDLE", "--input", "nothing.txt"], 1, "nothing.txt: expected a readable text file"),
         (["BUNDLE", "--input", "LONG"], 1, "line 2: expected at most 63 tokens, which the bundle takes at once, found"),
         (["BUNDLE", "--input", "BLANK"], 1, "expected at least one line that is not blank, found none"),

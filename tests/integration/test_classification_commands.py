@@ -232,7 +232,7 @@ def test_vectors_stay_as_they_are(run: LiteNlp, files: Path, tmp_path: Path) -> 
         (
             ("evaluate", "single", "--data", "singles-data", "--split", "dev"),
             1,
-            "expected a split of train, valid, test",
+            "split: expected one of train, valid, test",
         ),
         (("evaluate", "single", "--data", "singles-data", "--beam", "2"), 2, "--beam does not go with a model of"),
         (

@@ -429,7 +429,7 @@ def test_bad_options(distill: Distill, tmp_path: Path, words: tuple[str, ...], c
     ("changes", "message"),
     [
         ({"teacher": "nowhere"}, "nowhere: expected a model directory, a .lnlp file, a bundle .zip or a shipped model"),
-        ({"data": "unjudged"}, "unjudged: expected a split of train, found valid"),
+        ({"data": "unjudged"}, "unjudged: split: expected one of train, found 'valid'"),
         ({"data": "nowhere"}, "nowhere: expected a data directory with data.json, found none"),
         ({"config": "nowhere.toml"}, "nowhere.toml: expected a config file or the name of a preset"),
         ({"teacher": "text-teacher"}, "text-teacher: expected an encoder-decoder, found a language-model"),
@@ -450,7 +450,7 @@ def test_a_teacher_or_data_that_does_not_fit(
 
 
 def test_the_library_takes_a_loaded_teacher_and_checks_the_level(files: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--level: expected word, sequence, both, found 'words'; did you mean 'word'"):
+    with pytest.raises(UsageError, match="expected one of word, sequence, both, found 'words'; did you mean 'word'"):
         distill_model("teacher", files / "tiny.toml", data="data", out=tmp_path / "run", level="words")  # type: ignore[arg-type]
     loaded = load_model(files / "teacher")
     trained = distill_model(

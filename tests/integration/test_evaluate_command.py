@@ -134,7 +134,7 @@ def test_empty_texts(lite_nlp: LiteNlp, files: Path, tmp_path: Path) -> None:
 def test_missing_split(lite_nlp: LiteNlp, files: Path) -> None:
     code, _, err = lite_nlp("evaluate", files / "tiny", "--data", files / "data", "--split", "valid")
     assert code == 1
-    assert "expected a split of train, test, found valid" in err
+    assert "split: expected one of train, test, found 'valid'" in err
 
 
 def test_without_sacrebleu(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:

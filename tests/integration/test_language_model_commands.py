@@ -224,7 +224,7 @@ def test_wrong_options(run: LiteNlp) -> None:
     for words, message in (
         (("--window", "129"), "window: expected at most model.max_positions (128) tokens, found 129"),
         (("--window", "8", "--context", "8"), "context: expected 0 to 7 tokens in windows of 8, found 8"),
-        (("--split", "dev"), "expected a split of train, valid, test, found dev"),
+        (("--split", "dev"), "split: expected one of train, valid, test, found 'dev'"),
     ):
         done = run("evaluate", "run", "--data", "text", *words)
         assert done.code == 1, words

@@ -185,4 +185,4 @@ def test_data_without_a_validation_split_is_refused(run: Run, files: Path, tmp_p
     prepare_data(tmp_path / "other", train=texts, valid_pairs=0, test_pairs=0, vocab_size=270)
     code, _, errors = run(data=str(tmp_path / "other"))
     assert code == 1
-    assert "expected a split of train, found valid" in errors
+    assert "split: expected one of train, found 'valid'" in errors

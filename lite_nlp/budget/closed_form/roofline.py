@@ -15,7 +15,7 @@ from lite_nlp.budget.closed_form.counts import Operation
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ConfigError
-from lite_nlp.core.suggestions import did_you_mean
+from lite_nlp.core.suggestions import expected_one_of
 
 __all__ = [
     "PROCESSORS",
@@ -75,9 +75,7 @@ def find_processor(name: str) -> Processor:
         ConfigError: If there is none.
     """
     if name not in PROCESSORS:
-        raise ConfigError(
-            f"--estimate: expected {', '.join(PROCESSORS)}, found {name!r}{did_you_mean(name, PROCESSORS)}"
-        )
+        raise ConfigError(f"--estimate: {expected_one_of(PROCESSORS, name)}")
     return PROCESSORS[name]
 
 

@@ -21,6 +21,7 @@ from lite_nlp.budget.traced.contractions import ProductTracker
 from lite_nlp.budget.traced.operators import FORMULAS, Call, Formula, is_free_name
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 from lite_nlp.core.errors import CountError, UsageError
+from lite_nlp.core.suggestions import expected_one_of
 
 __all__ = ["Registration", "register_operator"]
 
@@ -93,7 +94,7 @@ def register_operator(
     """
     operator = _base_name(name)
     if kind not in WORK_KINDS:
-        raise UsageError(f"kind of operator {name}: expected one of {', '.join(WORK_KINDS)}, found {kind!r}")
+        raise UsageError(f"kind of operator {name}: {expected_one_of(WORK_KINDS, kind)}")
     if ProductTracker.knows(operator):
         raise UsageError(f"operator {name}: expected one that is counted by itself, found one of a product and its sum")
     if not replace and (operator in FORMULAS or is_free_name(operator)):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lite_nlp.config.kinds import DENSE, LinearSpec
 from lite_nlp.core.errors import ModelError
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.models.linear import build_fused_linear, build_linear
 from lite_nlp.models.roles import Role
 
@@ -143,5 +144,5 @@ def attention_modules(kind: str) -> AttentionModules:
         ModelError: If there is none.
     """
     if kind not in ATTENTION_MODULES:
-        raise ModelError(f"attention kind {kind!r}: expected one of {', '.join(sorted(ATTENTION_MODULES))}")
+        raise ModelError(f"attention kind: {expected_one_of(sorted(ATTENTION_MODULES), kind)}")
     return ATTENTION_MODULES[kind]

@@ -85,7 +85,7 @@ def test_an_estimate_adds_up_and_says_that_it_is_one() -> None:
 
 
 def test_what_cannot_be_estimated_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--estimate: expected cortex-a72, found 'cortex-a7'; did you mean"):
+    with pytest.raises(ConfigError, match=r"--estimate: expected one of cortex-a72, found 'cortex-a7'; did you mean"):
         find_processor("cortex-a7")
     classifier = SequenceClassifierConfig(
         family="transformer",

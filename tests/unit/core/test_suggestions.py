@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from lite_nlp.configs import list_presets
-from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
+from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path, expected_one_of
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,12 @@ from lite_nlp.core.suggestions import did_you_mean, did_you_mean_path
 )
 def test_the_nearest_preset(found: str, nearest: str) -> None:
     assert did_you_mean(found, list_presets()) == f"; did you mean '{nearest}'?"
+
+
+def test_what_is_said_of_an_unknown_name() -> None:
+    known = {"train": 1, "valid": 2}
+    assert expected_one_of(known, "trian") == "expected one of train, valid, found 'trian'; did you mean 'train'?"
+    assert expected_one_of(known, "heldout") == "expected one of train, valid, found 'heldout'"
 
 
 def test_names_that_are_equally_near() -> None:

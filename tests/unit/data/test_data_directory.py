@@ -209,7 +209,7 @@ def test_force_replaces(copied):
 
 
 def test_unknown_split_lists_those_there_are(prepared):
-    with pytest.raises(DataError, match="expected a split of train, valid, found test"):
+    with pytest.raises(DataError, match="split: expected one of train, valid, found 'test'"):
         open_sentence_pairs(prepared).split("test")
 
 

@@ -186,7 +186,7 @@ def test_files_that_are_not_labelled_text(tmp_path):
 def test_damaged_directories(copied, tmp_path):
     with pytest.raises(DataError, match=r"expected a data directory with data\.json, found none"):
         open_labelled(tmp_path)
-    with pytest.raises(DataError, match="expected a split of train, valid, found test"):
+    with pytest.raises(DataError, match="split: expected one of train, valid, found 'test'"):
         open_labelled(copied).split("test")
     labels = copied / "valid" / LABELS_FILE
     np.save(labels, np.array([0, 1, 3], dtype=np.int32))

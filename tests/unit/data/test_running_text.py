@@ -131,7 +131,7 @@ def test_one_kind_of_data_is_not_taken_for_another(tmp_path: Path) -> None:
         open_sentence_pairs(tmp_path / "text")
     with pytest.raises(DataError, match=r"pairs: expected a data directory of running text, found one of sentence p"):
         open_running_text(tmp_path / "pairs")
-    with pytest.raises(DataError, match=r"expected a split of train, valid, found test"):
+    with pytest.raises(DataError, match=r"split: expected one of train, valid, found 'test'"):
         open_running_text(tmp_path / "text").stream("test")
 
 

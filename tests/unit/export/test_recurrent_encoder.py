@@ -104,7 +104,7 @@ def test_executorch_says_what_it_does_not_run(own: Recurrent) -> None:
 
 def test_an_unknown_runtime(own: Recurrent, tmp_path: Path) -> None:
     card = ModelCard(name="own", tokenizer_json=TOKENIZER)
-    with pytest.raises(UsageError, match=r"expected some of onnx, executorch, found onx; did you mean 'onnx'\?"):
+    with pytest.raises(UsageError, match=r"expected one of onnx, executorch, found 'onx'; did you mean 'onnx'\?"):
         export_bundle(tmp_path / "own.zip", model=own, card=card, bounds=BOUNDS, runtimes=["onx"])
 
 
