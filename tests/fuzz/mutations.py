@@ -97,7 +97,8 @@ def _edit_one(rng: Random, box: list[Any]) -> None:
         case 6 if isinstance(value, dict):
             extra = copy.deepcopy(rng.choice(list(value.values()))) if value else 0
             for index in range(min(rng.choice((1, 2, 100, 12_000)), _MAX_SIZE // _size(extra))):
-                value[f"k{index}"] = extra
+                # A copy each: one that stood in thousands of places would make a later edit one of all of them.
+                value[f"k{index}"] = copy.deepcopy(extra)
         case 7 if isinstance(parent, dict):
             parent[str(rng.choice(_VALUES))] = parent.pop(key)
         case 8 if isinstance(value, list):

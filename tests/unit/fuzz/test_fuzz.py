@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from lite_nlp.core.errors import ModelError
 from tests.fuzz.corpus import make_case
 from tests.fuzz.judge import Verdict, judge
+from tests.fuzz.mutations import edit_json
 from tests.fuzz.readers import KINDS, Kind, canonical
 from tests.fuzz.seeds import make_seeds
 from tests.fuzz.session import KEPT, Session, compare
@@ -47,6 +49,19 @@ def test_a_case_follows_from_its_numbers() -> None:
     for index in range(30, 60):
         assert make_case(seeds, 1, index) == make_case(make_seeds(), 1, index)
     assert any(make_case(seeds, 1, index).content != make_case(seeds, 2, index).content for index in range(30, 36))
+
+
+def test_no_part_of_an_edited_document_stands_in_two_places() -> None:
+    document = {"a": {"b": [1, 2], "c": {"d": "e"}}, "f": [[], {"g": 0}]}
+    for seed in range(300):
+        seen: set[int] = set()
+        rest = [edit_json(Random(seed), document)]
+        while rest:
+            found = rest.pop()
+            if isinstance(found, dict | list):
+                assert id(found) not in seen, seed
+                seen.add(id(found))
+                rest += found.values() if isinstance(found, dict) else found
 
 
 def _crash(path: Path) -> str:
