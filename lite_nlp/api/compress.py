@@ -125,6 +125,7 @@ def compress_model(
     out = Path(out)
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
+    from lite_nlp.compress.stages import STRUCTURED
     from lite_nlp.tasks.calibration import inspect_calibration
     from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
     from lite_nlp.training.arithmetic import fast_arithmetic
@@ -211,7 +212,7 @@ def compress_model(
             targeted=target_bytes is not None or target_ratio is not None,
             finetune_steps=None if finetuning is None else finetuning.options.steps,
             own_data=data is not None,
-            structured=structured is not None,
+            structured=None if structured is None else STRUCTURED,
             sparsity=rows[-1].sparsity,
             kept=rows[-1].plan is None,
         )

@@ -34,6 +34,8 @@ _POINTS: Final = frozenset(("accuracy", "bleu", "rougeLsum"))
 #: Largest loss by compression that needs no words: points of a score of 0 to 100, and a fraction of any score.
 LOST_POINTS: Final = 3.0
 LOST_FRACTION: Final = 0.25
+#: Fraction of zeros above which fewer weights, with more bits for each, keep more.
+_SPARSE: Final = 0.7
 #: A score of 0 to 100 below this is near zero; on fewer examples it can be that by chance.
 NEAR_ZERO: Final = 1.0
 FEWEST_EXAMPLES: Final = 20
@@ -228,7 +230,7 @@ class CompressionFacts:
         targeted: Whether a size or a ratio was asked for.
         finetune_steps: Of fine-tuning after pruning; None if there was none.
         own_data: Whether it was given data.
-        structured: Whether channels, heads or layers were removed.
+        structured: Name of the stage that removed channels, heads or layers; None if none did.
         sparsity: Fraction of zeros in the final file.
         kept: Whether the matrices are as the model's own file had them.
     """
@@ -236,7 +238,7 @@ class CompressionFacts:
     targeted: bool
     finetune_steps: int | None
     own_data: bool
-    structured: bool
+    structured: str | None
     sparsity: float
     kept: bool = False
 
@@ -279,11 +281,12 @@ def compression_warnings(
     change = "rose" if metric.lower_is_better else "fell"
     return [
         f"{metric.label} {change} from {first:.2f} to {last:.2f}, most of it in the stage {stage!r} ({high:.2f} to "
-        f"{low:.2f}); try {'; '.join(_advise(facts))}"
+        f"{low:.2f}); try {'; '.join(_advise(facts, stage))}"
     ]
 
 
-def _advise(facts: CompressionFacts) -> list[str]:
+def _advise(facts: CompressionFacts, stage: str) -> list[str]:
+    """What to try, with ``stage`` the one that lost the most."""
     advice = []
     if facts.targeted:
         advice.append("a larger target (without one, compression stops where the predictions begin to change)")
@@ -293,9 +296,11 @@ def _advise(facts: CompressionFacts) -> list[str]:
         advice.append(f"--finetune-steps {2 * facts.finetune_steps} or more")
     if not facts.own_data:
         advice.append("--data with the model's own training pairs")
-    if facts.structured:
+    if stage == facts.structured:
         advice.append("a smaller fraction for --structured")
-    if facts.targeted and facts.sparsity > 0.7:
+    if facts.targeted and facts.sparsity > _SPARSE:
+        if facts.structured is None:
+            advice.append("--structured 0.3, which leaves fewer weights, with more bits for each")
         advice.append(
             f"a model with fewer layers, channels or types, trained anew, of which less than {facts.sparsity:.0%} of "
             "the weights have to go"

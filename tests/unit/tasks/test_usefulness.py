@@ -21,7 +21,7 @@ BLEU = Metric(name="bleu", label="BLEU", unit="BLEU")
 PERPLEXITY = Metric(name="perplexity", label="perplexity", unit="in perplexity", lower_is_better=True)
 COLORS, THINGS = ("red", "old", "big"), ("cat", "bus", "cup", "hat")
 INPUTS = [f"The {color} {thing} is here now." for color in COLORS for thing in THINGS]
-FACTS = CompressionFacts(targeted=True, finetune_steps=300, own_data=True, structured=False, sparsity=0.88)
+FACTS = CompressionFacts(targeted=True, finetune_steps=300, own_data=True, structured=None, sparsity=0.88)
 
 
 def test_outputs_that_differ_are_let_be() -> None:
@@ -118,11 +118,21 @@ def test_a_compression_that_lost_a_few_points() -> None:
 
 
 def test_the_advice_is_what_was_not_done() -> None:
-    facts = CompressionFacts(targeted=False, finetune_steps=None, own_data=False, structured=True, sparsity=0.4)
+    facts = CompressionFacts(targeted=False, finetune_steps=None, own_data=False, structured="pruned", sparsity=0.4)
     (warning,) = compress(30.0, 20.0, 20.0, facts=facts)
     for advice in ("leave --no-finetune out", "--data with the model's own", "--structured", "--max-loss"):
         assert advice in warning
     assert "target" not in warning
+
+
+def test_fewer_weights_where_most_are_zeros() -> None:
+    (warning,) = compress(30.0, 29.0, 20.0)
+    assert "--structured 0.3, which leaves fewer weights" in warning
+    for facts in (replace(FACTS, sparsity=0.7), replace(FACTS, structured="pruned"), replace(FACTS, targeted=False)):
+        (warning,) = compress(30.0, 29.0, 20.0, facts=facts)
+        assert "--structured" not in warning
+    (warning,) = compress(30.0, 22.0, 20.0, facts=replace(FACTS, structured="pruned"))
+    assert "a smaller fraction for --structured" in warning
 
 
 def test_a_model_whose_own_file_is_kept() -> None:
