@@ -299,7 +299,7 @@ def test_the_row_of_a_paper_takes_that_papers_scheme() -> None:
 def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"init: expected 'family', 'xavier', .* or 'depth-scaled', found 'glorot'"):
         small_config(family="transformer", init="glorot")
-    with pytest.raises(ModelError, match=r"initialisation: expected one of xavier, .*, found 'glorot'"):
+    with pytest.raises(ModelError, match=r"initialisation: expected one of xavier, lite-transformer, .*found 'glorot'"):
         initialise(nn.Linear(2, 2), "glorot")
 
 
