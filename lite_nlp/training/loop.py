@@ -242,7 +242,8 @@ class _Trainer(Generic[B]):
         improved = False
         if due or self._end() is not None:
             validation = self._validate()
-            improved = self.state.add_validation(validation, metric=self.config.validate_metric)
+            add = self.state.add_validation if due else self.state.close
+            improved = add(validation, metric=self.config.validate_metric)
             self._record("valid", **validation.model_dump(exclude={"step"}, exclude_none=True), **self._sample())
             progress.note(self._describe(validation, improved=improved))
             due = True
@@ -280,15 +281,16 @@ class _Trainer(Generic[B]):
             identity=self.identity,
         )
         # The model is written first: a run killed in between repeats these steps and writes the same model.
-        if improved and self.state.best is not None:
+        best = self.state.best_of_all(self.config.validate_metric)
+        if improved and best is not None:
             weights = {"made_of": "checkpoint", "steps": [self.state.step]}
-            self.directory.save_model(checkpoint.model, self._metrics(self.state.best, weights=weights))
+            self.directory.save_model(checkpoint.model, self._metrics(best, weights=weights))
         self.directory.checkpoints.save(checkpoint)
         self.directory.prune(self.state)
 
     def _finish(self) -> dict[str, Any]:
         """Write the mean of the latest validated checkpoints as the model, or the best one if the mean is worse."""
-        best = self.state.best
+        best = self.state.best_of_all(self.config.validate_metric)
         if best is None:
             raise TrainingError(f"{self.job.out}: expected at least one validation, found a run that ended without")
         store = self.directory.checkpoints
@@ -307,7 +309,7 @@ class _Trainer(Generic[B]):
         metrics = self._metrics(scores, weights=weights)
         if main:
             self.model.eval()
-            losses = [validation.loss for validation in self.state.validations]
+            losses = [validation.loss for validation in self.state.all_validations]
             metrics["warnings"] = list(self.job.judge(self.model, metrics, losses))
             self.model.train()
             self.directory.save_model(self.model.state_dict(), metrics)
@@ -333,8 +335,9 @@ class _Trainer(Generic[B]):
             "processes": self.accelerator.num_processes,
             "threads": state.threads,
         }
-        if state.best is not None:
-            metrics["best_checkpoint"] = state.best.model_dump(exclude_none=True)
+        best = state.best_of_all(self.config.validate_metric)
+        if best is not None:
+            metrics["best_checkpoint"] = best.model_dump(exclude_none=True)
         return metrics
 
     def _record(self, event: str, **figures: float) -> None:

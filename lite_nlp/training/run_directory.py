@@ -79,12 +79,14 @@ class RunDirectory:
         )
 
     def prune(self, state: RunState) -> None:
-        """Keep the newest checkpoint, those that may be averaged, and the best."""
+        """Keep the newest checkpoint, those that may be averaged, and the best, with and without the closing one."""
         keep = {state.step, *self.averaged_steps(state)}
-        if state.best is not None:
-            keep.add(state.best.step)
+        for best in (state.best, state.best_of_all(self._config.training.validate_metric)):
+            if best is not None:
+                keep.add(best.step)
         self.checkpoints.prune(keep)
 
     def averaged_steps(self, state: RunState) -> list[int]:
         """Steps of the latest validated checkpoints, as many as the config averages."""
-        return [validation.step for validation in state.validations[-self._config.training.average_checkpoints :]]
+        count = self._config.training.average_checkpoints
+        return [validation.step for validation in state.all_validations[-count:]]

@@ -11,7 +11,10 @@ from lite_nlp.core.errors import TrainingError
 __all__ = ["CHANGEABLE_KEYS", "RunIdentity", "RunState", "Validation"]
 
 #: Keys of the training section that may change when a run is resumed: they decide when it ends and is saved.
-CHANGEABLE_KEYS = ("max_steps", "max_epochs", "patience", "checkpoint_every_steps", "gradient_accumulation")
+CHANGEABLE_KEYS = ("max_steps", "max_epochs", "patience", "checkpoint_every_steps")
+
+#: Not compared, since ``batches_per_step`` has it: fewer processes may take more batches each.
+_COMPARED_ELSEWHERE = ("gradient_accumulation",)
 
 
 class _Record(BaseModel):
@@ -58,9 +61,11 @@ class RunState(_Record):
         tgt_tokens: Target tokens, with end marks, without padding.
         seconds: Wall time over all sessions of the run, validation included.
         training_seconds: The part of it spent in optimizer steps.
-        validations: All validations so far, oldest first.
+        validations: All validations so far that the config asked for, oldest first.
         best: The best of them.
         without_gain: Validations since the best.
+        closing: That of the last step of a call where the config asked for none; a run that goes on forgets it, or its
+            end and weights would depend on where it had been stopped.
         threads: Threads of each process; another number gives other rounding errors.
     """
 
@@ -74,10 +79,12 @@ class RunState(_Record):
     validations: list[Validation] = Field(default_factory=list)
     best: Validation | None = None
     without_gain: int = 0
+    closing: Validation | None = None
     threads: int | None = None
 
     def add_step(self, src_tokens: int, tgt_tokens: int, seconds: float, *, steps_of_epoch: int) -> bool:
         """Record an optimizer step; return whether it ended the epoch."""
+        self.closing = None
         self.step += 1
         self.src_tokens += src_tokens
         self.tgt_tokens += tgt_tokens
@@ -96,6 +103,22 @@ class RunState(_Record):
             return True
         self.without_gain += 1
         return False
+
+    def close(self, validation: Validation, *, metric: str) -> bool:
+        """Record the validation of the last step of a call; return whether it is the best so far."""
+        self.closing = validation
+        return self.best_of_all(metric) is validation
+
+    def best_of_all(self, metric: str) -> Validation | None:
+        """The best validation, the closing one included."""
+        if self.closing is not None and (self.best is None or self.closing.beats(self.best, metric)):
+            return self.closing
+        return self.best
+
+    @property
+    def all_validations(self) -> list[Validation]:
+        """The validations, oldest first, the closing one included."""
+        return [*self.validations, *([] if self.closing is None else [self.closing])]
 
     def end(self, config: TrainingConfig) -> str | None:
         """The reason why the run is over, or None if it is not."""
@@ -146,7 +169,7 @@ class RunIdentity(_Record):
             TrainingError: Naming every difference between this run and the ``saved`` one.
         """
         here, there = (_flatten(run.with_defaults().model_dump()) for run in (self, saved))
-        for key in CHANGEABLE_KEYS:
+        for key in (*CHANGEABLE_KEYS, *_COMPARED_ELSEWHERE):
             here.pop(f"config.training.{key}", None)
             there.pop(f"config.training.{key}", None)
         differences = [

@@ -95,10 +95,19 @@ def test_a_step_is_normalised_by_its_own_tokens(tmp_path: Path, accelerator: Acc
 @pytest.mark.parametrize("end", [3, 4, 5])
 def test_a_run_cut_short_and_resumed_is_the_run_undisturbed(tmp_path: Path, accelerator: Accelerator, end: int) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    train(make_job(whole, make_config(max_steps=9, average_checkpoints=1)), accelerator)
-    train(make_job(parts, make_config(max_steps=end, average_checkpoints=1)), accelerator)
-    train(make_job(parts, make_config(max_steps=9, average_checkpoints=1), resume=True), accelerator)
+
+    def run(out: Path, max_steps: int, **options: Any) -> dict[str, Any]:
+        # All alike, so that the mean is kept.
+        config = make_config(max_steps=max_steps, average_checkpoints=5, validate_metric="bleu")
+        return train(make_job(out, config, evaluate={"bleu": lambda model: 1.0}, **options), accelerator)
+
+    metrics = run(whole, 9)
+    run(parts, end)
+    resumed = run(parts, 9, resume=True)
     assert same(weights_at(whole, 9), weights_at(parts, 9))
+    # Step 9, the end of the run, and the steps where validations were due; not 3 or 5, where a call ended.
+    assert metrics["weights"] == resumed["weights"] == {"made_of": "average", "steps": [2, 4, 6, 8, 9]}
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
     figures = [[(line["step"], line["loss"]) for line in events(out, "train")] for out in (whole, parts)]
     assert figures[0] == figures[1]
 
@@ -196,6 +205,30 @@ def test_the_time_ends_a_run_as_the_last_step_does_and_it_can_go_on(tmp_path: Pa
     metrics = train(make_job(tmp_path / "run", config, resume=True, max_minutes=5), accelerator)
     assert (metrics["ended_by"], metrics["steps"]) == ("max_steps", 9)
     assert same(weights_at(tmp_path / "whole", 9), weights_at(tmp_path / "run", 9))
+
+
+def test_a_run_of_many_short_calls_stops_early_where_one_call_does(tmp_path: Path, accelerator: Accelerator) -> None:
+    # Worse at every step: of the validations that are due, every fourth step, the first is the best.
+    def loss(out: Path, **options: Any) -> dict[str, Any]:
+        config = make_config(
+            max_steps=100, validate_every_steps=4, patience=2, average_checkpoints=2, validate_metric="bleu"
+        )
+        return train(
+            make_job(out, config, evaluate={"bleu": lambda model: -len(events(out, "train"))}, **options), accelerator
+        )
+
+    whole = loss(tmp_path / "whole")
+    calls = [loss(tmp_path / "parts", resume=True, max_minutes=1e-9)]
+    while calls[-1]["ended_by"] == "max_minutes":
+        calls.append(loss(tmp_path / "parts", resume=True, max_minutes=1e-9))
+    assert [call["steps"] for call in calls] == list(range(1, 13))
+    assert (whole["ended_by"], whole["steps"], whole["best_checkpoint"]["step"]) == ("early_stopping", 12, 4)
+    for key in ("ended_by", "steps", "weights", "valid", "best_checkpoint"):
+        assert calls[-1][key] == whole[key], key
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+    # The first call's own end is what its model was made of.
+    assert calls[0]["best_checkpoint"]["step"] == 1
 
 
 def test_the_judge_sees_the_final_model_and_its_words_are_kept(tmp_path: Path, accelerator: Accelerator) -> None:

@@ -34,6 +34,20 @@ def test_validations_since_the_best_are_counted() -> None:
     assert state.end(TrainingConfig(patience=0)) is None
 
 
+def test_the_closing_validation_counts_until_the_run_goes_on() -> None:
+    state = RunState()
+    state.add_validation(validation(4, 3.0), metric="loss")
+    assert not state.close(validation(5, 3.5), metric="loss")
+    assert state.best_of_all("loss") == validation(4, 3.0)
+    assert state.close(validation(5, 2.0), metric="loss")
+    assert state.best_of_all("loss") == validation(5, 2.0)
+    assert state.all_validations == [validation(4, 3.0), validation(5, 2.0)]
+    assert RunState.model_validate_json(state.model_dump_json()) == state
+    state.add_step(1, 1, 1.0, steps_of_epoch=100)
+    assert state.all_validations == [validation(4, 3.0)]
+    assert (state.best_of_all("loss"), state.without_gain) == (validation(4, 3.0), 0)
+
+
 def test_a_run_ends_by_steps_or_epochs() -> None:
     state = RunState()
     ends = [state.add_step(10, 12, 0.5, steps_of_epoch=3) for _ in range(7)]
@@ -61,7 +75,7 @@ def test_what_ends_a_run_may_change_and_nothing_else() -> None:
     other = RunIdentity.of(make_config(seed=4, max_steps=9), data={"train_pairs": 8}, batches_per_step=1)
     expected = (
         "cannot resume: expected the run's own config and data (of the training section, only max_steps, max_epochs,"
-        " patience, checkpoint_every_steps, gradient_accumulation may change), found: batches_per_step was 2, is 1;"
+        " patience, checkpoint_every_steps may change), found: batches_per_step was 2, is 1;"
         " config.training.seed was 1, is 4; data.train_pairs was 7, is 8"
     )
     with pytest.raises(TrainingError, match=re.escape(expected)):
