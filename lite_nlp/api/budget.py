@@ -67,7 +67,7 @@ def count_model(
         src_len: Source tokens, end mark included; None is 30, or as many as the model takes.
         tgt_len: Target tokens, likewise.
         beam: Hypotheses of a search, in ``executed``.
-        overrides: ``section.key=value`` strings that change a preset or a config file.
+        overrides: ``section.key=value`` strings that change a preset, a config file or a config.
 
     Raises:
         ConfigError: If ``target`` names nothing, or a config, an override or a length is wrong.
@@ -138,7 +138,7 @@ def check_budget(
         src_len: Source tokens, end mark included; None is 30, or as many as the model takes.
         tgt_len: Target tokens, likewise.
         beam: Hypotheses of a search, in ``executed``; the limit applies to ``paper``, which has no beam.
-        overrides: ``section.key=value`` strings that change a preset or a config file.
+        overrides: ``section.key=value`` strings that change a preset, a config file or a config.
         recount: Whether the graphs of a bundle are counted again, as far as the installed packages allow; otherwise
             their figures are those that its manifest records.
 

@@ -125,7 +125,7 @@ def distill_model(
         check_destination(Path(out), resume=resume, force=force)
         if hypotheses is not None:
             check_hypotheses(place)
-    student = config if isinstance(config, Config) else load_config(config, overrides)
+    student = load_config(config, overrides)
     opened = open_data(Path(data), student)
     fitted = fit_data(student, opened)
     if opened.teaching is None:

@@ -90,7 +90,7 @@ def train_model(
     check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
-    loaded = config if isinstance(config, Config) else load_config(config, overrides)
+    loaded = load_config(config, overrides)
     # Launchers number the processes: while the others start, the first may have begun to write.
     if os.environ.get("RANK", "0") == "0":
         check_destination(Path(out), resume=resume, force=force)

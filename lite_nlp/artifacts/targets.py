@@ -62,11 +62,11 @@ def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget
     Args:
         target: A preset's name, the path of a config file, a MODEL, its source, a config, or a loaded model; None for
             the default shipped model.
-        overrides: ``section.key=value`` strings that change a preset or a config file.
+        overrides: ``section.key=value`` strings that change a preset, a config file or a config.
 
     Raises:
         ConfigError: If it names nothing, or an override is wrong.
-        UsageError: If overrides are given for anything but a preset or a config file.
+        UsageError: If overrides are given for anything else.
         LiteNlpError: If the model it names is damaged.
     """
     if isinstance(target, str | Path) and (str(target) in list_presets() or Path(target).suffix == ".toml"):
@@ -75,6 +75,9 @@ def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget
         return CountTarget(
             name=displayable(str(target)), words=str(target), model=config.model, config=config, preset=preset
         )
+    if isinstance(target, Config):
+        config = load_config(target, overrides)
+        return CountTarget(name=displayable(config.name), words=config.name, model=config.model, config=config)
     found = _read_finished(target)
     if overrides:
         raise UsageError(f"--set changes a preset or config file, found the finished model {found.name}")
@@ -84,8 +87,6 @@ def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget
 def _read_finished(target: Countable) -> CountTarget:
     if isinstance(target, ModelConfig):
         return CountTarget(name=target.family, words=target.family, model=target)
-    if isinstance(target, Config):
-        return CountTarget(name=displayable(target.name), words=target.name, model=target.model, config=target)
     if isinstance(target, LoadedModel):
         config = target.config
         return CountTarget(name=displayable(target.name), words=target.name, model=config.model, config=config)

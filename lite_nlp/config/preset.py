@@ -117,16 +117,19 @@ _SECTIONS: Final[Sections] = {
 }
 
 
-def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Load a preset by name or a TOML file by path, with everything that it extends.
+def load_config(source: str | Path | Config, overrides: Sequence[str] = ()) -> Config:
+    """Load a preset by name or a TOML file by path, with everything that it extends, or change a config.
 
     Args:
-        source: The name of a preset, or the path of a config file or of a directory with a ``config.toml``.
+        source: The name of a preset, the path of a config file or of a directory with a ``config.toml``, or a config,
+            which stays as it is.
         overrides: ``section.key=value`` strings; see :func:`lite_nlp.config.overrides.apply_overrides`.
 
     Raises:
         ConfigError: If a file is missing or malformed, extends itself, a key is unknown, or a value is wrong.
     """
+    if isinstance(source, Config):
+        return _validate(source.model_dump(mode="json", exclude_none=True), name=source.name, overrides=overrides)
     path = preset_path(str(source)) if str(source) in list_presets() else Path(source)
     if path.is_dir():
         path = path / "config.toml"
