@@ -7,7 +7,7 @@ from typing import Final
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
-from lite_nlp.core.bounds import MAX_THREADS, check_range
+from lite_nlp.core.bounds import MAX_BATCH, MAX_THREADS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import write_text
@@ -80,11 +80,12 @@ def evaluate_model(
         warn: Receives warnings about lines of text; None logs them.
 
     Raises:
-        UsageError: If no test set is named, the beam is out of range, or an option does not apply to the task.
+        UsageError: If no test set is named, a number is out of range, or an option does not apply to the task.
         OutputError: If ``output`` exists and ``force`` is false, or the system refuses the write.
         LiteNlpError: If the model or the test set is damaged, or one does not fit the other.
     """
     check_range("--threads", threads, 1, MAX_THREADS)
+    check_range("--batch", batch, 1, MAX_BATCH)
     if output is not None:
         check_output_file(Path(output), force=force)
     architecture = (

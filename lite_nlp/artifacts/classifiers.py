@@ -10,6 +10,7 @@ from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.opened import (
     BATCH,
     Opened,
+    check_load,
     default_runtime,
     load_for_torch,
     open_task_bundle,
@@ -19,7 +20,6 @@ from lite_nlp.artifacts.opened import (
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.classify import Classification, Classifier
-from lite_nlp.export.runtime.device import default_threads
 
 __all__ = ["Example", "OpenedClassifier", "open_classifier"]
 
@@ -113,12 +113,13 @@ def open_classifier(
         progress: Receives the progress of making a bundle.
 
     Raises:
+        UsageError: If a number is out of range.
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         DataError: If the model does not record the names of its labels.
         LiteNlpError: If the model is missing, damaged, or no classifier.
     """
     said = warn or logging.getLogger("lite_nlp").warning
-    count = threads or default_threads()
+    count = check_load(threads=threads, batch=batch)
     if isinstance(model, LoadedModel):
         refuse_loaded(model.name, runtime or "torch")
         return _open_torch(model, threads=count, batch=batch, warn=said)

@@ -9,6 +9,7 @@ from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.opened import (
     BATCH,
     Opened,
+    check_load,
     default_runtime,
     load_for_torch,
     open_task_bundle,
@@ -19,7 +20,6 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import Progress
 from lite_nlp.decoding.continuation import GenerationOptions
 from lite_nlp.decoding.generate import Generated, Generator
-from lite_nlp.export.runtime.device import default_threads
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
@@ -121,7 +121,7 @@ def open_generator(
     """
     options = GenerationOptions(max_tokens=max_tokens, temperature=temperature, top_k=top_k, seed=seed)
     said = warn or logging.getLogger("lite_nlp").warning
-    count = threads or default_threads()
+    count = check_load(threads=threads, batch=batch)
     if isinstance(model, LoadedModel):
         name, chosen = model.name, runtime or "torch"
         refuse_loaded(name, chosen)

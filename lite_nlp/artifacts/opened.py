@@ -4,9 +4,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, Self, TypeVar
 
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model
+from lite_nlp.core.bounds import MAX_BATCH, MAX_THREADS, check_range
 from lite_nlp.core.errors import ModelError, RuntimeUnavailableError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
+from lite_nlp.export.runtime.device import default_threads
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BATCH",
     "Opened",
+    "check_load",
     "default_runtime",
     "load_for_torch",
     "open_task_bundle",
@@ -62,6 +65,24 @@ class Opened(Generic[_Worker]):
         if self._worker is None:
             raise ModelError(f"{self.name}: expected an open {self.kind}, found a closed one")
         return self._worker
+
+
+def check_load(*, threads: int | None, batch: int) -> int:
+    """Check how much is to be worked on at once.
+
+    Args:
+        threads: Threads of the runtime; None leaves the number to the machine.
+        batch: Most lines worked on at once.
+
+    Returns:
+        The number of threads.
+
+    Raises:
+        UsageError: If one is out of range.
+    """
+    check_range("--threads", threads, 1, MAX_THREADS)
+    check_range("--batch", batch, 1, MAX_BATCH)
+    return threads or default_threads()
 
 
 def default_runtime(source: Source | None) -> str:

@@ -7,17 +7,17 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, overload
+from typing import TYPE_CHECKING, ClassVar, get_args, overload
 
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
-from lite_nlp.artifacts.opened import BATCH, Opened, load_for_torch, refuse_loaded, set_torch_threads
-from lite_nlp.core.bounds import MAX_BEAM, check_range
-from lite_nlp.core.errors import BundleError, ModelError
+from lite_nlp.artifacts.opened import BATCH, Opened, check_load, load_for_torch, refuse_loaded, set_torch_threads
+from lite_nlp.core.bounds import MAX_BEAM, MAX_LENGTH_PENALTY, MAX_TOKENS, check_range
+from lite_nlp.core.errors import BundleError, ModelError, UsageError
 from lite_nlp.core.parsing import decode_text
 from lite_nlp.core.progress import Progress
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.decoding.translate import Alternative, LongInput, Translator
-from lite_nlp.export.runtime.device import default_threads
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config, DecodingConfig
@@ -49,7 +49,7 @@ class SearchChoices:
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
 
     Raises:
-        UsageError: If the beam is out of range.
+        UsageError: If a number is out of range, or ``long_input`` is something else.
     """
 
     beam: int = 1
@@ -61,6 +61,13 @@ class SearchChoices:
 
     def __post_init__(self) -> None:
         check_range("--beam", self.beam, 1, MAX_BEAM)
+        check_range("--length-penalty", self.length_penalty, 0, MAX_LENGTH_PENALTY)
+        check_range("--no-repeat-ngram", self.no_repeat_ngram, 0, MAX_TOKENS)
+        check_range("--min-length", self.min_length, 0, MAX_TOKENS)
+        check_range("--max-length", self.max_length, 0, MAX_TOKENS)
+        kinds = get_args(LongInput)
+        if self.long_input is not None and self.long_input not in kinds:
+            raise UsageError(f"--long-input: {expected_one_of(kinds, self.long_input)}")
 
     def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
         """The section with the caller's values in place of its own."""
@@ -181,7 +188,7 @@ def open_translator(
         progress: Receives the progress of making a bundle, and of lines that are cut into many pieces.
 
     Raises:
-        UsageError: If the beam is out of range.
+        UsageError: If a number is out of range, or ``long_input`` is something else.
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         LiteNlpError: If the model is missing, damaged, or does not turn one text into another.
     """
@@ -193,7 +200,8 @@ def open_translator(
         max_length=max_length,
         long_input=long_input,
     )
-    engine, name, chosen = _open_engine(model, runtime, threads or default_threads(), progress)
+    count = check_load(threads=threads, batch=batch)
+    engine, name, chosen = _open_engine(model, runtime, count, progress)
     translator = build_translator(engine, choices, warn=warn, progress=progress)
     return OpenedTranslator(translator, name=name, runtime=chosen, batch=batch)
 
@@ -217,7 +225,8 @@ def open_ensemble(
     from lite_nlp.decoding.ensemble import EnsembleModel
 
     choices = SearchChoices(beam=beam)
-    opened = [_open_engine(model, runtime, threads or default_threads(), None) for model in models]
+    count = check_load(threads=threads, batch=BATCH)
+    opened = [_open_engine(model, runtime, count, None) for model in models]
     engines, names = [engine for engine, _, _ in opened], [name for _, name, _ in opened]
     together = replace(
         engines[0],

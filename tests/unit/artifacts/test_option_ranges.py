@@ -1,0 +1,49 @@
+"""Numbers that the command line would refuse are refused by the library too, before a model is read."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lite_nlp
+from lite_nlp.core.errors import UsageError
+
+OPENERS = [lite_nlp.open_translator, lite_nlp.open_generator, lite_nlp.open_classifier]
+
+
+@pytest.mark.parametrize("open_model", OPENERS)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch": 0}, "--batch: expected 1 to 65,536, found 0"),
+        ({"batch": -1}, "--batch: expected 1 to 65,536, found -1"),
+        ({"threads": -1}, "--threads: expected 1 to 512, found -1"),
+        ({"threads": 0}, "--threads: expected 1 to 512, found 0"),
+    ],
+)
+def test_batches_and_threads(open_model: Callable[..., Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_model("no-such-model", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam": 0}, "--beam: expected 1 to 256, found 0"),
+        ({"length_penalty": -0.5}, "--length-penalty: expected 0 to 10.0, found -0.5"),
+        ({"length_penalty": float("nan")}, "--length-penalty: expected 0 to 10.0, found nan"),
+        ({"no_repeat_ngram": -1}, "--no-repeat-ngram: expected 0 to 1,048,576, found -1"),
+        ({"min_length": -1}, "--min-length: expected 0 to 1,048,576, found -1"),
+        ({"max_length": -1}, "--max-length: expected 0 to 1,048,576, found -1"),
+        ({"long_input": "trunc"}, "--long-input: expected one of split, truncate, found 'trunc'"),
+    ],
+)
+def test_the_search(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        lite_nlp.open_translator("no-such-model", **options)
+
+
+@pytest.mark.parametrize("batch", [0, -1])
+def test_the_batches_of_an_evaluation(batch: int) -> None:
+    with pytest.raises(UsageError, match=f"--batch: expected 1 to 65,536, found {batch}"):
+        lite_nlp.evaluate_model("no-such-model", source="english.txt", reference="german.txt", batch=batch)
