@@ -11,10 +11,13 @@ import numpy.typing as npt
 
 from lite_nlp.data.pairs.batches import Batch, collate, make_batches
 
-__all__ = ["EpochBatches", "Rows", "SplitRows", "Work", "deal", "load_ahead", "load_batch", "short_rows"]
+__all__ = ["EpochBatches", "Redraw", "Rows", "SplitRows", "Tokens", "Work", "deal", "load_ahead", "short_rows"]
 
 #: Row numbers of one batch.
 Rows = npt.NDArray[np.int64]
+
+#: Token ids of each row.
+Tokens = list[npt.NDArray[np.int32]]
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -33,7 +36,7 @@ class SplitRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def tokens(self, indices: Rows) -> tuple[list[npt.NDArray[np.int32]], list[npt.NDArray[np.int32]]]:
+    def tokens(self, indices: Rows) -> tuple[Tokens, Tokens]:
         """Source and target token ids of the rows, without special tokens."""
 
 
@@ -56,9 +59,11 @@ def short_rows(split: SplitRows, *, max_tokens: int) -> Rows:
     return np.flatnonzero(short).astype(np.int64)
 
 
-def load_batch(split: SplitRows, rows: Rows) -> Batch:
-    """Read and pad the rows of a batch."""
-    return collate(*split.tokens(rows))
+class Redraw(Protocol):
+    """Other tokens for the rows of a batch whenever an epoch reads them."""
+
+    def __call__(self, src: Tokens, tgt: Tokens, *, rows: Rows, epoch: int) -> tuple[Tokens, Tokens]:
+        """Tokens of both sides in place of ``src`` and ``tgt``, which are those of ``rows``: a function of all four."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +77,7 @@ class EpochBatches:
         seed: Seed of the order.
         batches_per_step: Batches in an optimizer step over all processes.
         shuffle: Whether the order changes from epoch to epoch.
+        redraw: Other tokens for the rows that are read; None keeps the split's.
     """
 
     split: SplitRows
@@ -80,10 +86,12 @@ class EpochBatches:
     seed: int
     batches_per_step: int
     shuffle: bool = True
+    redraw: Redraw | None = None
 
-    def load(self, rows: Rows) -> Batch:
-        """Read and pad the rows of a batch."""
-        return load_batch(self.split, rows)
+    def load(self, rows: Rows, epoch: int = 0) -> Batch:
+        """Read and pad the rows of a batch of an epoch."""
+        src, tgt = self.split.tokens(rows)
+        return collate(*((src, tgt) if self.redraw is None else self.redraw(src, tgt, rows=rows, epoch=epoch)))
 
     def steps(self, epoch: int) -> list[list[Work]]:
         """The steps of an epoch; the last may have fewer batches than the others, so that each row is read once."""
@@ -109,7 +117,7 @@ class EpochBatches:
 
     def endless(self) -> Iterator[Batch]:
         """The batches of endless epochs; the same at every call."""
-        return map(self.load, self.endless_rows())
+        return (self.load(work.rows, epoch) for epoch in count() for step in self.steps(epoch) for work in step)
 
 
 def deal(step: list[Work], *, process: int, processes: int) -> list[Work]:

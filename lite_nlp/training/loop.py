@@ -229,10 +229,11 @@ class _Trainer(Generic[B]):
 
     def _load(self, steps: list[list[Work]]) -> Iterator[list[tuple[Work, B]]]:
         process, processes = self.accelerator.process_index, self.accelerator.num_processes
+        epoch = self.state.epoch
 
         def load(step: list[Work]) -> list[tuple[Work, B]]:
             mine = deal(step, process=process, processes=processes)
-            return [(work, self.train_batches.load(work.rows)) for work in mine]
+            return [(work, self.train_batches.load(work.rows, epoch)) for work in mine]
 
         return load_ahead(load, steps)
 

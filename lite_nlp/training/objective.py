@@ -27,8 +27,13 @@ class Batches(Protocol[B_co]):
     def steps(self, epoch: int) -> list[list[Work]]:
         """The steps of an epoch: a pure function of the seed and the epoch."""
 
-    def load(self, rows: Rows) -> B_co:
-        """Read and pad the rows of a batch; called in another thread than training."""
+    def load(self, rows: Rows, epoch: int) -> B_co:
+        """Read and pad the rows of a batch; called in another thread than training.
+
+        Args:
+            rows: Of a ``Work``, or some of them.
+            epoch: The one that reads them; what is drawn anew for every epoch is a function of both.
+        """
 
 
 class Objective(Protocol[B]):

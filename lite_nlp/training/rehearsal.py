@@ -67,7 +67,7 @@ def choose_threads(
 def _short_batch(stepper: Stepper[B], batches: Batches[B], work: Work) -> B:
     """The batch, or as many of its rows as one thread takes half a second for."""
     rows = work.rows
-    part = batches.load(rows[: max(1, len(rows) // _PART)])
+    part = batches.load(rows[: max(1, len(rows) // _PART)], 0)
     torch.set_num_threads(1)
     seconds = []
     for _ in range(2):
@@ -75,4 +75,4 @@ def _short_batch(stepper: Stepper[B], batches: Batches[B], work: Work) -> B:
         stepper.rehearse(part)
         seconds.append(time.perf_counter() - begin)
     share = min(1.0, _LONGEST / max(_PART * min(seconds), 1e-9))
-    return batches.load(rows[: max(1, int(len(rows) * share))])
+    return batches.load(rows[: max(1, int(len(rows) * share))], 0)

@@ -74,7 +74,7 @@ class OneBatch:
     def steps(self, epoch: int) -> list[list[Work]]:
         return [[Work(slot=0, rows=np.arange(len(self.lines.tokens)))]]
 
-    def load(self, rows: Rows) -> TaggedLines:
+    def load(self, rows: Rows, epoch: int) -> TaggedLines:
         return TaggedLines(self.lines.tokens[rows], self.lines.tags[rows])
 
 

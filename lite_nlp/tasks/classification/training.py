@@ -60,8 +60,8 @@ class LabelledBatches:
             for start in range(0, len(batches), self.batches_per_step)
         ]
 
-    def load(self, rows: Rows) -> LabelledBatch:
-        """Read and pad the rows of a batch."""
+    def load(self, rows: Rows, epoch: int = 0) -> LabelledBatch:
+        """Read and pad the rows of a batch, the same in every epoch."""
         return self.split.load(rows, max_tokens=self.max_tokens)
 
 

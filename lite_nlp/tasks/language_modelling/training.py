@@ -61,8 +61,8 @@ class BlockBatches:
             for first in range(0, len(batches), self.batches_per_step)
         ]
 
-    def load(self, rows: Rows) -> TextBlocks:
-        """Read the blocks of a batch."""
+    def load(self, rows: Rows, epoch: int = 0) -> TextBlocks:
+        """Read the blocks of a batch, the same in every epoch."""
         return cut_blocks(self.stream, rows, block_tokens=self.block_tokens)
 
 

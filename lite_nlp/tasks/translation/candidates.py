@@ -95,9 +95,9 @@ class DrawnBatches:
         """See :class:`~lite_nlp.training.objective.Batches`."""
         return replace(self.every, rows=self._draw(epoch)).steps(epoch)
 
-    def load(self, rows: Rows) -> Batch:
-        """Read and pad the rows of a batch."""
-        return self.every.load(rows)
+    def load(self, rows: Rows, epoch: int) -> Batch:
+        """See :class:`~lite_nlp.training.objective.Batches`."""
+        return self.every.load(rows, epoch)
 
     def _draw(self, epoch: int) -> Rows:
         """One of the rows of each source that has any; the weights of those that are too long go to its others."""

@@ -22,7 +22,7 @@ from lite_nlp.tasks.translation.scorer import PairScorer
 from lite_nlp.tasks.translation.teaching import PairTeacher, PairTeaching
 from lite_nlp.tasks.translation.truncation import TruncatedRows
 from lite_nlp.tasks.usefulness import INSPECTED, output_warnings
-from lite_nlp.training.batching import EpochBatches, Rows, SplitRows, short_rows
+from lite_nlp.training.batching import EpochBatches, Redraw, Rows, SplitRows, short_rows
 from lite_nlp.training.device import autocast, to_device
 from lite_nlp.training.loss import projected_loss
 from lite_nlp.training.mixed_loss import mixed_loss
@@ -46,18 +46,14 @@ def open_pairs(path: Path, scorer: PairScorer) -> TrainingData:
     def objective(
         config: Config, *, train: SplitRows | None = None, teacher: PairTeacher | None = None
     ) -> TranslationObjective:
-        rows = data.split("train") if train is None else train
-        if config.training.bpe_dropout:
-            rows = DroppedMerges(
-                rows,
-                data.tokenizer,
-                rate=config.training.bpe_dropout,
-                seed=config.training.seed,
-                longest=min(config.training.max_tokens, config.model.max_positions - 1),
-            )
+        training, redraw = config.training, None
+        if training.bpe_dropout:
+            longest = min(training.max_tokens, config.model.max_positions - 1)
+            redraw = DroppedMerges(data.tokenizer, rate=training.bpe_dropout, seed=training.seed, longest=longest)
         return TranslationObjective(
             config=config,
-            train=rows,
+            train=data.split("train") if train is None else train,
+            redraw=redraw,
             valid=data.split("valid"),
             languages=data.info.languages.model_dump(),
             evaluate={scorer.metric.name: _measure(config, data, scorer)},
@@ -112,6 +108,7 @@ class TranslationObjective:
             validation split, or on all of it.
         labels: Display names of these scores, where they differ.
         teacher: What the distribution of every target token is learned from, beside the token itself.
+        redraw: Other tokens for the training pairs in every epoch; None keeps the split's.
     """
 
     def __init__(
@@ -124,8 +121,10 @@ class TranslationObjective:
         evaluate: Mapping[str, Callable[[EncoderDecoder, int | None], float]] | None = None,
         labels: Mapping[str, str] | None = None,
         teacher: PairTeacher | None = None,
+        redraw: Redraw | None = None,
     ) -> None:
         self._config = config
+        self._redraw = redraw
         self._teacher = teacher
         self._splits: dict[SplitChoice, SplitRows] = {"train": train, "valid": valid}
         if config.training.truncate:
@@ -166,6 +165,7 @@ class TranslationObjective:
             seed=training.seed,
             batches_per_step=batches_per_step,
             shuffle=learning,
+            redraw=self._redraw if learning else None,
         )
 
     def batch_sums(self, model: nn.Module, batch: Batch, device: torch.device) -> Tensor:

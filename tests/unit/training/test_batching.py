@@ -1,7 +1,11 @@
+from dataclasses import replace
+from itertools import islice
+
 import numpy as np
+import numpy.typing as npt
 import pytest
 
-from lite_nlp.training.batching import EpochBatches, deal, load_ahead, load_batch, short_rows
+from lite_nlp.training.batching import EpochBatches, Tokens, deal, load_ahead, short_rows
 
 from .tiny_task import make_split
 
@@ -44,9 +48,28 @@ def test_batches_are_the_same_cut_into_steps_of_any_size() -> None:
 
 
 def test_a_batch_holds_its_rows() -> None:
-    split = make_split(10, seed=1)
-    batch = load_batch(split, np.array([4, 2]))
-    assert batch.num_target_tokens == len(split.tgt[4]) + len(split.tgt[2]) + 2
+    batches = epoch_batches(1)
+    rows, (_, tgt) = batches.rows[[4, 2]], batches.split.tokens(batches.rows[[4, 2]])
+    assert batches.load(rows).num_target_tokens == len(tgt[0]) + len(tgt[1]) + 2
+
+
+def test_a_batch_is_drawn_anew_in_every_epoch_and_alike_in_one() -> None:
+    seen: list[tuple[int, list[int]]] = []
+
+    def redraw(src: Tokens, tgt: Tokens, *, rows: npt.NDArray[np.int64], epoch: int) -> tuple[Tokens, Tokens]:
+        seen.append((epoch, rows.tolist()))
+        return [row[:1] for row in src], [row[:epoch] for row in tgt]
+
+    batches = replace(epoch_batches(2), redraw=redraw)
+    works = [work for step in batches.steps(1) for work in step]
+    loaded = [batches.load(work.rows, 1) for work in works]
+    assert seen == [(1, work.rows.tolist()) for work in works]
+    # One token and the end mark of each side.
+    assert all(batch.num_target_tokens == 2 * len(batch) for batch in loaded)
+    seen.clear()
+    first = sum(map(len, batches.steps(0)))
+    list(islice(batches.endless(), first + 2))
+    assert [epoch for epoch, _ in seen] == [0] * first + [1, 1]
 
 
 def test_loading_ahead_keeps_the_order_and_passes_errors_on() -> None:

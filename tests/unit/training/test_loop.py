@@ -303,17 +303,17 @@ def test_pairs_left_out_are_counted(tmp_path: Path, accelerator: Accelerator) ->
 def test_a_signal_ends_the_run_with_a_checkpoint(
     tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    load_batch = batching.load_batch
+    collate = batching.collate
     loads = iter(range(100))
 
     def load_then_signal(*arguments: object) -> object:
         if next(loads) == 3:
             os.kill(os.getpid(), number)
-        return load_batch(*arguments)  # type: ignore[arg-type]
+        return collate(*arguments)  # type: ignore[arg-type]
 
     config = make_config(checkpoint_every_steps=1000, validate_every_steps=1000, max_steps=20)
     train(make_job(tmp_path / "whole", config), accelerator)
-    monkeypatch.setattr(batching, "load_batch", load_then_signal)
+    monkeypatch.setattr(batching, "collate", load_then_signal)
     with pytest.raises(
         TrainingError, match=rf"stopped by {number.name} after step \d+; a checkpoint was written.*--resume"
     ):
