@@ -70,9 +70,17 @@ class SearchChoices:
             raise UsageError(f"--long-input: {expected_one_of(kinds, self.long_input)}")
 
     def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
-        """The section with the caller's values in place of its own."""
+        """The section with the caller's values in place of its own.
+
+        Raises:
+            UsageError: If the least length is above the greatest.
+        """
         chosen = {name: getattr(self, name) for name in type(decoding).model_fields}
-        return decoding.model_copy(update={name: value for name, value in chosen.items() if value is not None})
+        complete = decoding.model_copy(update={name: value for name, value in chosen.items() if value is not None})
+        least, most = complete.min_length, complete.max_length
+        if most and least > most:
+            raise UsageError(f"--min-length: expected at most --max-length ({most}), found {least}")
+        return complete
 
 
 @dataclass(frozen=True)

@@ -172,8 +172,8 @@ def _print_table(report: BenchReport) -> None:
     device = report.device
     where = ", ".join(filter(None, (device.name, device.cpu, f"{device.cores} cores", device.os)))
     versions = dict.fromkeys(f"{row['runtime']} {row['version']}" for row in report.rows)
-    out.print(", ".join(versions), markup=False, soft_wrap=True)
-    out.print(where, markup=False, soft_wrap=True)
+    out.print(", ".join(versions), soft_wrap=True)
+    out.print(where, soft_wrap=True)
     if not report.same_tokens:
         warn("expected the same tokens in all rows, found different ones")
     elif len(report.rows) > 1:

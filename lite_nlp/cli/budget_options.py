@@ -121,7 +121,7 @@ def read_gate(
         src_len=src_len,
         tgt_len=tgt_len,
         allow=allow,
-        warn=lambda text: err.print(text, markup=False, soft_wrap=True),
+        warn=lambda text: err.print(text, soft_wrap=True),
     )
 
 

@@ -22,11 +22,11 @@ from lite_nlp.core.version import SCHEMA_VERSION
 
 __all__ = ["ProgressBars", "err", "out", "print_json", "warn"]
 
-#: Results as text and tables.
-out = Console(highlight=False)
+#: Results as text and tables. What is in square brackets is part of a name, here and below, and no style.
+out = Console(highlight=False, markup=False)
 
 #: Progress, warnings and logs.
-err = Console(stderr=True, highlight=False)
+err = Console(stderr=True, highlight=False, markup=False)
 
 
 def print_json(content: Mapping[str, Any]) -> None:
@@ -37,7 +37,7 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 def warn(message: str) -> None:
     """Print a warning to stderr."""
-    err.print(f"warning: {message}", markup=False, soft_wrap=True)
+    err.print(f"warning: {message}", soft_wrap=True)
 
 
 class ProgressBars:
@@ -45,10 +45,10 @@ class ProgressBars:
 
     def __init__(self) -> None:
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=err,
@@ -97,4 +97,4 @@ class ProgressBars:
 
 
 def _print_line(text: str) -> None:
-    err.print(text, markup=False, soft_wrap=True)
+    err.print(text, soft_wrap=True)

@@ -103,6 +103,5 @@ def _print_figures(converted: ConvertedModel) -> None:
         f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,}"
         f" additional parameters ({params['added'] / params['before']:.2%}), state of {figures['state_bytes']:,} bytes"
         " at any length",
-        markup=False,
         soft_wrap=True,
     )

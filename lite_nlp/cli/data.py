@@ -98,10 +98,10 @@ def sample(
         print_json({"path": str(out), "pairs": written.pairs, "languages": languages})
     else:
         line = f"{out}: {written.pairs} sentence pairs, {written.src_lang} -> {written.tgt_lang}"
-        stdout.print(line, markup=False, soft_wrap=True)
+        stdout.print(line, soft_wrap=True)
     named = f"--src-lang {written.src_lang} --tgt-lang {written.tgt_lang}"
     _say(f"next: lite-nlp data prepare --tsv {quote(str(out))} {named} --out data/sample")
 
 
 def _say(remark: str) -> None:
-    err.print(remark, markup=False, soft_wrap=True)
+    err.print(remark, soft_wrap=True)

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.markup import escape
 from rich.table import Table
 
 from lite_nlp.cli.console import err, out, print_json, warn
@@ -35,9 +34,9 @@ def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
             meaning = MEANINGS.get(reason, "")
             warn(f"{name}: {lines.count:,} skipped, {reason}: {meaning}")
             for example in lines.examples:
-                err.print(f"  {example.place}: {example.text}", markup=False, soft_wrap=True)
+                err.print(f"  {example.place}: {example.text}", soft_wrap=True)
             if lines.advice is not None:
-                err.print(f"  {lines.advice}", markup=False, soft_wrap=True)
+                err.print(f"  {lines.advice}", soft_wrap=True)
 
 
 def warn_overlap(info: "PairInfo | TextInfo | LabelledInfo") -> None:
@@ -50,7 +49,7 @@ def warn_overlap(info: "PairInfo | TextInfo | LabelledInfo") -> None:
                 if example.kind in _NAMED:
                     own, others = example.places
                     line = f"  {own} stands in {other} as {others} ({_NAMED[example.kind]}): {example.text}"
-                    err.print(line, markup=False, soft_wrap=True)
+                    err.print(line, soft_wrap=True)
 
 
 def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_json: bool) -> None:
@@ -72,14 +71,14 @@ def _overlap_warnings(info: "PairInfo | TextInfo | LabelledInfo") -> list[str]:
 
 def _pairs_table(path: Path, info: "PairInfo") -> Table:
     columns = ("pairs", f"{info.src_lang} tokens", f"{info.tgt_lang} tokens", *_LAST_COLUMNS)
-    table = _table(f"{escape(str(path))}: {info.src_lang} -> {info.tgt_lang}", info, columns)
+    table = _table(f"{path}: {info.src_lang} -> {info.tgt_lang}", info, columns)
     for name, split in info.splits.items():
         _add_counts(table, name, (split.pairs, split.src_tokens, split.tgt_tokens, *_last_counts(split)))
     return table
 
 
 def _text_table(path: Path, info: "TextInfo") -> Table:
-    table = _table(f"{escape(str(path))}: running text", info, ("lines", "words", "bytes", "tokens", *_LAST_COLUMNS))
+    table = _table(f"{path}: running text", info, ("lines", "words", "bytes", "tokens", *_LAST_COLUMNS))
     for name, split in info.splits.items():
         _add_counts(table, name, (split.lines, split.words, split.bytes, split.tokens, *_last_counts(split)))
     return table
@@ -88,8 +87,8 @@ def _text_table(path: Path, info: "TextInfo") -> Table:
 def _labelled_table(path: Path, info: "LabelledInfo") -> Table:
     """The counts of labelled examples, also by label if there are few labels."""
     shown = info.labels if len(info.labels) <= _MOST_LABELS else []
-    title = f"{escape(str(path))}: {len(info.labels)} labels, sentences: {info.sentences}"
-    table = _table(title, info, ("examples", *map(escape, shown), "tokens", *_LAST_COLUMNS))
+    title = f"{path}: {len(info.labels)} labels, sentences: {info.sentences}"
+    table = _table(title, info, ("examples", *shown, "tokens", *_LAST_COLUMNS))
     for name, split in info.splits.items():
         tokens = split.first_tokens + split.second_tokens
         by_label = [split.by_label[label] for label in shown]

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from lite_nlp.api.evaluate import evaluate_model
@@ -128,7 +127,7 @@ def _print_tables(found: Evaluation) -> None:
     for table in found.tables:
         shown = Table(*table.columns, title=table.title)
         for row in table.rows:
-            shown.add_row(*map(escape, row))
+            shown.add_row(*row)
         out.print(shown)
     for note in found.notes:
-        out.print(note, markup=False, soft_wrap=True)
+        out.print(note, soft_wrap=True)

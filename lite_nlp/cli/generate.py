@@ -59,8 +59,7 @@ def generate(
     if output is not None:
         check_output_file(output, force=force)
     with (
-        # An empty text is the beginning of one, not the lack of any.
-        open_input("\n" if text == "" else text, input_path) as (stream, name),
+        open_input(text, input_path) as (stream, name),
         ProgressBars() as progress,
         open_generator(
             model,

@@ -35,7 +35,7 @@ def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
         out.print(matrices_table(compressed.plan))
     out.print(_kinds(compressed))
     if path:
-        out.print(str(compressed.path), markup=False, soft_wrap=True)
+        out.print(str(compressed.path), soft_wrap=True)
 
 
 def _stages(compressed: CompressedModel) -> Table:

@@ -39,8 +39,8 @@ def open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO, 
     if text is not None and path is not None:
         raise typer.BadParameter("--text and --input: expected one of them, found both")
     if text is not None:
-        # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument.
-        yield io.BytesIO(os.fsencode(text)), "--text"
+        # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument. Nothing is a line too.
+        yield io.BytesIO(os.fsencode(text) or b"\n"), "--text"
         return
     with open_lines(path) as opened:
         yield opened

@@ -30,6 +30,10 @@ def main() -> None:
         # Accepted anywhere on the line, since people add it to the end of the command that just failed.
         sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
     with stopped_by_signals():
+        if sys.stdout is None:
+            # Results would go nowhere, and the next file that is opened would take its place for libraries that write
+            # to it by number.
+            _fail("error: standard output: expected an open stream, found a closed one", debug=debug)
         _use_utf8()
         try:
             _run()

@@ -23,4 +23,4 @@ def write_page(path: Path, content: str, *, force: bool) -> None:
         OutputError: If another process wrote it in the meantime and ``force`` is false, or the system refuses.
     """
     write_text(path, content, force=force)
-    err.print(f"wrote {path}", markup=False, soft_wrap=True)
+    err.print(f"wrote {path}", soft_wrap=True)

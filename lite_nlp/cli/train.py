@@ -88,6 +88,5 @@ def print_trained(trained: TrainedModel) -> None:
     out.print(
         f"{trained.path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"
         f" perplexity {valid['perplexity']:.2f}{measures}, {metrics['tokens_per_second']:,.0f} tokens/s",
-        markup=False,
         soft_wrap=True,
     )

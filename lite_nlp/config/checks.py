@@ -38,8 +38,8 @@ def check_layers(model: LayeredConfig) -> None:
     _check_attention(model)
     kinds = {model.attention_linear, model.ffn_linear, model.conv_linear}
     _check_linear_sizes(model, kinds)
-    if model.conv_linear != "dense" and not model.conv_dim:
-        raise ValueError(f"conv_linear: a {model.family} has no convolution, found {model.conv_linear!r}")
+    if not model.conv_dim:
+        _check_no_convolution(model)
     for stack, specs in (("encoder", encoder_specs(model)), ("decoder", decoder_specs(model))):
         for spec in specs:
             _check_layer(model, spec)
@@ -111,6 +111,15 @@ def _check_family(model: LayeredConfig) -> None:
     if plain and all(getattr(model, key) == value for key, value in plain.items()):
         found = ", ".join(f"{key} = {value!r}" for key, value in plain.items())
         raise ValueError(f"family = {model.family!r}: expected one of these to be set, found {found}")
+
+
+def _check_no_convolution(model: LayeredConfig) -> None:
+    """What a convolution would be is left alone where there is none, so that nobody believes that there is one."""
+    for key in ("conv_type", "conv_glu", "conv_linear"):
+        plain, found = type(model).model_fields[key].default, getattr(model, key)
+        if found != plain:
+            wanted, other = (str(value).lower() if isinstance(value, bool) else repr(value) for value in (plain, found))
+            raise ValueError(f"{key}: expected {wanted} in a {model.family}, which has no convolution, found {other}")
 
 
 def _check_all_heads(model: LayeredConfig) -> None:

@@ -29,9 +29,11 @@ def open_lines(path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
         The open stream and its name for messages.
 
     Raises:
-        DataError: If the file cannot be read or is not UTF-8.
+        DataError: If the file cannot be read or is not UTF-8, or standard input is closed.
     """
     if path is None:
+        if sys.stdin is None:
+            raise DataError("standard input: expected an open stream, found a closed one")
         yield sys.stdin.buffer, "standard input"
         return
     if path.is_file():

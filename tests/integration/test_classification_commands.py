@@ -158,6 +158,9 @@ def test_the_labels_of_lines_are_those_of_evaluate(run: LiteNlp, tmp_path: Path,
     words = [word for side in lines[0].split("\t") for word in ("--text", side)]
     assert run("classify", config, *words).out == out.partition("\n")[0] + "\n"
     assert run("classify", config, stdin=lines[0].encode()).out == out.partition("\n")[0] + "\n"
+    blank = ["--text", ""] * split.sentences
+    assert run("classify", config, *blank).out == "\n"
+    assert len(run.json("classify", config, *blank)["outputs"]) == 1
 
 
 def test_what_classify_refuses(run: LiteNlp, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def test_text_file_and_standard_input_give_the_same(
 
     assert translate(model, stdin=text.read_bytes())[:2] == (0, from_file)
     assert translate(model, "--text", LINES[2])[:2] == (0, lines[2] + "\n")
+    assert translate(model, "--text", "")[:2] == (0, "\n")
     windows = "\r\n".join(LINES).encode()
     assert translate(model, stdin=windows)[:2] == (0, from_file)
 

@@ -151,7 +151,15 @@ def test_a_transformer_has_no_kernels() -> None:
         ({"linear_n": 2}, "linear_n: expected 1 without an r2d2 projection, found 2"),
         ({"linear_rank": 2}, "linear_rank: expected 0 without a low-rank projection, found 2"),
         ({"ffn_linear": "low-rank"}, "linear_rank: expected at least 1 with a low-rank projection, found 0"),
-        ({"conv_linear": "quaternion"}, "conv_linear: a transformer has no convolution, found 'quaternion'"),
+        (
+            {"conv_linear": "quaternion"},
+            "conv_linear: expected 'dense' in a transformer, which has no convolution, found 'quaternion'",
+        ),
+        (
+            {"conv_type": "dynamic"},
+            "conv_type: expected 'lightweight' in a transformer, which has no convolution, found 'dynamic'",
+        ),
+        ({"conv_glu": True}, "conv_glu: expected false in a transformer, which has no convolution, found true"),
         (
             {"ffn_linear": "r2d2", "linear_n": 16},
             "ffn_linear = 'r2d2': expected widths that are a multiple of linear_n = 16, found 24",
