@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from lite_nlp.config.preset import TrainingConfig
 from lite_nlp.core.errors import TrainingError
+from lite_nlp.models.roles import Role, marked_sites
 
 __all__ = ["build_optimizer", "load_optimizer_state", "optimizer_state", "scale_gradients"]
 
@@ -16,12 +17,18 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.AdamW:
     """Adam over all parameters of ``model`` (Loshchilov and Hutter 2019 for the decay).
 
-    Weight decay is applied to matrices and kernels, not to biases and normalization gains.
+    Weight decay is applied to matrices and kernels, not to biases, normalization gains and the scales of random
+    features, though a feature map has a vector of them for each head.
     """
-    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    scales = {id(target) for target, site in marked_sites(model) if site.role is Role.FEATURE_SCALE}
+    decayed, others = [], []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            vector = parameter.ndim <= 1 or name.rpartition(".")[2] == "bias" or id(parameter) in scales
+            (others if vector else decayed).append(parameter)
     groups = [
-        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay},
-        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],

@@ -1,4 +1,4 @@
-"""Standard streams that are closed, as daemons have them: an error in one line, and no success where nothing was told."""
+"""Standard streams that are closed, as daemons have them: an error in one line, no success where nothing was told."""
 
 import subprocess
 import sys

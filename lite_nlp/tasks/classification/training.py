@@ -17,6 +17,7 @@ from lite_nlp.data.pairs.batches import make_batches
 from lite_nlp.tasks.classification.predict import classifier_inputs, predict_labels, torch_classifier
 from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.tasks.classification.teaching import ClassTeacher
+from lite_nlp.tasks.pair_keys import refuse_pair_keys
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
 from lite_nlp.training.mixed_loss import mixed_class_loss
@@ -77,7 +78,8 @@ class ClassificationObjective:
         teacher: What the distribution of the classes is learned from, beside the label.
 
     Raises:
-        TrainingError: If the model has another number of classes or of sentences than the data.
+        TrainingError: If the model has another number of classes or of sentences than the data, or a key is set that is
+            of sentence pairs alone.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ClassificationObjective:
         vectors_sha256: str | None = None,
         teacher: ClassTeacher | None = None,
     ) -> None:
+        refuse_pair_keys(config.training)
         expected = 2 if config.model.architecture == "pair-classifier" else 1
         classes = config.model.num_classes if isinstance(config.model, ClassifierConfig) else 0
         for name, found, wanted in (

@@ -15,6 +15,7 @@ from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.tasks.language_modelling.teaching import TextTeacher, read_text
+from lite_nlp.tasks.pair_keys import refuse_pair_keys
 from lite_nlp.training.batching import Rows, Work
 from lite_nlp.training.device import autocast
 from lite_nlp.training.loss import projected_loss
@@ -76,7 +77,8 @@ class LanguageModellingObjective:
         teacher: What the distribution of every token is learned from, beside the token itself.
 
     Raises:
-        TrainingError: If blocks are longer than the model can read, or the loss does not fit its output layer.
+        TrainingError: If blocks are longer than the model can read, the loss does not fit its output layer, or a key is
+            set that is of sentence pairs alone.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class LanguageModellingObjective:
         self._streams: dict[SplitChoice, TokenStream] = {"train": train, "valid": valid}
         self._adaptive = isinstance(config.model, LanguageModelConfig) and config.model.embedding == "adaptive"
         positions, training = config.model.max_positions, config.training
+        refuse_pair_keys(training)
         if training.block_tokens > positions:
             raise TrainingError(
                 f"training.block_tokens: expected at most model.max_positions ({positions}), found"

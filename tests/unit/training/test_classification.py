@@ -163,6 +163,8 @@ def test_what_does_not_fit_the_model() -> None:
         make_objective(config, labels=("a", "b"))
     with pytest.raises(TrainingError, match=r"expected as many sentences in each example as the .* has \(1\), found 2"):
         make_objective(config, train=make_split(9, seed=1, sentences=2))
+    with pytest.raises(TrainingError, match=r"training\.bpe_dropout: expected 0\.0 for data other than .*, found 0\.5"):
+        make_objective(make_config(bpe_dropout=0.5))
 
 
 def test_other_data_is_another_run() -> None:

@@ -200,6 +200,10 @@ def test_another_text_is_not_resumed_on(tmp_path: Path, accelerator: Accelerator
 def test_what_does_not_go_together_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
     with pytest.raises(TrainingError, match=r"block_tokens: expected at most model\.max_positions \(32\), found 33"):
         make_objective(make_config(block_tokens=33))
+    with pytest.raises(TrainingError, match=r"training\.bpe_dropout: expected 0\.0 for data other than .*, found 0\.1"):
+        make_objective(make_config(bpe_dropout=0.1))
+    with pytest.raises(TrainingError, match=r"training\.truncate: expected false for data other than .*, found true"):
+        make_objective(make_config(truncate=True))
     with pytest.raises(TrainingError, match=r"label_smoothing: expected 0 with an adaptive softmax, .*found 0\.1"):
         make_objective(make_config(model=ADAPTIVE, label_smoothing=0.1))
     with pytest.raises(TrainingError, match=r"text: expected at least one token, found none"):

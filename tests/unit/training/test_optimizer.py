@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from lite_nlp.config.preset import TrainingConfig
+from lite_nlp.config.preset import TrainingConfig, load_config
 from lite_nlp.core.errors import TrainingError
+from lite_nlp.models.build import build_model
 from lite_nlp.training.optimizer import build_optimizer, load_optimizer_state, optimizer_state, scale_gradients
 
 
@@ -40,6 +41,27 @@ def test_adam_with_decoupled_decay_is_its_recurrence() -> None:
         optimizer.step()
     for name, parameter in model.named_parameters():
         np.testing.assert_allclose(parameter.detach().numpy(), expected[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "vectors"),
+    [("t2r", {"feature_map.bias"}), ("random-features", {"feature_map.temperature"})],
+)
+def test_vectors_of_every_head_do_not_decay(kind: str, vectors: set[str]) -> None:
+    config = load_config(
+        "tinyshakespeare-t2r",
+        [f"model.self_attention={kind}", "model.num_decoder_layers=1", "model.tgt_vocab_size=300"],
+    )
+    model = build_model(config.model)
+    decays = {
+        id(parameter): group["weight_decay"]
+        for group in build_optimizer(model, config.training).param_groups
+        for parameter in group["params"]
+    }
+    assert config.training.weight_decay
+    free = {name for name, parameter in model.named_parameters() if parameter.ndim > 1 and not decays[id(parameter)]}
+    assert {name.partition("attention.")[2] for name in free} == vectors
+    assert all(decays[id(parameter)] for name, parameter in model.named_parameters() if name.endswith("proj.weight"))
 
 
 def test_gradients_are_divided_then_clipped() -> None:
