@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.artifacts.models import LoadedModel
@@ -19,6 +19,9 @@ __all__ = ["DEFAULT_MAX_LOSS", "QualityGate", "QualityLoss"]
 
 #: In the unit of the task's metric.
 DEFAULT_MAX_LOSS = 0.3
+
+#: Of the models that have bundles in integers.
+_ARCHITECTURE: Final = "encoder-decoder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +67,8 @@ class QualityGate:
         warnings: Doubts about the text.
 
     Raises:
-        UsageError: If ``max_loss`` is no number of at least 0, or the task compares no files.
+        UsageError: If ``max_loss`` is no number of at least 0, the model is of another architecture, or the task
+            compares no files.
         DataError: If the data is damaged or does not fit the model.
     """
 
@@ -81,6 +85,12 @@ class QualityGate:
 
         if not 0 <= max_loss < float("inf"):
             raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
+        architecture = loaded.config.model.architecture
+        if architecture != _ARCHITECTURE:
+            raise UsageError(
+                f"--precision {precision}: expected a model of architecture {_ARCHITECTURE}, whose bundles are scored, "
+                f"found {architecture}"
+            )
         self._precision = precision
         self._max_loss = max_loss
         self._progress = progress or SilentProgress()

@@ -84,7 +84,7 @@ def read_target(target: Countable, overrides: Sequence[str] = ()) -> CountTarget
     return found
 
 
-def _read_finished(target: Countable) -> CountTarget:
+def _read_finished(target: str | Path | Source | ModelConfig | LoadedModel | None) -> CountTarget:
     if isinstance(target, ModelConfig):
         return CountTarget(name=target.family, words=target.family, model=target)
     if isinstance(target, LoadedModel):

@@ -21,7 +21,8 @@ def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Ada
     features, though a feature map has a vector of them for each head.
     """
     scales = {id(target) for target, site in marked_sites(model) if site.role is Role.FEATURE_SCALE}
-    decayed, others = [], []
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             vector = parameter.ndim <= 1 or name.rpartition(".")[2] == "bias" or id(parameter) in scales

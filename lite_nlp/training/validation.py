@@ -46,7 +46,7 @@ def validation_loss(
     totals = [0.0, 0.0, 0.0]
     model.eval()
     with torch.inference_mode():
-        for batch in load_ahead(lambda item: batches.load(item.rows), work):
+        for batch in load_ahead(lambda item: batches.load(item.rows, 0), work):
             loss, nll, _, targets = objective.batch_sums(model, batch, accelerator.device).tolist()
             totals = [total + value for total, value in zip(totals, (loss, nll, targets), strict=True)]
     model.train()

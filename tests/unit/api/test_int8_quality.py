@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ from lite_nlp.api import int8_quality
 from lite_nlp.api.int8_quality import QualityGate
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.metric import Metric
+from lite_nlp.config.preset import load_config
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.data.pairs.batches import collate
 from lite_nlp.tasks import calibration
@@ -95,3 +97,10 @@ def test_a_task_that_scores_no_bundles(guided: SimpleNamespace, loaded: LoadedMo
     guided.score_bundle = None
     with pytest.raises(UsageError, match=r"--precision mixed: expected a translator, .* scores none"):
         QualityGate(loaded, None, precision="mixed", max_loss=1.0, progress=None)
+
+
+def test_another_architecture_is_refused_before_it_is_asked_for_data(loaded: LoadedModel) -> None:
+    other = replace(loaded, config=load_config("tinyshakespeare-transformer"))
+    message = r"--precision int8: expected a model of architecture encoder-decoder, .*, found language-model"
+    with pytest.raises(UsageError, match=message):
+        QualityGate(other, None, precision="int8", max_loss=1.0, progress=None)
