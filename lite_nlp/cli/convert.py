@@ -68,7 +68,10 @@ def t2r(
         FeatureMapName,
         typer.Option("--feature-map", help="The learned feature map of T2R, or a fixed one for comparison."),
     ] = FeatureMapName.T2R,
-    seed: Annotated[int, typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the new feature maps.")] = 1,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", min=0, max=MAX_SEED, help="Seed of the new feature maps; else 1.", show_default=False),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -76,6 +79,8 @@ def t2r(
 
     The result performs poorly until it is finetuned: lite-nlp train DIR --init-from DIR --data DATA --out RUN.
     """
+    if seed is not None and feature_map is FeatureMapName.ELU:
+        raise typer.BadParameter("--seed: expected no --feature-map elu with it, which draws nothing")
     converted = convert_to_t2r(
         model,
         out=out_directory,
@@ -84,7 +89,7 @@ def t2r(
         causal=causal,
         keep_every=keep_every,
         feature_map=feature_map.value,
-        seed=seed,
+        seed=1 if seed is None else seed,
         force=force,
     )
     if as_json:

@@ -118,6 +118,7 @@ def test_a_converted_model_is_finetuned_and_translates(
     ("words", "code", "message"),
     [
         (["--feature-map", "elu", "--feature-size", "8"], 2, "--feature-size: elu has a head's channels as features"),
+        (["--feature-map", "elu", "--seed", "1"], 2, "--seed: expected no --feature-map elu with it"),
         (["--feature-map", "elu", "--cross", "8"], 2, "--cross: elu has a head's channels as features, expected none"),
         (["--feature-map", "cosine"], 2, "'cosine' is not one of"),
         (["--feature-size", "0"], 2, "for '--feature-size': Input should be greater than or equal to 1"),

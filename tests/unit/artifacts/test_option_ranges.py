@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 import lite_nlp
+from lite_nlp.artifacts.translators import SearchChoices
+from lite_nlp.config.preset import DecodingConfig
 from lite_nlp.core.errors import UsageError
 
 OPENERS = [lite_nlp.open_translator, lite_nlp.open_generator, lite_nlp.open_classifier]
@@ -41,6 +43,14 @@ def test_batches_and_threads(open_model: Callable[..., Any], options: dict[str, 
 def test_the_search(options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         lite_nlp.open_translator("no-such-model", **options)
+
+
+def test_the_least_length_is_not_above_the_greatest() -> None:
+    section = DecodingConfig(min_length=4)
+    assert SearchChoices(max_length=4).complete(section).min_length == 4
+    for choices in (SearchChoices(max_length=3), SearchChoices(min_length=10, max_length=9)):
+        with pytest.raises(UsageError, match=rf"--min-length: expected at most --max-length \({choices.max_length}\)"):
+            choices.complete(section)
 
 
 @pytest.mark.parametrize("batch", [0, -1])
