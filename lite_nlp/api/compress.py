@@ -62,7 +62,7 @@ def compress_model(
     max_loss: float | None = None,
     finetune: bool = True,
     finetune_steps: int | None = None,
-    effort: Effort = "quick",
+    effort: Effort | None = None,
     own_outputs: bool = False,
     structured: float | None = None,
     reference: str | Path | LoadedModel | None = None,
@@ -86,7 +86,8 @@ def compress_model(
         max_loss: Largest loss, in the unit of the metric.
         finetune: Whether to finetune while pruning and quantization tighten.
         finetune_steps: Finetuning steps; None chooses by the effort and the model's Mult-Adds.
-        effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores.
+        effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores. None
+            is quick, the only one without ``data``.
         own_outputs: Whether to finetune on the model's own translations of the training sources, in place of the data's
             targets: of a well trained model more of them stay what they are.
         structured: Fraction of the Mult-Adds to remove first, above 0 and below 1: whole channels, heads and layers of
@@ -118,10 +119,15 @@ def compress_model(
         raise UsageError(f"--structured: expected a fraction between 0 and 1, found {structured}")
     check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)
     check_range("--threads", threads, 1, MAX_THREADS)
-    if not finetune and finetune_steps is not None:
-        raise UsageError("--no-finetune and --finetune-steps: expected one of them")
-    if not finetune and own_outputs:
-        raise UsageError("--no-finetune and --own-outputs: expected one of them")
+    for option, given in (("--finetune-steps", finetune_steps), ("--own-outputs", own_outputs), ("--effort", effort)):
+        if not finetune and given:
+            raise UsageError(f"--no-finetune and {option}: expected one of them")
+    if effort is not None and finetune_steps is not None:
+        raise UsageError("--effort and --finetune-steps: expected one of them")
+    if effort not in (None, "quick") and data is None:
+        raise UsageError(
+            f"--effort {effort}: expected --data with it: the package's sentences are learned by heart sooner"
+        )
     out = Path(out)
 
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
@@ -159,7 +165,7 @@ def compress_model(
         target_ratio=target_ratio,
         max_loss=max_loss,
     )
-    steps = finetune_steps or _steps_of(loaded, effort, few=data is None)
+    steps = finetune_steps or _steps_of(loaded, effort or "quick", few=data is None)
     finetuning = _finetuning(loaded, guidance, steps) if finetune else None
     candidates: list[StageRow] = []
     structure: Structure | None = None

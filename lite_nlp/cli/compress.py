@@ -60,9 +60,14 @@ def compress(
     ] = None,
     no_finetune: Annotated[bool, typer.Option("--no-finetune", help="Skip finetuning.")] = False,
     effort: Annotated[
-        Effort,
-        typer.Option("--effort", help="How long to finetune: in all about 3, 20 or 180 minutes on two cores."),
-    ] = "quick",
+        Effort | None,
+        typer.Option(
+            "--effort",
+            help="How long to finetune: in all about 3, 20 or 180 minutes on two cores; else quick, the only one "
+            "without --data.",
+            show_default=False,
+        ),
+    ] = None,
     finetune_steps: Annotated[
         int | None,
         typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps in place of --effort."),

@@ -369,6 +369,9 @@ def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[st
         (("--structured", "1"), "expected a fraction between 0 and 1"),
         (("--no-finetune", "--finetune-steps", "5"), "expected one of them"),
         (("--no-finetune", "--own-outputs"), "expected one of them"),
+        (("--no-finetune", "--effort", "quick"), "--no-finetune and --effort: expected one of them"),
+        (("--effort", "quick", "--finetune-steps", "5"), "--effort and --finetune-steps: expected one of them"),
+        (("--effort", "thorough"), "--effort thorough: expected --data with it"),
         (("--max-loss", "-1"), "should be greater than or equal to 0"),
     ],
 )
