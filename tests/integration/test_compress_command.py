@@ -371,7 +371,6 @@ def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[st
         (("--no-finetune", "--own-outputs"), "expected one of them"),
         (("--no-finetune", "--effort", "quick"), "--no-finetune and --effort: expected one of them"),
         (("--effort", "quick", "--finetune-steps", "5"), "--effort and --finetune-steps: expected one of them"),
-        (("--effort", "thorough"), "--effort thorough: expected --data with it"),
         (("--max-loss", "-1"), "should be greater than or equal to 0"),
     ],
 )

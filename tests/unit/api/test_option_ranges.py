@@ -1,7 +1,8 @@
 """Numbers that the command line would refuse are refused by the library too, before a model is read."""
 
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -51,6 +52,12 @@ def test_the_least_length_is_not_above_the_greatest() -> None:
     for choices in (SearchChoices(max_length=3), SearchChoices(min_length=10, max_length=9)):
         with pytest.raises(UsageError, match=rf"--min-length: expected at most --max-length \({choices.max_length}\)"):
             choices.complete(section)
+
+
+@pytest.mark.parametrize("effort", ["normal", "thorough"])
+def test_the_effort_that_the_package_has_no_text_for(tmp_path: Path, effort: Literal["normal", "thorough"]) -> None:
+    with pytest.raises(UsageError, match=f"--effort {effort}: expected --data with it"):
+        lite_nlp.compress_model("no-such-model", out=tmp_path / "small", effort=effort)
 
 
 @pytest.mark.parametrize("batch", [0, -1])
