@@ -97,7 +97,8 @@ def report_model(
         data: Data directory to run the model on. A language model or classifier is scored on the whole split.
         split: Its split; None is ``test``.
         samples: How many outputs are shown beside their references: of ``data``, or else of the package's everyday
-            sentences if the model translates English into German. 0 runs nothing.
+            sentences if the model translates English into German. With 0 nothing is shown, and
+            the model is run only to be scored on ``data``.
         bench: The measured speed: a file that ``lite-nlp bench --out`` or the Android app wrote, or what
             ``bench_model`` returned.
         warn: Receives warnings, such as that outputs need a package that is not installed; None drops them.
@@ -129,7 +130,7 @@ def report_model(
     record = replace(record, card={"task": task, **record.card})
     if bench is not None:
         record = replace(record, speed=_read_speed(bench, source))
-    if samples:
+    if samples or data is not None:
         outputs = _run(
             source, budget.model.architecture, record.card, None if data is None else Path(data), split or "test",
             samples, progress or SilentProgress(), warn,

@@ -65,7 +65,7 @@ def run_on_data(
         data: The data directory.
         architecture: The model's architecture.
         split: The split.
-        samples: How many examples are shown, at least 1.
+        samples: How many examples are shown; with 0 nothing is translated, but the split is read.
         progress: Receives the progress.
         warn: Receives warnings about lines of text.
 
@@ -76,13 +76,16 @@ def run_on_data(
     if architecture == "encoder-decoder":
         from lite_nlp.data.pairs.directory import open_sentence_pairs
 
-        pairs = list(zip(*open_sentence_pairs(data).split(split).texts(), strict=True))
+        chosen = open_sentence_pairs(data).split(split)
+        if not samples:
+            return Outputs()
+        pairs = list(zip(*chosen.texts(), strict=True))
         return _translate(model, pairs, test_set=name, samples=samples, progress=progress)
     from lite_nlp.api.evaluate import evaluate_model
 
     found = evaluate_model(model, data=data, split=split, progress=progress, warn=warn)
     examples = None
-    if found.predictions:
+    if found.predictions and samples:
         examples = _classified(data, split, found.predictions, test_set=name, samples=samples)
     return Outputs(examples=examples, scores={f"{name}, measured for this report": found.scores})
 

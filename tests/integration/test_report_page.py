@@ -191,8 +191,11 @@ def test_a_report_without_a_runtime_says_so_and_has_the_rest(
     assert '<section id="budget"' in content
 
 
-def test_data_that_is_none_is_an_error(lite_nlp: LiteNlp, run_directory: Path, tmp_path: Path) -> None:
-    done = lite_nlp("report", run_directory, "--data", tmp_path / "nothing", "--html", tmp_path / "page.html")
+@pytest.mark.parametrize("words", [(), ("--samples", "0")])
+def test_data_that_is_none_is_an_error(
+    lite_nlp: LiteNlp, run_directory: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = lite_nlp("report", run_directory, "--data", tmp_path / "nothing", "--html", tmp_path / "page.html", *words)
     assert (done.code, done.out) == (1, "")
     assert "nothing" in done.message
     assert not (tmp_path / "page.html").exists()

@@ -126,6 +126,15 @@ def test_the_work_of_the_graphs_is_that_of_the_model(run: LiteNlp, name: str) ->
     assert done.code == 0, done.err
 
 
+def test_a_report_without_samples_scores_the_data(run: LiteNlp) -> None:
+    words = ("data", "prepare", "--labelled", "labelled.tsv", "--tokenizer", "tokenizer.json", "--out", "report-data")
+    assert run(*words).code == 0
+    found = run.json("report", "single.zip", "--data", "report-data", "--split", "valid", "--samples", "0")
+    measured = found["scores"]["report-data valid, measured for this report"]
+    assert measured == run.json("evaluate", "single.zip", "--data", "report-data", "--split", "valid")["scores"]
+    assert found["examples"] is None
+
+
 def test_evaluate_takes_bundles(run: LiteNlp) -> None:
     words = ("data", "prepare", "--text", "text.txt", "--tokenizer", "tokenizer.json", "--out", "text-data")
     assert run(*words).code == 0
