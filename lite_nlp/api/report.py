@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 
 from lite_nlp.api.budget import check_budget
-from lite_nlp.api.report_outputs import EVERYDAY_LANGUAGES, Outputs, run_on_data, run_on_everyday
+from lite_nlp.api.report_outputs import EVERYDAY_LANGUAGES, SAMPLES, Outputs, run_on_data, run_on_everyday
 from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
 from lite_nlp.artifacts.records import read_record
 from lite_nlp.budget.gate.limits import CountParams
@@ -74,7 +74,7 @@ def report_model(
     tgt_len: int | None = None,
     data: str | Path | None = None,
     split: str | None = None,
-    samples: int = 0,
+    samples: int | None = 0,
     bench: "str | Path | BenchReport | None" = None,
     warn: Callable[[str], None] | None = None,
     progress: Progress | None = None,
@@ -97,8 +97,8 @@ def report_model(
         data: Data directory to run the model on. A language model or classifier is scored on the whole split.
         split: Its split; None is ``test``.
         samples: How many outputs are shown beside their references: of ``data``, or else of the package's everyday
-            sentences if the model translates English into German. With 0 nothing is shown, and
-            the model is run only to be scored on ``data``.
+            sentences if the model translates between English and German. None is 8, if there is something to show. With
+            0 nothing is shown, and the model is run only to be scored on ``data``.
         bench: The measured speed: a file that ``lite-nlp bench --out`` or the Android app wrote, or what
             ``bench_model`` returned.
         warn: Receives warnings, such as that outputs need a package that is not installed; None drops them.
@@ -109,7 +109,8 @@ def report_model(
         ContainerError: If a ``.lnlp`` file is damaged.
         BundleError: If a bundle is damaged.
         DataError: If ``data`` or ``bench`` is damaged, or does not fit the model.
-        UsageError: If there is no file for ``max_size`` to bound, or a split without data.
+        UsageError: If there is no file for ``max_size`` to bound, or a split without data, or ``samples`` without data
+            for a model that does not translate between English and German.
         ConfigError: If a length is beyond the model's positions.
     """
     if split is not None and data is None:
@@ -130,7 +131,7 @@ def report_model(
     record = replace(record, card={"task": task, **record.card})
     if bench is not None:
         record = replace(record, speed=_read_speed(bench, source))
-    if samples or data is not None:
+    if samples != 0 or data is not None:
         outputs = _run(
             source, budget.model.architecture, record.card, None if data is None else Path(data), split or "test",
             samples, progress or SilentProgress(), warn,
@@ -158,20 +159,32 @@ def _run(
     card: Mapping[str, Any],
     data: Path | None,
     split: str,
-    samples: int,
+    samples: int | None,
     progress: Progress,
     warn: Callable[[str], None] | None,
 ) -> Outputs:
-    """The model's outputs on the data or, if it can, on the everyday sentences."""
+    """The model's outputs on the data or, if it can, on the everyday sentences.
+
+    Raises:
+        UsageError: If it cannot, and a number of samples was asked for.
+    """
     model = source if isinstance(source, LoadedModel) else source.path
+    shown = SAMPLES if samples is None else samples
     if data is not None:
         return run_on_data(
-            model, data, architecture=architecture, split=split, samples=samples, progress=progress, warn=warn
+            model, data, architecture=architecture, split=split, samples=shown, progress=progress, warn=warn
         )
-    if architecture != "encoder-decoder" or card.get("languages") != EVERYDAY_LANGUAGES:
+    languages = card.get("languages")
+    if architecture != "encoder-decoder" or languages not in EVERYDAY_LANGUAGES:
+        if samples is not None:
+            found = architecture if languages is None else f"{architecture} of {languages}"
+            raise UsageError(
+                f"--samples {samples}: expected --data DIR beside it, or a model that translates between English and "
+                f"German, found {found}"
+            )
         return Outputs()
     try:
-        return run_on_everyday(model, samples=samples, progress=progress)
+        return run_on_everyday(model, languages=languages, samples=shown, progress=progress)
     except LiteNlpError as error:
         # The rest of the report does not depend on running the model.
         if warn is not None:

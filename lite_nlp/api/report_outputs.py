@@ -10,12 +10,15 @@ from lite_nlp.budget.reporting.examples import Example, Examples
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.progress import Progress
 
-__all__ = ["EVERYDAY_LANGUAGES", "Outputs", "run_on_data", "run_on_everyday"]
+__all__ = ["EVERYDAY_LANGUAGES", "SAMPLES", "Outputs", "run_on_data", "run_on_everyday"]
 
 T = TypeVar("T")
 
-#: Languages of the sentence pairs that come with the package.
-EVERYDAY_LANGUAGES: Final = "en to de"
+#: Outputs shown where no other number is asked for.
+SAMPLES: Final = 8
+
+#: Languages of the sentence pairs that come with the package, as they are and the other way round.
+EVERYDAY_LANGUAGES: Final = ("en to de", "de to en")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +34,12 @@ class Outputs:
     scores: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
-def run_on_everyday(model: Path | LoadedModel, *, samples: int, progress: Progress) -> Outputs:
+def run_on_everyday(model: Path | LoadedModel, *, languages: str, samples: int, progress: Progress) -> Outputs:
     """Translate some of the everyday sentences that come with the package.
 
     Args:
-        model: A MODEL that translates English into German.
+        model: A MODEL that translates between English and German.
+        languages: Its direction, one of ``EVERYDAY_LANGUAGES``.
         samples: How many of them, at least 1.
         progress: Receives the progress.
 
@@ -45,6 +49,8 @@ def run_on_everyday(model: Path | LoadedModel, *, samples: int, progress: Progre
     from lite_nlp.data.pairs.everyday import read_everyday_pairs
 
     pairs = read_everyday_pairs()
+    if languages != EVERYDAY_LANGUAGES[0]:
+        pairs = [(german, english) for english, german in pairs]
     return _translate(model, pairs, test_set="the package's everyday sentences", samples=samples, progress=progress)
 
 

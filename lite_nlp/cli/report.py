@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from lite_nlp.api.report_outputs import SAMPLES
 from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from lite_nlp.api.bench import BenchReport
 
 __all__ = ["report"]
-
-#: Outputs shown on a page where no other number is asked for.
-SAMPLES: Final = 8
 
 _RUN: Final = "Running the model"
 
@@ -62,8 +60,8 @@ def report(
             "--samples",
             min=0,
             max=MAX_ITEMS,
-            help=f"Outputs shown beside references: of --data, or else of everyday sentences that an English-German "
-            f"model translates. {SAMPLES} with --html or --data, else none.",
+            help="Outputs shown beside references: of --data, or else of everyday sentences, in English and German. "
+            f"{SAMPLES} with --html or --data, else none.",
             rich_help_panel=_RUN,
             show_default=False,
         ),
@@ -92,8 +90,8 @@ def report(
 
     if bench and bench_json is not None:
         raise typer.BadParameter("--bench and --bench-json: expected one of them, found both")
-    if samples is None:
-        samples = SAMPLES if html is not None or data is not None else 0
+    if samples is None and html is None and data is None:
+        samples = 0
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits
     if html is not None:
         check_output_file(html, force=force)

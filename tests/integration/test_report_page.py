@@ -10,6 +10,7 @@ import pytest
 import lite_nlp
 from lite_nlp.artifacts import translators
 from lite_nlp.core.errors import RuntimeUnavailableError
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from tests.integration.browser import Browser
 from tests.integration.conftest import LiteNlp, write_model
 
@@ -173,6 +174,23 @@ def test_options_that_do_not_go_together(lite_nlp: LiteNlp, run_directory: Path)
     done = lite_nlp("report", run_directory, "--split", "valid")
     assert done.code == 2
     assert "expected --data DIR beside it" in done.message
+
+
+def test_everyday_sentences_are_shown_in_both_directions_or_refused(
+    lite_nlp: LiteNlp, run_directory: Path, tmp_path: Path
+) -> None:
+    metrics = run_directory / "metrics.json"
+    metrics.write_text('{"languages": {"src": "de", "tgt": "en"}}', encoding="utf-8")
+    examples = lite_nlp.json("report", run_directory, "--samples", "1")["examples"]
+    english, german = read_everyday_pairs()[0]
+    assert [(row["source"], row["reference"]) for row in examples["rows"]] == [(german, english)]
+    metrics.write_text('{"languages": {"src": "fr", "tgt": "en"}}', encoding="utf-8")
+    done = lite_nlp("report", run_directory, "--samples", "1")
+    assert (done.code, done.out) == (2, "")
+    assert "--samples 1: expected --data DIR beside it" in done.message
+    assert "found encoder-decoder of fr to en" in done.message
+    # A page has outputs where there are any.
+    assert lite_nlp("report", run_directory, "--html", tmp_path / "page.html").code == 0
 
 
 def test_a_report_without_a_runtime_says_so_and_has_the_rest(
