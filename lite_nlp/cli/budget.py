@@ -19,6 +19,7 @@ from lite_nlp.cli.budget_options import (
     read_gate,
 )
 from lite_nlp.cli.console import out, print_json
+from lite_nlp.cli.options import given_parameters
 from lite_nlp.cli.pages import command_line, write_page
 from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.outputs import check_output_file
@@ -30,6 +31,7 @@ __all__ = ["budget"]
 
 
 def budget(
+    context: typer.Context,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -54,7 +56,9 @@ def budget(
     max_size: MaxSizeOption = None,
     papers: Annotated[
         bool,
-        typer.Option("--papers", help="Compare every figure printed in the papers with the computed one; no TARGET."),
+        typer.Option(
+            "--papers", help="Compare every figure printed in the papers with the computed one; goes with --json alone."
+        ),
     ] = False,
     html: Annotated[
         Path | None,
@@ -65,8 +69,8 @@ def budget(
 ) -> None:
     """Count parameters and Mult-Adds by part and check them against the mobile budget."""
     if papers:
-        if target is not None or html is not None or check:
-            raise typer.BadParameter("--papers: expected no TARGET, --check or --html beside it, found one")
+        if others := given_parameters(context, but=("papers", "as_json")):
+            raise typer.BadParameter(f"--papers: expected nothing but --json beside it, found {others[0]}")
         _show_papers(as_json=as_json)
         return
     limits = read_gate(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size).limits

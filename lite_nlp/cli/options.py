@@ -1,5 +1,6 @@
 """Options shared by several commands."""
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated
 
@@ -28,6 +29,7 @@ __all__ = [
     "RuntimeOption",
     "ThreadsOption",
     "check_runtime",
+    "given_parameters",
 ]
 
 
@@ -48,6 +50,25 @@ def check_runtime(name: str | None) -> str | None:
     if name is not None and name not in known:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}{did_you_mean(name, known)}")
     return name
+
+
+def given_parameters(context: typer.Context, *, but: Collection[str]) -> list[str]:
+    """The parameters that the command line gives, even with the values of their defaults.
+
+    Args:
+        context: Of the command.
+        but: Names of the command's parameters that are left out.
+
+    Returns:
+        Options as they are written, arguments in capitals, in the order of the command's parameters.
+    """
+    given = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if source is not None and source.name == "COMMANDLINE" and parameter.name not in but:
+            written = parameter.opts[0]
+            given.append(written if written.startswith("-") else written.upper())
+    return given
 
 
 ModelArgument = Annotated[

@@ -105,11 +105,24 @@ def test_papers_for_people_and_scripts(lite_nlp: LiteNlp) -> None:
     )
 
 
-@pytest.mark.parametrize("words", [(PRESET,), ("--check",), ("--html", "page.html")])
-def test_papers_count_no_target(lite_nlp: LiteNlp, words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ((PRESET,), "TARGET"),
+        (("--check",), "--check"),
+        (("--html", "page.html"), "--html"),
+        (("--set", "model.ffn_dim=3"), "--set"),
+        (("--src-len", "99"), "--src-len"),
+        # The defaults, which mean nothing here either.
+        (("--beam", "1"), "--beam"),
+        (("--max-macs", "500M"), "--max-macs"),
+        (("--force",), "--force"),
+    ],
+)
+def test_papers_go_with_no_other_option(lite_nlp: LiteNlp, words: tuple[str, ...], found: str) -> None:
     done = lite_nlp("budget", "--papers", *words)
     assert (done.code, done.out) == (2, "")
-    assert "expected no TARGET, --check or --html" in done.message
+    assert f"--papers: expected nothing but --json beside it, found {found}" in done.message
 
 
 def test_a_target_may_have_any_name(lite_nlp: LiteNlp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
