@@ -120,8 +120,8 @@ def estimate_speed(model: Countable = None, *, processor: str, beam: int = 1) ->
         beam: Hypotheses kept per sentence, 1 to 256.
 
     Raises:
-        ConfigError: If the processor is unknown, or the model names nothing or has no decoder.
-        UsageError: If the beam is out of range.
+        ConfigError: If the model names nothing.
+        UsageError: If the processor is unknown, the model has no decoder, or the beam is out of range.
         LiteNlpError: If the model is damaged.
     """
     check_range("--beam", beam, 1, MAX_BEAM)

@@ -14,7 +14,7 @@ from lite_nlp.api.bench_examples import NUM_SENTENCES
 from lite_nlp.api.estimate import SpeedEstimate, estimate_speed
 from lite_nlp.budget.closed_form.roofline import PROCESSORS
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
-from lite_nlp.cli.options import BeamOption, ModelArgument
+from lite_nlp.cli.options import BeamOption, ModelArgument, given_parameters
 from lite_nlp.core.bounds import MAX_REPEATS, MAX_THREADS, MAX_TOKENS
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.files import write_text
@@ -24,10 +24,14 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 
 __all__ = ["bench"]
 
+#: The parameters that mean something to an estimate.
+_ESTIMATED = ("model", "beam", "estimate", "output", "force", "as_json")
+
 _FIGURES = ("load ms\ncold / warm", "first\ntoken\nms p50", "sentence ms\np50 / p90", "tokens\nper s", "GMAC\nper s")
 
 
 def bench(
+    context: typer.Context,
     model: ModelArgument = None,
     runtime: Annotated[
         list[str] | None,
@@ -96,8 +100,7 @@ def bench(
     if output is not None:
         check_output_file(output, force=force)
     if estimate is not None:
-        given = {"--runtime": runtime, "--threads": threads, "--input": input_path, "--max-tokens": max_tokens}
-        if excluded := [name for name, value in given.items() if value]:
+        if excluded := given_parameters(context, but=_ESTIMATED):
             raise UsageError(f"{excluded[0]}: expected no --estimate with it, which runs nothing")
         estimated = estimate_speed(model, processor=estimate, beam=beam)
         _report(estimated.as_dict(), output, force=force, as_json=as_json)

@@ -61,10 +61,12 @@ def test_the_page_lists_the_keys(bundle: Path, lite_nlp: LiteNlp) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--estimate", "pentium"], 1, "--estimate: expected one of cortex-a72, found 'pentium'"),
+        (["--estimate", "pentium"], 2, "--estimate: expected one of cortex-a72, found 'pentium'"),
         (["--estimate", "cortex-a72", "--threads", "2"], 2, "--threads: expected no --estimate with it"),
         (["--estimate", "cortex-a72", "--runtime", "onnx"], 2, "--runtime: expected no --estimate with it"),
         (["--estimate", "cortex-a72", "--input", "nothing.txt"], 2, "--input: expected no --estimate with it"),
+        (["--estimate", "cortex-a72", "--repeats", "3"], 2, "--repeats: expected no --estimate with it"),
+        (["--estimate", "cortex-a72", "--warmup", "0"], 2, "--warmup: expected no --estimate with it"),
     ],
 )
 def test_bad_input(bundle: Path, lite_nlp: LiteNlp, words: list[str], code: int, message: str) -> None:

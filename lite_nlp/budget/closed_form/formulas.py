@@ -36,7 +36,7 @@ from lite_nlp.config.model import (
     SequenceClassifierConfig,
 )
 from lite_nlp.core.bounds import MAX_BEAM
-from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.errors import ConfigError, UsageError
 
 __all__ = ["Cost", "ModelCount", "Operation", "count_config"]
 
@@ -53,15 +53,15 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
         beam: Hypotheses that every step extends; the ``paper`` convention knows no beam and stays as it is.
 
     Raises:
-        ConfigError: If a length is below 1 or beyond the model's ``max_positions``, or the beam is out of range, or is
-            not 1 although the model searches nothing.
+        ConfigError: If a length is below 1 or beyond the model's ``max_positions``, or the beam is out of range.
+        UsageError: If the beam is not 1 although the model searches nothing.
     """
     if beam < 1:
         raise ConfigError(f"beam: expected at least 1 hypothesis, found {beam}")
     if beam > MAX_BEAM:
         raise ConfigError(f"beam: expected at most {MAX_BEAM} hypotheses, found {beam}")
     if beam > 1 and not model.has_decoder:
-        raise ConfigError(f"beam: expected 1 with a {model.architecture}, which searches nothing, found {beam}")
+        raise UsageError(f"beam: expected 1 with a {model.architecture}, which searches nothing, found {beam}")
     lengths = {"source": src_len, "target": tgt_len}
     if isinstance(model, SequenceClassifierConfig):
         del lengths["target"]

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from lite_nlp.budget.closed_form.counts import Operation
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.errors import UsageError
 from lite_nlp.core.suggestions import expected_one_of
 
 __all__ = [
@@ -72,10 +72,10 @@ def find_processor(name: str) -> Processor:
     """The processor of that name.
 
     Raises:
-        ConfigError: If there is none.
+        UsageError: If there is none.
     """
     if name not in PROCESSORS:
-        raise ConfigError(f"--estimate: {expected_one_of(PROCESSORS, name)}")
+        raise UsageError(f"--estimate: {expected_one_of(PROCESSORS, name)}")
     return PROCESSORS[name]
 
 
@@ -139,10 +139,11 @@ def search_work(model: ModelConfig, *, src_len: int, tgt_len: int, beam: int = 1
         beam: Hypotheses of a step.
 
     Raises:
-        ConfigError: If the model has no decoder, or a length or the beam is out of range.
+        UsageError: If the model has no decoder.
+        ConfigError: If a length or the beam is out of range.
     """
     if not model.has_decoder:
-        raise ConfigError(f"--estimate: expected a model with a decoder, found a {model.architecture}")
+        raise UsageError(f"--estimate: expected a model with a decoder, found a {model.architecture}")
 
     def count(steps: int) -> tuple[int, int]:
         """Mult-Adds of all operations, and of those by weights."""

@@ -11,7 +11,7 @@ from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.config.model import ModelConfig, PairClassifierConfig, SequenceClassifierConfig
 from lite_nlp.config.preset import load_config, parse_model
-from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.errors import ConfigError, UsageError
 from lite_nlp.models.build import build_model
 
 SINGLE: dict[str, dict[str, Any]] = {
@@ -138,7 +138,7 @@ def test_nothing_is_kept_between_steps_that_there_are_not() -> None:
 
 
 def test_lengths_and_beams_that_make_no_sense() -> None:
-    with pytest.raises(ConfigError, match="beam: expected 1 with a pair-classifier, which searches nothing, found 2"):
+    with pytest.raises(UsageError, match="beam: expected 1 with a pair-classifier, which searches nothing, found 2"):
         count_config(_pair("dense"), beam=2)
     with pytest.raises(ConfigError, match="target length: expected 1 to 1024 tokens"):
         count_config(_pair("dense"), tgt_len=0)

@@ -6,7 +6,7 @@ from lite_nlp.api.estimate import estimate_speed
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.roofline import PROCESSORS, Estimate, Processor, find_processor, search_work
 from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig, SequenceClassifierConfig
-from lite_nlp.core.errors import ConfigError, UsageError
+from lite_nlp.core.errors import UsageError
 
 WIDTH, INNER, TYPES, LAYERS = 16, 24, 50, 2
 MODEL = EncoderDecoderConfig(
@@ -85,7 +85,7 @@ def test_an_estimate_adds_up_and_says_that_it_is_one() -> None:
 
 
 def test_what_cannot_be_estimated_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--estimate: expected one of cortex-a72, found 'cortex-a7'; did you mean"):
+    with pytest.raises(UsageError, match=r"--estimate: expected one of cortex-a72, found 'cortex-a7'; did you mean"):
         find_processor("cortex-a7")
     classifier = SequenceClassifierConfig(
         family="transformer",
@@ -96,7 +96,7 @@ def test_what_cannot_be_estimated_is_refused() -> None:
         num_encoder_layers=1,
         num_classes=2,
     )
-    with pytest.raises(ConfigError, match="expected a model with a decoder, found a sequence-classifier"):
+    with pytest.raises(UsageError, match="expected a model with a decoder, found a sequence-classifier"):
         estimate_speed(classifier, processor="cortex-a72")
     with pytest.raises(UsageError, match="--beam: expected 1 to 256, found 0"):
         estimate_speed(MODEL, processor="cortex-a72", beam=0)
