@@ -71,7 +71,7 @@ def count_model(
 
     Raises:
         ConfigError: If ``target`` names nothing, or a config, an override or a length is wrong.
-        UsageError: If arguments exclude each other.
+        UsageError: If arguments exclude each other, or a length or beam is given that the model has no use for.
         UnknownOperatorError: If a module runs an operator without a formula; see
             :func:`lite_nlp.budget.traced.register_operator`.
         CountError: If a module's control flow depends on the values in its tensors.

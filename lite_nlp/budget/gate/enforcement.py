@@ -12,8 +12,8 @@ from typing import Final
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.gate.advice import advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
-from lite_nlp.config.model import ModelConfig
-from lite_nlp.core.errors import OverBudgetError
+from lite_nlp.config.model import LanguageModelConfig, ModelConfig, SequenceClassifierConfig
+from lite_nlp.core.errors import OverBudgetError, UsageError
 
 __all__ = ["USUAL_LENGTH", "BudgetGate"]
 
@@ -27,8 +27,8 @@ class BudgetGate:
 
     Attributes:
         limits: The largest cost allowed.
-        src_len: Source tokens to count; None for 30, or as many as the model takes.
-        tgt_len: Target tokens to count, likewise.
+        src_len: Source tokens to count; None for 30, or as many as the model takes. A language model has none.
+        tgt_len: Target tokens to count, likewise. A classifier of single texts has none.
         allow: Whether to warn instead of raising.
         warn: Receives the warning; it is logged by default.
     """
@@ -40,9 +40,18 @@ class BudgetGate:
     warn: Callable[[str], None] = field(default=logging.getLogger("lite_nlp").warning, repr=False, compare=False)
 
     def lengths(self, model: ModelConfig) -> tuple[int, int]:
-        """The numbers of source and target tokens that ``model`` is counted at."""
+        """The numbers of source and target tokens that ``model`` is counted at.
+
+        Raises:
+            UsageError: If a length is set for a side that the model does not have.
+        """
+        # Of a side that is not there any length would be passed over.
+        if self.src_len is not None and isinstance(model, LanguageModelConfig):
+            raise UsageError(f"--src-len: expected --tgt-len alone with a {model.architecture}, found {self.src_len}")
+        if self.tgt_len is not None and isinstance(model, SequenceClassifierConfig):
+            raise UsageError(f"--tgt-len: expected --src-len alone with a {model.architecture}, found {self.tgt_len}")
         usual = min(USUAL_LENGTH, model.max_positions)
-        return self.src_len or usual, self.tgt_len or usual
+        return usual if self.src_len is None else self.src_len, usual if self.tgt_len is None else self.tgt_len
 
     def check_model(self, model: ModelConfig, *, target: str) -> None:
         """Check a model's Mult-Adds and parameters.
@@ -53,7 +62,8 @@ class BudgetGate:
 
         Raises:
             OverBudgetError: If one of them exceeds its limit and the gate does not allow that.
-            ConfigError: If a length is beyond the model's positions.
+            ConfigError: If a length is below 1 or beyond the model's positions.
+            UsageError: If a length is set for a side that the model does not have.
         """
         count = self._count(model)
         self._enforce(model, count, check_limits(count, self.limits), target=target, bundle=False)

@@ -7,8 +7,8 @@ import pytest
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.config.model import EncoderDecoderConfig
-from lite_nlp.config.preset import parse_model
-from lite_nlp.core.errors import ConfigError, OverBudgetError
+from lite_nlp.config.preset import load_config, parse_model
+from lite_nlp.core.errors import ConfigError, OverBudgetError, UsageError
 
 MODEL = EncoderDecoderConfig(
     family="transformer",
@@ -70,6 +70,22 @@ def test_lengths_are_30_or_what_the_model_takes() -> None:
 def test_a_length_beyond_the_model_is_an_error() -> None:
     with pytest.raises(ConfigError, match=r"expected 1 to 20 tokens \(model.max_positions\), found 21"):
         BudgetGate(tgt_len=21).check_model(MODEL, target="mine")
+    with pytest.raises(ConfigError, match=r"expected 1 to 20 tokens \(model.max_positions\), found 0"):
+        BudgetGate(src_len=0).check_model(MODEL, target="mine")
+
+
+def test_a_length_of_a_side_that_is_not_there_is_wrong_usage() -> None:
+    language_model, classifier, pairs = (
+        load_config(preset).model
+        for preset in ("tinyshakespeare-lite-transformer", "r2d2-sva-dense", "r2d2-lstm-nli-5")
+    )
+    assert BudgetGate(tgt_len=7).lengths(language_model) == (30, 7)
+    with pytest.raises(UsageError, match="--src-len: expected --tgt-len alone with a language-model, found 77"):
+        BudgetGate(src_len=77).lengths(language_model)
+    assert BudgetGate(src_len=7).lengths(classifier) == (7, 30)
+    with pytest.raises(UsageError, match="--tgt-len: expected --src-len alone with a sequence-classifier, found 77"):
+        BudgetGate(tgt_len=77).lengths(classifier)
+    assert BudgetGate(src_len=7, tgt_len=9).lengths(pairs) == (7, 9)
 
 
 def test_of_a_file_only_the_size_is_checked() -> None:
