@@ -130,6 +130,7 @@ def compress_model(
         )
     out = Path(out)
 
+    from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
     from lite_nlp.compress.stages import STRUCTURED
     from lite_nlp.tasks.calibration import inspect_calibration
@@ -146,7 +147,7 @@ def compress_model(
         loaded.model.to(best_device())
     device = device_of(loaded.model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
-    count_macs = macs_counter(gate)
+    count_macs, lengths = macs_counter(gate), (gate or BudgetGate()).lengths(loaded.config.model)
     if structured is not None:
         check_shrinkable(loaded, structured, count_macs)
     elif gate is not None:
@@ -170,7 +171,7 @@ def compress_model(
     candidates: list[StageRow] = []
     structure: Structure | None = None
     given = None if data is None else Path(data)
-    key = work_key(loaded, given, options, finetuning, own_outputs, structured, guidance.name)
+    key = work_key(loaded, given, options, finetuning, own_outputs, structured, guidance.name, lengths)
     with (
         resumable_work(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
