@@ -6,6 +6,7 @@ with, ``DIR/bad_lines.jsonl`` every skipped line. The splits differ by kind: sen
 (:mod:`lite_nlp.data.labelled.directory`).
 """
 
+import hashlib
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, TypeAda
 
 from lite_nlp.core.display import in_utf8
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.files import sha256_file
 from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.core.suggestions import did_you_mean_path, expected_one_of
 from lite_nlp.data.choices import SPLITS, Normalization, Sameness, SplitName
@@ -35,6 +37,7 @@ __all__ = [
     "SkippedLines",
     "SplitFacts",
     "TokenizerInfo",
+    "content_digest",
     "data_task",
     "read_info",
     "read_overlaps",
@@ -45,7 +48,9 @@ INFO_FILE: Final = "data.json"
 TOKENIZER_FILE: Final = "tokenizer.json"
 BAD_LINES_FILE: Final = "bad_lines.jsonl"
 
-_SPLIT_FILES: Final = (".tokens", "/data-*.arrow", "/cache-*.arrow", "/dataset_info.json", "/state.json", "/labels.npy")
+#: Endings of the files that hold the items of a split, after its name, and of those beside them.
+_ITEM_FILES: Final = (".tokens", "/data-*.arrow", "/labels.npy")
+_SPLIT_FILES: Final = (*_ITEM_FILES, "/cache-*.arrow", "/dataset_info.json", "/state.json")
 
 #: Patterns of the files of a data directory of any kind: what may be lost where one is replaced.
 DATA_FILES: Final = (
@@ -217,6 +222,24 @@ class DataDirectory(Generic[InfoT]):
         if found != expected:
             raise DataError(f"{file}: expected SHA-256 {expected[:12]}... of data.json, found {found[:12]}...")
         return tokenizer
+
+
+def content_digest(directory: Path) -> str:
+    """Hexadecimal SHA-256 of what a data directory of any kind holds: facts, tokenizer and the items of all splits.
+
+    The facts alone are counts and names of files, which other text may share.
+
+    Raises:
+        DataError: If a file cannot be read.
+    """
+    patterns = (INFO_FILE, TOKENIZER_FILE, *(f"{split}{ending}" for split in SPLITS for ending in _ITEM_FILES))
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in patterns for path in directory.glob(pattern)):
+        try:
+            digest.update(f"{path.relative_to(directory)} {sha256_file(path)}\n".encode())
+        except OSError as error:
+            raise DataError(f"{path}: expected a file of a data directory, found: {error.strerror}") from error
+    return digest.hexdigest()
 
 
 def split_counts(directory: Path, splits: Mapping[SplitName, FactsT], name: str) -> FactsT:

@@ -22,7 +22,7 @@ class WorkBeginsError(Exception):
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A directory with a data directory and a model of random weights."""
-    _prepare(tmp_path, LINES)
+    _prepare(tmp_path, LINES, vocab_size=300)
     tokenizer = (tmp_path / "data" / "tokenizer.json").read_bytes()
     write_model(tmp_path / "model", LINES, tokenizer=tokenizer, family="transformer", num_heads=2)
     return tmp_path
@@ -46,10 +46,11 @@ def key_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     return key_of
 
 
-def _prepare(home: Path, lines: list[str]) -> None:
-    (home / "text.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    texts = (home / "text.txt", home / "text.txt")
-    prepare_data(home / "data", train=texts, valid=texts, vocab_size=300, force=True)
+def _prepare(home: Path, lines: list[str], **options: Any) -> None:
+    for name, content in (("train.txt", lines), ("valid.txt", ["birds sing"])):
+        (home / name).write_text("".join(f"{line}\n" for line in content), encoding="utf-8")
+    train, valid = home / "train.txt", home / "valid.txt"
+    prepare_data(home / "data", train=(train, train), valid=(valid, valid), force=True, **options)
 
 
 def test_work_counted_at_other_lengths_is_other_work(key_of: Callable[..., str]) -> None:
@@ -57,3 +58,24 @@ def test_work_counted_at_other_lengths_is_other_work(key_of: Callable[..., str])
     assert key_of(structured=0.1, gate=BudgetGate(src_len=30, tgt_len=30)) == usual
     assert key_of(structured=0.1, gate=BudgetGate(src_len=5, tgt_len=30)) != usual
     assert key_of(structured=0.1, gate=BudgetGate(src_len=30, tgt_len=5)) != usual
+
+
+def test_work_on_other_text_of_the_same_counts_is_other_work(key_of: Callable[..., str], home: Path) -> None:
+    usual = key_of()
+    facts = (home / "data" / "data.json").read_bytes()
+    _prepare(home, LINES[::-1], tokenizer=home / "model")
+    assert (home / "data" / "data.json").read_bytes() == facts
+    assert key_of() != usual
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [("config.toml", b"\n[decoding]\nmin_length = 3\n"), ("metrics.json", b'{"languages": {"src": "en", "tgt": "de"}}')],
+)
+def test_work_on_a_model_of_other_records_is_other_work(
+    key_of: Callable[..., str], home: Path, file: str, content: bytes
+) -> None:
+    usual = key_of()
+    path = home / "model" / file
+    path.write_bytes(content if file.endswith(".json") else path.read_bytes() + content)
+    assert key_of() != usual
