@@ -2,9 +2,10 @@
 
 import io
 import pickle
-import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -12,6 +13,7 @@ import torch
 
 from lite_nlp.core.errors import OutputError
 from lite_nlp.core.files import write_bytes
+from lite_nlp.core.outputs import refusals
 
 __all__ = ["Work"]
 
@@ -20,30 +22,35 @@ T = TypeVar("T")
 #: Seconds between two states of a training under way.
 _STATE_EVERY: Final = 30.0
 _KEY_FILE: Final = "key.txt"
+#: A file that was being written when the process was killed.
+_PARTIAL_FILE: Final = ".*.partial"
+_RESULT_FILES: Final = ("*.pt", _PARTIAL_FILE)
 
 
 class Work:
     """Results and training states of one compression, by name.
 
     Args:
-        directory: For the files; made if it is missing, emptied if it belongs to another compression.
+        directory: For the files; made if it is missing. Those of another compression are removed from it, and nothing
+            else.
         key: Identifies the compression: model, data and options.
 
     Raises:
-        OutputError: If the system refuses the directory.
+        OutputError: If the directory holds something, but no work, or the system refuses it.
     """
 
     def __init__(self, directory: Path, key: str) -> None:
         self._directory = directory
         path = directory / _KEY_FILE
-        if not path.is_file() or path.read_text(encoding="utf-8") != key:
-            shutil.rmtree(directory, ignore_errors=True)
-            try:
-                directory.mkdir(parents=True)
-            except OSError as error:
-                raise OutputError(f"{directory}: could not be made: {error.strerror}") from error
-            write_bytes(path, key.encode("utf-8"))
-        self.resumed = any(file.suffix == ".pt" for file in directory.iterdir())
+        with refusals(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            if not path.is_file():
+                _check_empty(directory)
+            elif path.read_bytes() != key.encode("utf-8"):
+                self._clear()
+            if not path.is_file():
+                write_bytes(path, key.encode("utf-8"))
+            self.resumed = any(file.suffix == ".pt" for file in directory.iterdir())
         self._phase = "state"
         self._kept = time.monotonic()
 
@@ -78,8 +85,25 @@ class Work:
         return state
 
     def remove(self) -> None:
-        """Remove all of it, once the compression is done."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        """Remove all of it, once the compression is done, and the directory unless something else is in it."""
+        with suppress(OSError):
+            self._clear()
+            self._directory.rmdir()
+
+    def _clear(self) -> None:
+        # The key last: without it, what is left of an interrupted removal would be taken for somebody else's.
+        for pattern in (*_RESULT_FILES, _KEY_FILE):
+            for path in self._directory.glob(pattern):
+                path.unlink()
+
+
+def _check_empty(directory: Path) -> None:
+    for path in directory.iterdir():
+        if not fnmatch(path.name, _PARTIAL_FILE):
+            raise OutputError(
+                f"{directory}: expected the work of an interrupted compression, which is kept there, or nothing, found "
+                f"{path.name} without a {_KEY_FILE}; move it, or choose another output"
+            )
 
 
 def _save(path: Path, content: object) -> None:

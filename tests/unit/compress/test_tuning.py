@@ -21,7 +21,7 @@ from lite_nlp.compress.quantize.protocol import HeldWeights, Quantizer, Trainabl
 from lite_nlp.compress.quantize.trained_grid import GridQuantizer, TrainedGrid
 from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
 from lite_nlp.compress.work import Work
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import ModelError, OutputError
 
 FloatArray = NDArray[np.float32]
 
@@ -313,3 +313,34 @@ def test_another_compression_does_not_take_over_the_work(tmp_path: Path) -> None
     assert other.keep("figures", lambda: 2) == 2
     made: Any = [path.name for path in (tmp_path / "work").iterdir()]
     assert sorted(made) == ["figures.pt", "key.txt"]
+
+
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (work := tmp_path / "work").mkdir()
+    (work / "thesis.pt").write_text("precious", encoding="utf-8")
+    with pytest.raises(OutputError, match=r"work: expected the work of .*, or nothing, found thesis.pt without a key.t"):
+        Work(work, "key")
+    assert [path.name for path in work.iterdir()] == ["thesis.pt"]
+
+
+def test_of_a_directory_of_work_other_files_are_kept(tmp_path: Path) -> None:
+    Work(tmp_path / "work", "one").keep("figures", lambda: 1)
+    (tmp_path / "work" / "notes.txt").write_text("precious", encoding="utf-8")
+    (tmp_path / "work" / ".figures.pt.7-ab.partial").write_bytes(b"killed")
+    other = Work(tmp_path / "work", "another")
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == ["key.txt", "notes.txt"]
+    other.remove()
+    assert [path.name for path in (tmp_path / "work").iterdir()] == ["notes.txt"]
+
+
+def test_of_finished_work_nothing_is_left(tmp_path: Path) -> None:
+    work = Work(tmp_path / "above" / "work", "key")
+    work.keep("figures", lambda: 1)
+    work.remove()
+    assert list((tmp_path / "above").iterdir()) == []
+
+
+def test_where_no_directory_can_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "work").write_text("a file", encoding="utf-8")
+    with pytest.raises(OutputError, match="work: cannot be written: File exists"):
+        Work(tmp_path / "work", "key")
