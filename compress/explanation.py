@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from lite_nlp.budget.reporting.plan import ComparedQuantizer, MatrixPlan, MatrixProbe, PlanRecord
+from lite_nlp.budget.reporting.plan import MAX_FIGURE, ComparedQuantizer, MatrixPlan, MatrixProbe, PlanRecord
 from lite_nlp.compress.planning import lower_hull
 from lite_nlp.compress.quantize.protocol import Choice
 from lite_nlp.compress.sensitivity import Sensitivity
@@ -142,5 +142,8 @@ def _explain(name: str, choice: Choice, choices: Sequence[Choice], sensitivity: 
 
 
 def _rounded(value: float) -> float:
-    """Six significant digits: a measurement has no more, and a ledger has thousands of these."""
-    return float(f"{float(value):.6g}")
+    """Six significant digits: a measurement has no more, and a ledger has thousands of these.
+
+    What is beyond the bounds of a record, such as the infinite loss of weights that are too coarse, is put on them.
+    """
+    return float(f"{min(max(float(value), -MAX_FIGURE), MAX_FIGURE):.6g}")

@@ -1,6 +1,7 @@
 """The ledger: one row per stage, measured on the file that the stage wrote after reading it back."""
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Change, Scored, changes_between
 from lite_nlp.compress.stages import model_tensors, stage_file
+from lite_nlp.core.errors import ModelError
 
 __all__ = ["CompressionSubject", "Ledger", "ReferenceModel", "StageRow", "TensorRow"]
 
@@ -65,7 +67,8 @@ class CompressionSubject:
         metric: The measure of quality that ``CompressionOptions.max_loss`` limits.
         score: Quality of a model for the ledger, by metric; that of ``metric`` is among them. A ``Scored`` adds what
             intervals and paired tests need, and outputs.
-        evaluate: Loss of a model on validation data, lower is better; called hundreds of times.
+        evaluate: Loss of a model on validation data, lower is better; called hundreds of times. Finite for the model
+            itself; infinite where the weights are so coarse that there is none.
         informing: Batches for the importance of the weights.
         information: Their loss: ``lite_nlp.compress.importance.diagonal_fisher`` says which.
         count_macs: Mult-Adds of a model; None if they are not counted.
@@ -219,6 +222,7 @@ class Ledger:
             plan: Why they are encoded so.
 
         Raises:
+            ModelError: If the score of the file is not finite.
             OutputError: If the system refuses the write.
         """
         path = self._out / stage_file(stage)
@@ -282,10 +286,18 @@ class Ledger:
         return forgotten
 
     def _score(self, loaded: nn.Module, fingerprint: str) -> Scored:
-        """The scores of a model, which are those of the file before it if both hold the same weights."""
+        """The scores of a model, which are those of the file before it if both hold the same weights.
+
+        Raises:
+            ModelError: If that of the metric is not finite.
+        """
         if self._last is None or self._last[0] != fingerprint:
             found = self._subject.score(loaded)
-            self._last = fingerprint, found if isinstance(found, Scored) else Scored(scores=found)
+            scored = found if isinstance(found, Scored) else Scored(scores=found)
+            name = self._subject.metric.name
+            if not math.isfinite(value := scored.scores[name]):
+                raise ModelError(f"{self._subject.name}: expected a finite {name}, found {value}")
+            self._last = fingerprint, scored
         return self._last[1]
 
 

@@ -1,5 +1,6 @@
 """The measure of a model's quality. Imports no torch."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,11 @@ class Metric:
     lower_is_better: bool = False
 
     def lost(self, before: Mapping[str, float], after: Mapping[str, float]) -> float:
-        """How much worse the scores ``after`` are than those ``before``; negative if they are better."""
+        """How much worse the scores ``after`` are than those ``before``; negative if they are better.
+
+        Infinite where the score after is not finite, whichever sign it has.
+        """
+        if not math.isfinite(after[self.name]):
+            return math.inf
         worse = before[self.name] - after[self.name]
         return -worse if self.lower_is_better else worse

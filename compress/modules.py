@@ -81,7 +81,8 @@ def compress_module(
         batches: Training batches, such as a ``DataLoader`` or a list; gone through again and again.
         loss: Scalar loss of a module on a batch. With ``batches`` it guides pruning and is what fine-tuning minimizes.
         evaluate: What guides pruning instead, lower is better; by default the mean loss on the first 8 batches or,
-            without a loss, the score. It is called a few times for each matrix.
+            without a loss, the score. It is called a few times for each matrix. What is not
+            finite counts as the worst, but for the module itself.
         example_inputs: Arguments of one forward call; Mult-Adds are counted for these.
         name: Name of the model in the file and in messages; by default that of its class.
         files: Small files to embed, by plain file name.
@@ -102,7 +103,8 @@ def compress_module(
 
     Raises:
         UsageError: If arguments contradict each other or are out of range.
-        ModelError: If there is nothing to compress, the module cannot be copied, a score is not finite, or a target or
+        ModelError: If there is nothing to compress, the module cannot be copied, the score of the module or of a file
+            is not finite, or a target or
             the largest loss cannot be met.
         CountError: If the Mult-Adds cannot be counted.
         OutputError: If ``out`` exists already or cannot be written; nothing is left behind then.
@@ -112,12 +114,11 @@ def compress_module(
     check_output_directory(out, force=force, owned=owned)
     title = name or type(module).__name__
     working = _copied(module, title)
-    judge = _judge(score, title, metric)
     finetuning: Finetuning | None = None
     guiding: list[Batch] = []
     if loss is not None and batches is not None:
         guiding = _guiding_batches(batches)
-        guide = _judge(_mean_loss(loss, guiding), title, "loss")
+        guided_by, guide = "loss", _judge(_mean_loss(loss, guiding), title, "loss")
         finetuning = _finetuning(
             loss, batches, _FINETUNE_STEPS if finetune_steps is None else finetune_steps, learning_rate
         )
@@ -128,12 +129,17 @@ def compress_module(
             f"finetune_steps = {finetune_steps}: expected a loss and batches to fine-tune with, found none"
         )
     else:
-        guide = judge if lower_is_better else _negative(judge)
+        judge = _judge(score, title, metric)
+        guided_by, guide = metric, judge if lower_is_better else _negative(judge)
     if evaluate is not None:
-        guide = _judge(evaluate, title, "value of evaluate")
+        guided_by = "value of evaluate"
+        guide = _judge(evaluate, title, guided_by)
+    before = guide(working)
+    if not math.isfinite(before):
+        raise ModelError(f"{title}: expected a finite {guided_by}, found {before}")
     options = CompressionOptions(
         quantizer=quantizer,
-        tolerance=_RELATIVE_TOLERANCE * abs(guide(working)) if tolerance is None else tolerance,
+        tolerance=_RELATIVE_TOLERANCE * abs(before) if tolerance is None else tolerance,
         target_bytes=target_bytes,
         target_ratio=target_ratio,
         max_loss=max_loss,
@@ -144,7 +150,7 @@ def compress_module(
         load=lambda path: _rebuilt(working, path),
         metric=Metric(name=metric, label=metric, unit=f"of {metric}", lower_is_better=lower_is_better),
         score=lambda model: _scored(score, model, title, metric),
-        evaluate=guide,
+        evaluate=_worst_if_undefined(guide),
         # Without a loss all weights matter alike, but for what the scan of single matrices measures.
         informing=lambda: guiding,
         information=_no_loss if loss is None else _differentiable(loss),
@@ -219,7 +225,7 @@ def _rebuilt(module: nn.Module, path: Path) -> nn.Module:
 
 
 def _judge(score: Callable[[nn.Module], Score], title: str, what: str) -> Callable[[nn.Module], float]:
-    """``score`` as one number, in evaluation mode and without gradients; refuses what is no number."""
+    """``score`` as one number, in evaluation mode and without gradients."""
     return lambda model: _scored(score, model, title, what).scores[what]
 
 
@@ -227,7 +233,7 @@ def _scored(score: Callable[[nn.Module], Score], model: nn.Module, title: str, w
     """The score of a model by its name, with the scores of single examples if there are any.
 
     Raises:
-        ModelError: If it is not finite, or is an empty list or a table.
+        ModelError: If it is an empty list or a table.
     """
     model.eval()
     with torch.no_grad():
@@ -235,14 +241,21 @@ def _scored(score: Callable[[nn.Module], Score], model: nn.Module, title: str, w
         values = np.asarray(found.double().cpu() if isinstance(found, Tensor) else found, dtype=np.float64)
     if values.ndim > 1 or not values.size:
         raise ModelError(f"{title}: expected one {what}, or one for each example, found shape {list(values.shape)}")
-    value = float(values.mean())
-    if not math.isfinite(value):
-        raise ModelError(f"{title}: expected a finite {what}, found {value}")
-    return Scored(scores={what: value}, measures={what: mean_measure(values)} if values.ndim else {})
+    return Scored(scores={what: float(values.mean())}, measures={what: mean_measure(values)} if values.ndim else {})
 
 
 def _negative(judge: Callable[[nn.Module], float]) -> Callable[[nn.Module], float]:
     return lambda model: -judge(model)
+
+
+def _worst_if_undefined(guide: Callable[[nn.Module], float]) -> Callable[[nn.Module], float]:
+    """The guide, infinite where it is not finite: weights may be so coarse that nothing can be computed with them."""
+
+    def evaluate(model: nn.Module) -> float:
+        found = guide(model)
+        return found if math.isfinite(found) else math.inf
+
+    return evaluate
 
 
 def _mean_loss(loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch]) -> Callable[[nn.Module], float]:

@@ -6,15 +6,16 @@ from typing import Annotated, Final, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-__all__ = ["ComparedQuantizer", "MatrixPlan", "MatrixProbe", "PlanLine", "PlanRecord", "read_plan"]
+__all__ = ["MAX_FIGURE", "ComparedQuantizer", "MatrixPlan", "MatrixProbe", "PlanLine", "PlanRecord", "read_plan"]
 
 #: Bounds of what a record may hold, far beyond any model: a ledger is a file that anyone may have written.
+MAX_FIGURE: Final = 1e30
 _MOST_NAME: Final = 1000
 _MOST_MATRICES: Final = 20_000
 _Name = Annotated[str, Field(max_length=_MOST_NAME)]
 _Count = Annotated[int, Field(ge=0, le=10**15)]
-_Finite = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
-_Positive = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+_Finite = Annotated[float, Field(ge=-MAX_FIGURE, le=MAX_FIGURE, allow_inf_nan=False)]
+_Positive = Annotated[float, Field(ge=0, le=MAX_FIGURE, allow_inf_nan=False)]
 _Bits = Annotated[float, Field(ge=0, le=1e4, allow_inf_nan=False)]
 _Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 

@@ -70,7 +70,10 @@ def test_work_on_other_text_of_the_same_counts_is_other_work(key_of: Callable[..
 
 @pytest.mark.parametrize(
     ("file", "content"),
-    [("config.toml", b"\n[decoding]\nmin_length = 3\n"), ("metrics.json", b'{"languages": {"src": "en", "tgt": "de"}}')],
+    [
+        ("config.toml", b"\n[decoding]\nmin_length = 3\n"),
+        ("metrics.json", b'{"languages": {"src": "en", "tgt": "de"}}'),
+    ],
 )
 def test_work_on_a_model_of_other_records_is_other_work(
     key_of: Callable[..., str], home: Path, file: str, content: bytes

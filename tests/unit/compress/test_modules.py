@@ -327,6 +327,74 @@ def test_a_score_that_is_no_number_is_told(cnn: nn.Module, tmp_path: Path) -> No
         compress_module(cnn, out=tmp_path / "small", score=lambda _: math.nan, metric="accuracy")
 
 
+class Normed(nn.Linear):
+    """A layer whose rows have length 1, which rows of zeros cannot have."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight / self.weight.norm(dim=1, keepdim=True))
+
+
+def _normed() -> Normed:
+    module = Normed(32, 16, bias=False)
+    with torch.no_grad():
+        module.weight.copy_(torch.randn(16, 32, generator=torch.Generator().manual_seed(0)))
+        module.weight[0] *= 0.1
+    return module
+
+
+NORMED_INPUTS = torch.eye(32)
+NORMED_OUTPUTS = _normed()(NORMED_INPUTS).detach()
+
+
+def _normed_error(model: nn.Module, _: object = None) -> Tensor:
+    return F.mse_loss(model(NORMED_INPUTS), NORMED_OUTPUTS)
+
+
+def test_weights_too_coarse_to_compute_with_are_the_worst_and_no_error(tmp_path: Path) -> None:
+    found: list[float] = []
+
+    def evaluate(model: nn.Module) -> float:
+        found.append(float(_normed_error(model)))
+        return found[-1]
+
+    rows = compress_module(
+        _normed(),
+        out=tmp_path / "small",
+        score=_normed_error,
+        lower_is_better=True,
+        evaluate=evaluate,
+        tolerance=1e-3,
+        quantizer="kmeans",
+    )
+    assert any(math.isnan(value) for value in found)
+    assert rows[-1].scores["score"] <= 2e-3
+    ledger = json.loads((tmp_path / "small" / "ledger.json").read_text(encoding="utf-8"))
+    (matrix,) = ledger["plan"]["matrices"]
+    assert max(probe["measured"] for probe in matrix["probes"]) == 1e30
+
+
+def test_a_search_for_the_largest_loss_passes_over_scores_that_are_no_numbers(tmp_path: Path) -> None:
+    rows = compress_module(
+        _normed(),
+        out=tmp_path / "small",
+        score=_normed_error,
+        lower_is_better=True,
+        tolerance=1e-3,
+        max_loss=2e-3,
+        quantizer="kmeans",
+    )
+    assert rows[-1].scores["score"] <= 2e-3
+
+
+def test_a_file_whose_score_is_no_number_is_an_error(tmp_path: Path) -> None:
+    def score(model: nn.Module) -> float:
+        return 1.0 if torch.equal(model.weight, _normed().weight) else math.nan  # type: ignore[arg-type]
+
+    with pytest.raises(ModelError, match="Normed: expected a finite score, found nan"):
+        compress_module(_normed(), out=tmp_path / "small", score=score, evaluate=lambda _: 0.0)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_module_without_matrices_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="LayerNorm: expected weight matrices of at least 512 elements"):
         compress_module(nn.LayerNorm(4), out=tmp_path / "small", score=lambda _: 1.0)

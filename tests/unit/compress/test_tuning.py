@@ -318,7 +318,9 @@ def test_another_compression_does_not_take_over_the_work(tmp_path: Path) -> None
 def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (work := tmp_path / "work").mkdir()
     (work / "thesis.pt").write_text("precious", encoding="utf-8")
-    with pytest.raises(OutputError, match=r"work: expected the work of .*, or nothing, found thesis.pt without a key.t"):
+    with pytest.raises(
+        OutputError, match=r"work: expected the work of .*, or nothing, found thesis.pt without a key.t"
+    ):
         Work(work, "key")
     assert [path.name for path in work.iterdir()] == ["thesis.pt"]
 
