@@ -24,7 +24,8 @@ from lite_nlp.core.errors import ModelError
 __all__ = ["CompressionSubject", "Ledger", "ReferenceModel", "StageRow", "TensorRow"]
 
 #: Fields of a row that the files of later stages embed; the others would cost bytes there, and are in ``ledger.json``.
-_EMBEDDED = ("stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores", "seconds")
+#: The time is not among them: with it no two compressions would write the same file.
+_EMBEDDED = ("stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +174,7 @@ class StageRow:
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON object."""
         found = self.embedded() | {
+            "seconds": self.seconds,
             "intervals": {name: list(ends) for name, ends in self.scored.intervals().items()},
             "against_original": {name: change.as_dict() for name, change in self.against_original.items()},
             "bytes_by_kind": self.bytes_by_kind,

@@ -4,7 +4,7 @@ import errno
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import repeat
+from itertools import count, repeat
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +151,17 @@ def test_every_figure_is_that_of_the_file(tmp_path: Path) -> None:
     # Without examples there is nothing to resample.
     assert all(row.as_dict()["intervals"] == row.as_dict()["against_original"] == {} for row in rows)
     assert not any("reference_ratio" in row.as_dict() for row in rows)
+
+
+def test_the_same_compression_writes_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = []
+    for pace in (1.0, 7.3):
+        monkeypatch.setattr("lite_nlp.compress.ledger.time.perf_counter", count(step=pace).__next__)
+        (out := tmp_path / str(pace)).mkdir()
+        rows = compress(out, target_bytes=5000)
+        assert rows[-1].as_dict()["seconds"] == pace
+        contents.append((out / FINAL_FILE).read_bytes())
+    assert contents[0] == contents[1]
 
 
 def _score_examples(model: nn.Module) -> Scored:
