@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -264,20 +265,35 @@ class Ledger:
         self.start_stage()
         return row
 
-    def metadata(self, stage: str, *, expected: int = 0) -> dict[str, Any]:
+    def metadata(self, stage: str, *, expected: Sequence[str] = ()) -> dict[str, Any]:
         """The metadata of the file of a stage: the stage, and the ledger of those before it.
 
         Args:
             stage: The stage.
-            expected: Rows before it, if there are to be more than now: to know the size of the file in advance.
+            expected: Stages before it, to know the size of the file in advance: those that are not there yet have rows
+                that take about as many bytes as theirs will, or a little more.
         """
-        rows = [*self.rows, *self.rows[-1:] * (expected - len(self.rows))]
+        present = {row.stage for row in self.rows}
+        missing = [name for name in expected if name not in present]
         return {
             "kind": "model",
             "name": self._subject.name,
             "stage": stage,
-            "stages": [row.embedded() for row in rows],
+            "stages": [*(row.embedded() for row in self.rows), *map(self._foreseen, missing)],
         }
+
+    def _foreseen(self, stage: str) -> dict[str, Any]:
+        """A row of random figures with as many digits as measured ones: copies of other rows would be deflated."""
+        draw = random.Random(stage).random
+        first = self.rows[0]
+        figures = {
+            "size_bytes": int(draw() * first.size_bytes),
+            "ratio": round(10 * draw(), 3),
+            "sparsity": round(draw(), 4),
+            "bits_per_weight": round(10 * draw(), 3),
+            "scores": {name: 100 * draw() for name in first.scores},
+        }
+        return first.embedded() | {"stage": stage, "file": stage_file(stage)} | figures
 
     def forget_after(self, count: int) -> list[StageRow]:
         """Remove the rows after the first ``count``, and their files; return them."""

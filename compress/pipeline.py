@@ -175,7 +175,14 @@ class _Run:
         second rounding would lose more for nothing.
         """
         target, max_loss = self.options.target_bytes, self.options.max_loss
-        planner = Planner(self.model, subject=self.subject, ledger=self.ledger, work=self.work, progress=self.progress)
+        planner = Planner(
+            self.model,
+            subject=self.subject,
+            ledger=self.ledger,
+            finetuned=self.finetuning is not None,
+            work=self.work,
+            progress=self.progress,
+        )
         stored = self.subject.stored
         kept_bytes = planner.size_of(self.model, stored) if holds_model(stored, self.model) else math.inf
         if target is not None and kept_bytes <= target:

@@ -24,6 +24,8 @@ from lite_nlp.compress.sensitivity import Probe, Sensitivity, correct_choices, m
 from lite_nlp.compress.shortfall import out_of_reach
 from lite_nlp.compress.stages import (
     ENTROPY_CODED,
+    FINETUNED,
+    PRUNED,
     VECTOR_BITS,
     entropy_coded_model,
     model_tensors,
@@ -40,9 +42,8 @@ FloatArray = NDArray[np.float32]
 
 #: Files are planned this much below the target, and need not be nearer to it than that.
 _MARGIN, _NEAR = 0.998, 0.985
-#: Stages in the metadata of the last file.
-_STAGES_BEFORE: Final = 5
-_UNKNOWN_BYTES: Final = 48
+#: Added to the size of a file: its ledger is not known to the byte.
+_UNKNOWN_BYTES: Final = 24
 _SIZE_ROUNDS: Final = 6
 #: Rounds of the search for the strongest plan within a tolerance.
 _TOLERANCE_ROUNDS: Final = 8
@@ -81,6 +82,7 @@ class Planner:
         model: Evaluated; its weights are as before afterwards.
         subject: How to evaluate, and what to embed.
         ledger: Source of the metadata.
+        finetuned: Whether the model is to be fine-tuned, which may add a stage.
         work: Keeps what is measured.
         progress: Receiver of progress reports.
     """
@@ -91,12 +93,14 @@ class Planner:
         *,
         subject: CompressionSubject,
         ledger: Ledger,
+        finetuned: bool,
         work: Work | None,
         progress: Progress,
     ) -> None:
         self._model = model
         self._subject = subject
         self._ledger = ledger
+        self._finetuned = finetuned
         self._work = work
         self._progress = progress
         self._parameters = prunable_parameters(model)
@@ -148,7 +152,8 @@ class Planner:
         """The error that no plan is small enough, with the figures of the smallest file."""
         smallest = min(self.too_large.values(), key=lambda planned: planned.size_bytes)
         quantized = smallest.fit(self._parameters, self.importance)
-        content = self._content(self._model, self.encoded(self._model, quantized))
+        encoded = self.encoded(self._model, quantized)
+        content = self._content(self._model, encoded, self._stages_before(smallest.quantizer))
         by_kind = bytes_by_kind(parse_container(content), size_bytes=len(content))
         by_kind["header"] += smallest.size_bytes - len(content)
         return out_of_reach(
@@ -175,27 +180,32 @@ class Planner:
         """The vectors of the final file that are on grids."""
         return {} if self.vector_bits is None else quantized_vectors(model, self.vector_bits)
 
-    def file_size(self, model: nn.Module, quantized: QuantizedWeights) -> int:
+    def file_size(self, model: nn.Module, quantized: QuantizedWeights, quantizer: Quantizer) -> int:
         """The size of the final file in bytes, or a little more: its ledger is not known yet."""
-        return self.size_of(model, self.encoded(model, quantized))
+        return self.size_of(model, self.encoded(model, quantized), self._stages_before(quantizer))
 
-    def size_of(self, model: nn.Module, encoded: Mapping[str, EncodedTensor]) -> int:
-        """``file_size`` of tensors that are encoded already."""
-        return _UNKNOWN_BYTES + len(self._content(model, encoded))
+    def size_of(self, model: nn.Module, encoded: Mapping[str, EncodedTensor], stages: Sequence[str] = ()) -> int:
+        """``file_size`` of tensors that are encoded already, after some more stages."""
+        return _UNKNOWN_BYTES + len(self._content(model, encoded, stages))
 
     def scale_to(self, target_bytes: int, size_bytes: int, quantized: QuantizedWeights) -> float:
         """The factor of the bits of the matrices by which a file becomes as small as its target."""
         matrices = sum(len(tensor.payload) for tensor in quantized.encode_entropy().values())
         return max(0.5, (matrices - (size_bytes - _MARGIN * target_bytes)) / matrices)
 
-    def _content(self, model: nn.Module, encoded: Mapping[str, EncodedTensor]) -> bytes:
+    def _content(self, model: nn.Module, encoded: Mapping[str, EncodedTensor], stages: Sequence[str]) -> bytes:
         """The final file, as far as its ledger is known."""
         return container_bytes(
             tensors=encoded,
             aliases=model_tensors(model).aliases,
             files=self._subject.files(model),
-            metadata=self._ledger.metadata(ENTROPY_CODED, expected=_STAGES_BEFORE),
+            metadata=self._ledger.metadata(ENTROPY_CODED, expected=stages),
         )
+
+    def _stages_before(self, quantizer: Quantizer) -> tuple[str, ...]:
+        """The stages that are to come before the last; that of fine-tuning may be left out."""
+        pruned = (PRUNED, FINETUNED) if self._finetuned else (PRUNED,)
+        return (*(pruned if quantizer.prunes_first else ()), quantizer.name)
 
     def _keep(self, name: str, make: Any) -> Any:
         return make() if self._work is None else self._work.keep(name, make)
@@ -248,7 +258,7 @@ class Planner:
 
     def _planned(self, quantizer: Quantizer, plan: Plan) -> Planned:
         quantized = quantizer.fit(_arrays(self._parameters), plan, self.importance)
-        size = self.file_size(self._model, quantized)
+        size = self.file_size(self._model, quantized, quantizer)
         self._progress.advance(figures=f"{size:,} bytes")
         return Planned(quantizer=quantizer, plan=plan, size_bytes=size, predicted=total_distortion(plan))
 

@@ -101,7 +101,7 @@ class WeightTuner:
         tuned = weights.quantized()
         target = self._target_bytes
         for _ in range(_SHRINKING_TRIES):
-            if target is None or (size := planner.file_size(self._model, tuned)) <= target:
+            if target is None or (size := planner.file_size(self._model, tuned, planned.quantizer)) <= target:
                 break
             scale *= planner.scale_to(target, size, tuned)
             short = options.shortened(_SHRINKING_SHARE, least=_BRIEF_STEPS).slowed(_SHRINKING_RATE)
@@ -109,7 +109,7 @@ class WeightTuner:
             self._tune(again, weights, self._finetuning, replace(short, tightening=0.0), None, scale)
             tuned = weights.quantized()
         set_weights(parameters, tuned)
-        fits = target is None or planner.file_size(self._model, untuned) <= target
+        fits = target is None or planner.file_size(self._model, untuned, planned.quantizer) <= target
         if not fits or self._subject.evaluate(self._model) <= limit:
             return tuned
         before.restore()

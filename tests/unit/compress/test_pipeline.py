@@ -223,6 +223,22 @@ def test_a_target_size_is_met_by_the_real_file(tmp_path: Path, target_bytes: int
     assert rows[-1].size_bytes <= target_bytes
 
 
+@pytest.mark.parametrize("quantizer", ["kmeans", "grid"])
+def test_a_plan_is_about_as_large_as_its_file_and_never_smaller(tmp_path: Path, quantizer: str) -> None:
+    def score(model: nn.Module) -> dict[str, float]:
+        return {name: 100 * (1 - _evaluate(model)) / place for place, name in enumerate(("bleu", "chrf", "ter"), 1)}
+
+    rows = run_pipeline(
+        _model(),
+        out=tmp_path,
+        subject=replace(_subject(), score=score),
+        options=CompressionOptions(target_bytes=4000, quantizer=quantizer),
+    )
+    assert rows[-1].plan is not None
+    (compared,) = rows[-1].plan.compared
+    assert 0 <= compared.size_bytes - rows[-1].size_bytes <= 40
+
+
 def test_a_target_ratio_is_met(tmp_path: Path) -> None:
     assert compress(tmp_path, target_ratio=6.0)[-1].ratio >= 6.0
 
