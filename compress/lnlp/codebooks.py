@@ -26,20 +26,23 @@ __all__ = [
 #: Width of the field with the scale bits of frequencies, of which the least is taken away.
 SCALE_FIELD_BITS: Final = 3
 
+#: The greatest 16-bit float, and the smallest with all of its digits.
 _FP16_MAX: Final = 65504.0
+_FP16_NORMAL: Final = 2.0**-14
 
 FloatArray = NDArray[np.float32]
 IntArray = NDArray[np.int64]
 
 
 def fp16_codebook(codebook: FloatArray) -> FloatArray:
-    """The codebook as the file will hold it: rounded to 16-bit floats unless one is too large for that."""
+    """The codebook as the file will hold it: rounded to 16-bit floats unless they do not fit."""
     return codebook.astype(np.float16).astype(np.float32) if fits_fp16(codebook) else codebook
 
 
 def fits_fp16(values: NDArray[np.floating]) -> bool:
-    """Whether no value is too large for a 16-bit float."""
-    return not values.size or float(np.max(np.abs(values))) <= _FP16_MAX
+    """Whether 16-bit floats hold the values: none is too large, and not all of them so small that they lose digits."""
+    greatest = float(np.max(np.abs(values), initial=0.0))
+    return greatest == 0 or _FP16_NORMAL <= greatest <= _FP16_MAX
 
 
 def sort_codebook(tensor: ClusteredTensor) -> ClusteredTensor:

@@ -57,7 +57,7 @@ def encode_fp32(values: Array) -> EncodedTensor:
 
 
 def encode_fp16(values: Array) -> EncodedTensor:
-    """Every weight as a 16-bit float; as a 32-bit float if one is too large for that."""
+    """Every weight as a 16-bit float; as a 32-bit float if one is too large for that, or all are too small."""
     if not fits_fp16(values):
         return encode_fp32(values)
     return EncodedTensor(values.shape, "fp16", values.astype("<f2").tobytes())

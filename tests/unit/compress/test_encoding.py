@@ -90,6 +90,20 @@ def test_integers_stay_exact() -> None:
 def test_weights_too_large_for_16_bits_are_kept_in_32() -> None:
     values = np.array([1e6], dtype=np.float32)
     assert _decode(encode_fp16(values)).tolist() == [1e6]
+
+
+@pytest.mark.parametrize("greatest", [2.0**-15, 1e-9, 1e-20])
+def test_what_is_too_small_for_fp16_is_kept_as_fp32(greatest: float) -> None:
+    values = np.array([0.0, -greatest, greatest / 3], dtype=np.float32)
+    assert np.array_equal(_decode(encode_fp16(values)), values)
+    assert np.array_equal(fp16_codebook(values), values)
+    tensor = ClusteredTensor(values, np.array([0, 1, 2, 1], dtype=np.uint16))
+    assert np.array_equal(_decode(encode_kmeans(tensor)), tensor.values())
+
+
+def test_fp16_holds_zeros_nothing_and_small_values_beside_others() -> None:
+    for values in (np.zeros(2), np.zeros(0), np.array([1e-9, 2.0**-14])):
+        assert encode_fp16(values).encoding == "fp16"
     clusters = ClusteredTensor(np.array([0, 1e6], dtype=np.float32), np.array([1, 0, 1], dtype=np.uint16))
     assert _decode(encode_kmeans(clusters)).tolist() == [1e6, 0.0, 1e6]
 
