@@ -49,7 +49,8 @@ class CompressionOptions:
     """Targets and limits of a compression.
 
     Attributes:
-        tolerance: Largest increase of the loss by the plan, before fine-tuning, where no target is given.
+        tolerance: Largest increase of the loss by the plan, before fine-tuning, where no target is given. Where no plan
+            is within it, the one that increases the loss least is taken.
         quantizer: Name of a registered quantizer; None compares them.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the original's file to the final one.
@@ -248,27 +249,40 @@ class _Run:
         return largest_tolerance(lost, start=start, max_loss=max_loss) or start * _BACKOFF[-1]
 
     def _choose(self, planner: Planner, tolerance: float) -> Planned:
-        """The plan of the quantizer that is asked for, or else of the first, where its loss is tolerated.
+        """The plan of the quantizer that is asked for, or else of one that keeps what there is to keep."""
+        if self.options.target_bytes is None:
+            return self._choose_tolerated(planner, tolerance)
+        return self._choose_within_bytes(planner, tolerance, self.options.target_bytes)
 
-        Beyond, the quantizers are compared: by their size where a largest loss is the target, or else after brief
-        tuning (:func:`preferred`).
+    def _choose_tolerated(self, planner: Planner, tolerance: float) -> Planned:
+        """The plan of the first quantizer where its loss is tolerated, beyond that the smallest that is tolerated.
+
+        Where a largest loss is the target, it is the smallest of all. Where none is tolerated, that of the least loss.
         """
-        target = self.options.target_bytes
-        if target is None and self.options.max_loss is not None and self.options.quantizer is None:
-            planned = planner.plans(COMPARED, target_bytes=None, tolerance=tolerance)
-            losses = [planner.loss_of(plan) for plan in planned]
-            chosen = min(planned, key=lambda plan: plan.size_bytes)
-            return self._explained(planner, chosen, compared_quantizers(planner, planned, losses), tolerance)
+        asked = self.options.quantizer
+        first = (COMPARED[0] if asked is None else asked,)
+        planned = planner.plans(first, target_bytes=None, tolerance=tolerance)
+        if asked is None and (self.options.max_loss is not None or not planned[0].tolerated):
+            planned += planner.plans(COMPARED[1:], target_bytes=None, tolerance=tolerance)
+        losses = [planner.loss_of(plan) for plan in planned]
+        _, _, place = min(
+            (not plan.tolerated, plan.size_bytes if plan.tolerated else loss, place)
+            for place, (plan, loss) in enumerate(zip(planned, losses, strict=True))
+        )
+        return self._explained(planner, planned[place], compared_quantizers(planner, planned, losses), tolerance)
+
+    def _choose_within_bytes(self, planner: Planner, tolerance: float, target_bytes: int) -> Planned:
+        """The plan of the first quantizer where its loss is tolerated, beyond that the preferred after brief tuning."""
         first = self.options.quantizer or COMPARED[0]
-        planned = planner.plans((first,), target_bytes=target, tolerance=tolerance)
+        planned = planner.plans((first,), target_bytes=target_bytes, tolerance=tolerance)
         losses = [planner.loss_of(plan) for plan in planned]
         enough = any(loss <= planner.original_loss + tolerance for loss in losses)
-        if self.options.quantizer is None and target is not None and not enough:
-            others = planner.plans(COMPARED[1:], target_bytes=target, tolerance=tolerance)
+        if self.options.quantizer is None and not enough:
+            others = planner.plans(COMPARED[1:], target_bytes=target_bytes, tolerance=tolerance)
             planned += others
             losses += [planner.loss_of(plan) for plan in others]
         if not planned:
-            raise planner.out_of_reach(target or 0)
+            raise planner.out_of_reach(target_bytes)
         chosen, tuned = planned[0], None
         if len(planned) > 1:
             found = [self._loss_after_tuning(planner, plan) for plan in planned]

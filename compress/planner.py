@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -61,6 +61,7 @@ class Planned:
         plan: A choice for each matrix.
         size_bytes: Size of the file without fine-tuning.
         predicted: Expected divergence, as if those of the matrices added up.
+        tolerated: Whether the loss with all matrices stored so is within the tolerance; None where a target decides.
         explained: Why it was chosen, once it is.
     """
 
@@ -68,6 +69,7 @@ class Planned:
     plan: Plan
     size_bytes: int
     predicted: float
+    tolerated: bool | None = None
     explained: PlanRecord | None = None
 
     def fit(self, parameters: Mapping[str, nn.Parameter], importance: Mapping[str, FloatArray]) -> QuantizedWeights:
@@ -126,6 +128,8 @@ class Planner:
 
     def plans(self, quantizers: Sequence[str], *, target_bytes: int | None, tolerance: float) -> list[Planned]:
         """The best plan of each quantizer that can reach the target; without one, the smallest within the tolerance.
+
+        Where no plan of a quantizer is within the tolerance, that is its finest.
 
         Args:
             quantizers: Names, in the order of preference.
@@ -292,7 +296,7 @@ class Planner:
     def _within_tolerance(self, quantizer: Quantizer, choices: Mapping[str, list[Choice]], tolerance: float) -> Planned:
         """The strongest plan whose loss, measured with all matrices stored as planned, is within the tolerance.
 
-        The losses of single matrices do not add up, so that the sum allowed is searched.
+        If there is none, the finest. The losses of single matrices do not add up, so that the sum allowed is searched.
         """
         limit = self.original_loss + tolerance
         finest = {name: max(found, key=lambda choice: choice.bits) for name, found in choices.items()}
@@ -312,7 +316,8 @@ class Planner:
                 allowed = allowed * _WIDE if high is None else allowed / _WIDE
             else:
                 allowed = math.sqrt(low * high)
-        return self._planned(quantizer, best)
+        tolerated = low is not None or self._loss_of(quantizer, finest) <= limit
+        return replace(self._planned(quantizer, best), tolerated=tolerated)
 
     def _loss_of(self, quantizer: Quantizer, plan: Plan) -> float:
         quantized = quantizer.fit(_arrays(self._parameters), plan, self.importance)

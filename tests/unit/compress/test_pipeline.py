@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count, repeat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import CompressionOptions, run_pipeline
+from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.compress.stages import FINAL_FILE
 from lite_nlp.compress.tuning import TuningOptions
@@ -332,6 +334,29 @@ def test_structured_pruning_changes_the_model_that_is_written(tmp_path: Path) ->
     assert [row.stage for row in rows[:3]] == ["original", "structured", "pruned"]
     assert rows[0].sparsity == 0
     assert rows[1].sparsity > 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ({"tolerance": 1e-3}, "grid"),
+        # Nothing is within it: the finest grid loses less than four values for each matrix.
+        ({"tolerance": 1e-12}, "grid"),
+        ({"tolerance": 1e-3, "max_loss": 1.0}, "grid"),
+        # Both are within it, and four values take fewer bytes.
+        ({"tolerance": 1.0}, "kmeans"),
+        ({"tolerance": 1e-3, "quantizer": "kmeans"}, "kmeans"),
+    ],
+)
+def test_without_a_target_a_plan_that_is_tolerated_goes_before_one_that_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], chosen: str
+) -> None:
+    choices = KMeansQuantizer.choices
+    monkeypatch.setattr(
+        KMeansQuantizer, "choices", lambda *given: [choice for choice in choices(*given) if choice.levels == 4]
+    )
+    rows = compress(tmp_path, **{"quantizer": None} | options)
+    assert rows[-2].stage == chosen
 
 
 def _quantized(tmp_path: Path) -> tuple[Regression, dict[str, EncodedTensor]]:
