@@ -70,7 +70,8 @@ def compress_module(
     biases and norms are stored with 5 to 8 bits where that is harmless, everything else as fp16 (integers exactly).
 
     Args:
-        module: Not changed: a copy in evaluation mode is compressed.
+        module: Not changed: a copy in evaluation mode is compressed. Frozen parameters are compressed, and fine-tuned,
+            like others.
         out: Directory to write: a ``.lnlp`` file for each stage, of which ``model.lnlp`` is the one to keep, and the
             ledger as JSON, page and pictures, as ``lite-nlp compress`` writes them.
         score: Quality of a module, for the ledger and for ``max_loss``. Called without gradients, in evaluation mode.
@@ -209,15 +210,18 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
 
 
 def _copied(module: nn.Module, title: str) -> nn.Module:
-    """A copy in evaluation mode.
+    """A copy in evaluation mode, of which all weights have gradients: those of frozen modules matter and are tuned too.
 
     Raises:
         ModelError: If it cannot be copied.
     """
     try:
-        return copy.deepcopy(module).eval()
+        copied = copy.deepcopy(module).eval()
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"{title}: expected a module that copy.deepcopy can copy: {error}") from error
+    for parameter in copied.parameters():
+        parameter.requires_grad_(parameter.is_floating_point())
+    return copied
 
 
 def _rebuilt(module: nn.Module, path: Path) -> nn.Module:

@@ -234,6 +234,22 @@ def test_the_module_of_the_caller_is_not_touched(cnn: nn.Module, tmp_path: Path)
     assert all(parameter.requires_grad for parameter in cnn.parameters())
 
 
+def test_a_frozen_module_is_compressed_and_stays_frozen(tmp_path: Path) -> None:
+    module = _normed().requires_grad_(False)
+    rows = compress_module(
+        module,
+        out=tmp_path / "small",
+        score=lambda model: float(_normed_error(model)),
+        lower_is_better=True,
+        batches=[0],
+        loss=_normed_error,
+        tolerance=1e-3,
+        finetune_steps=1,
+    )
+    assert rows[-1].scores["score"] <= 2e-3
+    assert not module.weight.requires_grad
+
+
 def test_recurrent_layers_are_fine_tuned_without_cudnn(lstm: nn.Module, cnn: nn.Module, tmp_path: Path) -> None:
     # In evaluation mode cuDNN has a backward pass for convolutions but not for recurrent layers.
     enabled: dict[str, set[bool]] = {}
