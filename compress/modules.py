@@ -16,11 +16,13 @@ from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
 from lite_nlp.compress.ledger import CompressionSubject, StageRow
 from lite_nlp.compress.lnlp.container import read_container
+from lite_nlp.compress.lnlp.header import is_plain_file_name
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
 from lite_nlp.compress.significance import Scored, mean_measure
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.compress.weight_tuner import Finetuning
+from lite_nlp.core.bounds import MAX_STEPS, check_range
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
@@ -113,6 +115,10 @@ def compress_module(
     out = Path(out)
     owned = (*COMPRESSION_FILES, *LEDGER_FILES)
     check_output_directory(out, force=force, owned=owned)
+    _check_numbers(finetune_steps=finetune_steps, learning_rate=learning_rate, max_loss=max_loss)
+    for file in files or {}:
+        if not is_plain_file_name(file):
+            raise UsageError(f"files: expected plain file names, found {file!r}")
     title = name or type(module).__name__
     working = _copied(module, title)
     finetuning: Finetuning | None = None
@@ -207,6 +213,19 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
         raise ModelError(f"{path}: expected the weights of {type(module).__name__}, found {', '.join(problems)}")
     module.load_state_dict(state)
     return module
+
+
+def _check_numbers(*, finetune_steps: int | None, learning_rate: float, max_loss: float | None) -> None:
+    """Refuse numbers out of range, of which those of ``CompressionOptions`` are not.
+
+    Raises:
+        UsageError: If one is.
+    """
+    check_range("finetune_steps", finetune_steps, 0, MAX_STEPS)
+    if not 0 < learning_rate < math.inf:
+        raise UsageError(f"learning_rate: expected a number above 0, found {learning_rate}")
+    if max_loss is not None and not 0 <= max_loss < math.inf:
+        raise UsageError(f"max_loss: expected a number of at least 0, found {max_loss}")
 
 
 def _copied(module: nn.Module, title: str) -> nn.Module:

@@ -72,6 +72,10 @@ class CompressionOptions:
         for name, value in (("max_loss", self.max_loss), ("tolerance", self.tolerance)):
             if value is not None and not math.isfinite(value):
                 raise UsageError(f"{name}: expected a finite number, found {value}")
+        if self.tolerance < 0:
+            raise UsageError(f"tolerance: expected at least 0, found {self.tolerance}")
+        if self.target_bytes is not None and not isinstance(self.target_bytes, int):
+            raise UsageError(f"target_bytes: expected an integer, found {self.target_bytes!r}")
         if self.target_bytes is not None and self.target_bytes < 1:
             raise UsageError(f"target_bytes: expected at least 1, found {self.target_bytes}")
         if self.quantizer is not None:

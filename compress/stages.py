@@ -145,11 +145,14 @@ def entropy_coded_model(
 
 
 def quantized_vectors(model: nn.Module, bits: int) -> dict[str, GridTensor]:
-    """The trained vectors of a model (biases, norms), each on a grid of so many bits."""
+    """The trained vectors of a model (biases, norms), each on a grid of so many bits, but for those not all finite."""
     return {
         name: quantize_vector(parameter.detach().float().cpu().numpy(), bits)
         for name, parameter in model.named_parameters()
-        if parameter.ndim == 1 and parameter.numel() > 1 and parameter.is_floating_point()
+        if parameter.ndim == 1
+        and parameter.numel() > 1
+        and parameter.is_floating_point()
+        and bool(parameter.isfinite().all())
     }
 
 

@@ -50,14 +50,14 @@ class KMeansQuantizer:
             for levels in _LEVELS:
                 codebook = fit(kept, mattering, levels)
                 assignments = assign(kept, codebook)
-                error = sample - codebook[assignments]
+                squared = np.square(sample - codebook[assignments], dtype=np.float64)
                 bits = share * entropy_bits(np.bincount(assignments, minlength=len(codebook)))
                 found.append(
                     Choice(
                         levels=levels,
                         sparsity=sparsity,
                         bits=bits + CENTROID_BITS * len(codebook),
-                        distortion=0.5 * share * float(np.sum(mattering * error * error, dtype=np.float64)),
+                        distortion=0.5 * share * float(np.sum(mattering * squared)),
                     )
                 )
         return found

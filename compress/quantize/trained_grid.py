@@ -69,17 +69,19 @@ class GridQuantizer:
         normed = (matrix / unit).astype(np.float32)
         weighted = (_matrix(importance) * unit * unit).astype(np.float32)
         scale = float(np.sqrt(np.mean(np.square(normed, dtype=np.float64)))) or 1.0
+        # A step that is no float32 would be 0.
+        least = float(np.finfo(np.float32).tiny)
         found: list[Choice] = []
-        for step in (scale * factor for factor in _STEPS):
+        for step in (max(scale * factor, least) for factor in _STEPS):
             levels = _rounded(normed / step, _dead_zone(np.abs(normed / step)))
             counts = np.unique(levels, return_counts=True)[1]
             shares = counts / levels.size
             bits = _CLASS_GAIN * float(-(counts * np.log2(shares)).sum()) + 8.0 * (len(rows) + len(columns)) / 4
-            error = normed - levels * step
+            squared = np.square(normed - levels * step, dtype=np.float64)
             sparsity = float(np.mean(levels == 0))
             if sparsity > _MAX_SPARSITY and found:
                 break
-            distortion = 0.5 * float(np.sum(weighted * error * error, dtype=np.float64))
+            distortion = 0.5 * float(np.sum(weighted * squared))
             found.append(Choice(levels=len(counts), step=step, sparsity=sparsity, bits=bits, distortion=distortion))
         return found
 

@@ -328,6 +328,13 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
         ({"loss": _loss, "batches": []}, "batches: expected at least one, found none"),
         ({"target_ratio": 0.5}, "target_ratio: expected more than 1, found 0.5"),
         ({"quantizer": "zip"}, "quantizer: expected one of kmeans, grid, found 'zip'"),
+        ({"target_bytes": 1500.5}, "target_bytes: expected an integer, found 1500.5"),
+        ({"finetune_steps": -3}, "finetune_steps: expected 0 to 10,000,000, found -3"),
+        ({"learning_rate": -1.0}, "learning_rate: expected a number above 0, found -1.0"),
+        ({"learning_rate": math.nan}, "learning_rate: expected a number above 0, found nan"),
+        ({"tolerance": -1.0}, "tolerance: expected at least 0, found -1.0"),
+        ({"max_loss": -1.0}, "max_loss: expected a number of at least 0, found -1.0"),
+        ({"files": {"a/b": b""}}, "files: expected plain file names, found 'a/b'"),
     ],
 )
 def test_wrong_usage_leaves_nothing_behind(
@@ -400,6 +407,34 @@ def test_a_search_for_the_largest_loss_passes_over_scores_that_are_no_numbers(tm
         quantizer="kmeans",
     )
     assert rows[-1].scores["score"] <= 2e-3
+
+
+def test_a_vector_that_is_not_all_finite_is_kept(tmp_path: Path) -> None:
+    module = _normed()
+    module.register_parameter("mask", nn.Parameter(torch.tensor([0.0, -math.inf, math.nan])))
+    compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+    held = load_compressed(tmp_path / "small" / "model.lnlp", copy.deepcopy(module))
+    torch.testing.assert_close(held.mask, module.mask, equal_nan=True, rtol=0, atol=0)
+
+
+def test_weights_near_the_greatest_float_are_compressed(tmp_path: Path) -> None:
+    module = _normed()
+    with torch.no_grad():
+        module.weight *= 1e30
+
+    def error(model: nn.Module) -> Tensor:
+        return (model.weight / 1e30 - module.weight / 1e30).square().mean()  # type: ignore[operator]
+
+    rows = compress_module(module, out=tmp_path / "small", score=error, lower_is_better=True, tolerance=1e-3)
+    assert rows[-1].scores["score"] <= 2e-3
+
+
+@pytest.mark.parametrize("quantizer", ["kmeans", "grid"])
+def test_weights_below_the_least_normal_float_are_compressed(tmp_path: Path, quantizer: str) -> None:
+    module = _normed()
+    nn.init.constant_(module.weight, 1e-45)
+    rows = compress_module(module, out=tmp_path / "small", score=lambda _: 1.0, quantizer=quantizer)
+    assert rows[-1].ratio > 4
 
 
 def test_a_file_whose_score_is_no_number_is_an_error(tmp_path: Path) -> None:
