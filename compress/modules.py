@@ -84,8 +84,8 @@ def compress_module(
         batches: Training batches, such as a ``DataLoader`` or a list; gone through again and again.
         loss: Scalar loss of a module on a batch. With ``batches`` it guides pruning and is what fine-tuning minimizes.
         evaluate: What guides pruning instead, lower is better; by default the mean loss on the first 8 batches or,
-            without a loss, the score. It is called a few times for each matrix. What is not
-            finite counts as the worst, but for the module itself.
+            without a loss, the score. It is called a few times for each matrix. What is not finite counts as the
+            worst, but for the module itself.
         example_inputs: Arguments of one forward call; Mult-Adds are counted for these.
         name: Name of the model in the file and in messages; by default that of its class.
         files: Small files to embed, by plain file name.
@@ -107,8 +107,7 @@ def compress_module(
     Raises:
         UsageError: If arguments contradict each other or are out of range.
         ModelError: If there is nothing to compress, the module cannot be copied, the score of the module or of a file
-            is not finite, or a target or
-            the largest loss cannot be met.
+            is not finite, or a target or the largest loss cannot be met.
         CountError: If the Mult-Adds cannot be counted.
         OutputError: If ``out`` exists already or cannot be written; nothing is left behind then.
     """

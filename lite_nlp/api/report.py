@@ -17,6 +17,7 @@ from lite_nlp.budget.reporting.records import ModelRecord
 from lite_nlp.budget.reporting.report import BudgetReport
 from lite_nlp.budget.reporting.speed import Speed
 from lite_nlp.budget.reporting.tables import model_tables
+from lite_nlp.core.bounds import MAX_ITEMS, check_range
 from lite_nlp.core.errors import DataError, LiteNlpError, UsageError
 from lite_nlp.core.parsing import parse_json, read_document
 from lite_nlp.core.progress import Progress, SilentProgress
@@ -113,6 +114,7 @@ def report_model(
             for a model that does not translate between English and German.
         ConfigError: If a length is beyond the model's positions.
     """
+    check_range("--samples", samples, 0, MAX_ITEMS)
     if split is not None and data is None:
         raise UsageError(f"--split {split}: expected --data DIR beside it, found none")
     source = model if isinstance(model, LoadedModel) else find_reported(model)

@@ -60,6 +60,11 @@ def test_the_effort_that_the_package_has_no_text_for(tmp_path: Path, effort: Lit
         lite_nlp.compress_model("no-such-model", out=tmp_path / "small", effort=effort)
 
 
+def test_the_samples_of_a_report() -> None:
+    with pytest.raises(UsageError, match="--samples: expected 0 to 1,000,000,000, found -1"):
+        lite_nlp.report_model("no-such-model", samples=-1)
+
+
 @pytest.mark.parametrize("batch", [0, -1])
 def test_the_batches_of_an_evaluation(batch: int) -> None:
     with pytest.raises(UsageError, match=f"--batch: expected 1 to 65,536, found {batch}"):
