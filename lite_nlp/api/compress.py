@@ -119,8 +119,9 @@ def compress_model(
         raise UsageError(f"--structured: expected a fraction between 0 and 1, found {structured}")
     check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)
     check_range("--threads", threads, 1, MAX_THREADS)
-    for option, given in (("--finetune-steps", finetune_steps), ("--own-outputs", own_outputs), ("--effort", effort)):
-        if not finetune and given:
+    of_finetuning = {"--finetune-steps": finetune_steps, "--own-outputs": own_outputs, "--effort": effort}
+    for option, value in of_finetuning.items():
+        if not finetune and value:
             raise UsageError(f"--no-finetune and {option}: expected one of them")
     if effort is not None and finetune_steps is not None:
         raise UsageError("--effort and --finetune-steps: expected one of them")
