@@ -131,6 +131,8 @@ class OpenedTranslator(Opened[Translator]):
     def stream(self, text: str) -> Iterator[str]:
         """The translation of ``text`` as it grows, token by token, later piece by piece; stop iterating to cancel it.
 
+        The last is what ``translate`` gives, also for a blank text.
+
         Raises:
             ModelError: If the translator is closed.
         """

@@ -105,12 +105,13 @@ class Translator:
         return self.translate_chunks([lines], batch_size=batch_size)
 
     def stream(self, text: str) -> Iterator[str]:
-        """Translate a text line by line and yield its translation as it grows; the last is the whole.
+        """Translate a text line by line and yield its translation as it grows; the last, of any text, is the whole.
 
         Stop iterating to cancel the search. With several hypotheses a later text may differ from an earlier one
         in more than its end. Of a long text, only whole pieces are yielded after some thousand words.
         """
-        finished = told = ""
+        finished = ""
+        told: str | None = None
         for number, line in enumerate(text.split("\n"), start=1):
             finished += "\n" if number > 1 else ""
             output = ""

@@ -81,5 +81,7 @@ def test_pieces_of_a_long_line_follow_one_another() -> None:
     assert texts == ["10", "10 11", "10 11", "10 11 10", "10 11 10 11", "10 11 10 11"]
 
 
-def test_a_blank_line_gives_nothing() -> None:
-    assert list(translator(Counting()).stream("  ")) == []
+@pytest.mark.parametrize("text", ["", "  ", "\n"])
+def test_the_last_of_a_blank_text_is_its_translation(text: str) -> None:
+    whole = "\n".join(translator(Counting()).translate_lines(text.split("\n"), batch_size=1))
+    assert list(translator(Counting()).stream(text)) == [whole]
