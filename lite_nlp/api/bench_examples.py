@@ -22,34 +22,30 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     Args:
         bundle: Tells how many sentences, and how long.
         path: Lines of text, ``.gz`` or not, with a tab between the sentences of a pair; blank lines are left out. None
-            takes everyday sentences, each with the next one where pairs are wanted.
+            takes everyday sentences, cut to what the bundle takes, each with the next one where pairs are wanted.
 
     Raises:
         DataError: If there is no line that is not blank, one has another number of sentences, or a sentence is too long
             for the bundle.
     """
-    from lite_nlp.data.pairs.everyday import EVERYDAY_FILE, read_everyday_pairs
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.decoding.classify import split_sentences
     from lite_nlp.decoding.lines import read_file_lines
 
     classes = bundle.manifest.classes
     sentences = 1 if classes is None else classes.sentences
-    if path is None:
-        everyday = [english for english, _ in read_everyday_pairs()[:NUM_SENTENCES]]
-        # Among thirty-two sentences, the next one of the last is the first.
-        examples: Sequence[tuple[str, ...]] = list(zip(everyday, everyday[1:] + everyday[:1], strict=True))
-        examples = [example[:sentences] for example in examples]
-    elif classes is None:
-        examples = [(line,) for line in read_file_lines(path)]
-    else:
-        examples = list(
-            chain.from_iterable(split_sentences([read_file_lines(path)], sentences=sentences, name=str(path)))
-        )
     tokenizer = Tokenizer.from_json(bundle.tokenizer_json)
     bounds = bundle.manifest.bounds
     # The end mark takes a place, that of a language model's prompt is left to what it adds.
     longest = (bounds.capacity if bundle.manifest.task == "language-modelling" else bounds.source) - 1
+    if path is None:
+        return [[tokenizer.encode(sentence)[:longest] for sentence in example] for example in _everyday(sentences)]
+    if classes is None:
+        examples: Sequence[Sequence[str]] = [(line,) for line in read_file_lines(path)]
+    else:
+        examples = list(
+            chain.from_iterable(split_sentences([read_file_lines(path)], sentences=sentences, name=str(path)))
+        )
     found = []
     for number, example in enumerate(examples, start=1):
         if not any(sentence.strip() for sentence in example):
@@ -57,7 +53,7 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
         rows = [tokenizer.encode(sentence) for sentence in example]
         if max(map(len, rows)) > longest:
             raise DataError(
-                f"{path or EVERYDAY_FILE}: line {number}: expected at most {longest} tokens, which the bundle takes "
+                f"{path}: line {number}: expected at most {longest} tokens, which the bundle takes "
                 f"at once, found {max(map(len, rows))}"
             )
         if any(rows):
@@ -65,3 +61,12 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     if not found:
         raise DataError(f"{path}: expected at least one line that is not blank, found none")
     return found
+
+
+def _everyday(sentences: int) -> list[tuple[str, ...]]:
+    """Examples of so many sentences each, 1 or 2."""
+    from lite_nlp.data.pairs.everyday import read_everyday_pairs
+
+    lines = [english for english, _ in read_everyday_pairs()[:NUM_SENTENCES]]
+    # The next one of the last is the first.
+    return [example[:sentences] for example in zip(lines, lines[1:] + lines[:1], strict=True)]

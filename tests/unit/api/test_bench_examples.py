@@ -1,0 +1,33 @@
+"""The sentences that a bundle is measured on."""
+
+from pathlib import Path
+
+import pytest
+
+from lite_nlp.api.bench_examples import read_examples
+from lite_nlp.core.errors import DataError
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.export.runtime import Bundle, open_bundle
+from tests.integration.small_bundle import BOUNDS, TOKENIZER, write_small_bundle
+
+#: Tokens that the bundle takes beside the end mark.
+LONGEST = BOUNDS.source - 1
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Bundle:
+    """One that takes fewer tokens than most everyday sentences have."""
+    return open_bundle(write_small_bundle(tmp_path / "small.zip", {}))
+
+
+def test_everyday_sentences_are_cut_to_what_the_bundle_takes(bundle: Bundle) -> None:
+    sentences = [TOKENIZER.encode(english) for english, _ in read_everyday_pairs()[:32]]
+    assert max(map(len, sentences)) > LONGEST
+    assert read_examples(bundle, None) == [[tokens[:LONGEST]] for tokens in sentences]
+
+
+def test_a_line_of_a_file_that_is_too_long_is_an_error(bundle: Bundle, tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("a few words\n" + "a few words " * 9, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"lines.txt: line 2: expected at most {LONGEST} tokens, .*, found"):
+        read_examples(bundle, path)
