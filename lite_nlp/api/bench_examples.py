@@ -22,7 +22,8 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     Args:
         bundle: Tells how many sentences, and how long.
         path: Lines of text, ``.gz`` or not, with a tab between the sentences of a pair; blank lines are left out. None
-            takes everyday sentences, cut to what the bundle takes, each with the next one where pairs are wanted.
+            takes everyday sentences, German where the bundle reads that and else English, cut to what it takes, each
+            with the next one where pairs are wanted.
 
     Raises:
         DataError: If there is no line that is not blank, one has another number of sentences, or a sentence is too long
@@ -39,7 +40,9 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     # The end mark takes a place, that of a language model's prompt is left to what it adds.
     longest = (bounds.capacity if bundle.manifest.task == "language-modelling" else bounds.source) - 1
     if path is None:
-        return [[tokenizer.encode(sentence)[:longest] for sentence in example] for example in _everyday(sentences)]
+        languages = bundle.manifest.languages
+        everyday = _everyday(None if languages is None else languages.src, sentences)
+        return [[tokenizer.encode(sentence)[:longest] for sentence in example] for example in everyday]
     if classes is None:
         examples: Sequence[Sequence[str]] = [(line,) for line in read_file_lines(path)]
     else:
@@ -63,10 +66,10 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     return found
 
 
-def _everyday(sentences: int) -> list[tuple[str, ...]]:
+def _everyday(language: str | None, sentences: int) -> list[tuple[str, ...]]:
     """Examples of so many sentences each, 1 or 2."""
-    from lite_nlp.data.pairs.everyday import read_everyday_pairs
+    from lite_nlp.data.pairs.everyday import read_everyday_sentences
 
-    lines = [english for english, _ in read_everyday_pairs()[:NUM_SENTENCES]]
+    lines = read_everyday_sentences(language)[:NUM_SENTENCES]
     # The next one of the last is the first.
     return [example[:sentences] for example in zip(lines, lines[1:] + lines[:1], strict=True)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.core.progress import Progress
-from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.data.pairs.everyday import read_everyday_sentences
 from lite_nlp.export.runtime import open_stored
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
 from lite_nlp.export.runtime.limits import MAX_TOKENS
@@ -136,11 +136,12 @@ def _fused(name: str, model: "EncoderDecoder") -> "FusedDecoder":
 
 
 def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
-    """Everyday sentences, a source of one token, and one of the maximum length."""
-    pairs = read_everyday_pairs()
-    chosen = pairs[:: max(1, len(pairs) // _PROOF_SENTENCES)][:_PROOF_SENTENCES]
+    """Everyday sentences of the model's source language, a source of one token, and one of the maximum length."""
+    languages = _languages(loaded.metrics)
+    sentences = read_everyday_sentences(None if languages is None else languages.src)
+    chosen = sentences[:: max(1, len(sentences) // _PROOF_SENTENCES)][:_PROOF_SENTENCES]
     # The end mark takes a place too.
-    rows = [loaded.tokenizer.encode(english)[: max_source - 1] for english, _ in chosen]
+    rows = [loaded.tokenizer.encode(sentence)[: max_source - 1] for sentence in chosen]
     joined = [token for row in rows for token in row]
     longest = (joined * (max_source // len(joined) + 1))[: max_source - 1]
     return [*rows, rows[0][:1], longest]

@@ -109,7 +109,7 @@ class BenchmarkJob(services: Services, val request: BenchmarkRequest) : ModelJob
                 services.models.models.find { request.model == it.id || request.model == it.name }
             }
 
-        /** The built-in sentences: those that `lite-nlp bench` takes, so that its token hashes can be compared. */
+        /** The built-in sentences: the English ones of `lite-nlp bench`, so that its token hashes can be compared. */
         fun sentences(services: Services): List<String> =
             services.context.resources.openRawResource(R.raw.benchmark_sentences).bufferedReader().use { it.readLines() }
     }

@@ -1,0 +1,35 @@
+"""What an export asks of a model of ours. Converting takes most of a minute and is tested elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lite_nlp.artifacts.bundle_export import write_model_bundle
+from lite_nlp.artifacts.models import load_model
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
+from lite_nlp.export import pipeline
+from tests.integration.conftest import write_model
+
+LINES = ["a few words", "and a few more"]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The options of every conversion that is asked for."""
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(pipeline, "export_bundle", lambda path, **options: found.append(options))
+    return found
+
+
+@pytest.mark.parametrize(("source", "side"), [("en", 0), ("de", 1)])
+def test_the_proof_is_in_the_language_that_the_model_reads(
+    tmp_path: Path, asked: list[dict[str, Any]], source: str, side: int
+) -> None:
+    write_model(tmp_path / "model", LINES, metrics={"languages": {"src": source, "tgt": "fr"}}, family="transformer")
+    loaded = load_model(tmp_path / "model")
+    write_model_bundle(tmp_path / "model.zip", loaded)
+    (options,) = asked
+    rows, bound = options["proof"].src_rows, options["bounds"].source
+    sentences = [pair[side] for pair in read_everyday_pairs()]
+    assert rows[:48] == [loaded.tokenizer.encode(sentence)[: bound - 1] for sentence in sentences[::8][:48]]
