@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
+from threading import RLock
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -99,7 +100,7 @@ class ExecuTorchEntry(RuntimeEntry):
 
 
 class ExecuTorchRunner:
-    """Runs the methods of a program, and greedy search over them.
+    """Runs the methods of a program, and greedy search over them; threads that use it at once take turns.
 
     Args:
         layout: Order of the state tensors, and the largest batch of a call.
@@ -124,6 +125,9 @@ class ExecuTorchRunner:
         self._encoded = layout.encoded
         self._changing = layout.changing
         self._max_batch = layout.bounds.executorch_batch
+        # The methods share the program's memory, and some keep a search's state there: of several threads one runs, for
+        # a whole greedy search or a step of another. No generator holds it between its steps.
+        self._lock = RLock()
         runtime = start_runtime(threads=threads)
         try:
             with mapped_file(_PROGRAM_FILE, program) as path, quiet_native_code():
@@ -147,7 +151,8 @@ class ExecuTorchRunner:
 
     def step_rows(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[NDArray[np.float32], RowsState]:
         """Feed a token of each row, (R,); returns logits (R, V) and the new state."""
-        logits, state = self._rows.step(tokens, state)
+        with self._lock:
+            logits, state = self._rows.step(tokens, state)
         return logits.numpy(), state
 
     def reorder_rows(self, state: RowsState, rows: NDArray[np.int64], *, within: bool) -> RowsState:
@@ -176,7 +181,9 @@ class ExecuTorchRunner:
         log_probs: list[float] = []
         for start in range(0, len(src_tokens), self._max_batch):
             part = slice(start, start + self._max_batch)
-            output = decode_rows(self._begin(src_tokens[part], src_mask[part], limits[part]), limits[part], min_length)
+            with self._lock:
+                steps = self._begin(src_tokens[part], src_mask[part], limits[part])
+                output = decode_rows(steps, limits[part], min_length)
             found += output.tokens
             log_probs += output.log_probs
         tokens = np.full((max(map(len, found)), len(found)), EOS_ID, np.int64)
@@ -215,14 +222,15 @@ class ExecuTorchRunner:
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limit: int, min_length: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """``decode_greedily`` of one row (1, S)."""
-        given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
-        for _ in range(2):
-            tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
-            if math.isfinite(log_prob):
-                break
-            # The state begins as what was there times 0: what is no number stays, be it this sentence's or that of a
-            # method with which the memory is shared.
-            self._in_place = self._load(IN_PLACE, in_place_signature(self._layout))
+        with self._lock:
+            given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
+            for _ in range(2):
+                tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
+                if math.isfinite(log_prob):
+                    break
+                # The state begins as what was there times 0: what is no number stays, be it this sentence's or that of
+                # a method with which the memory is shared.
+                self._in_place = self._load(IN_PLACE, in_place_signature(self._layout))
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
@@ -241,14 +249,15 @@ class ExecuTorchRunner:
 
     def _run_split(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Run a method on at most ``executorch_batch`` rows at a time."""
-        self._rows.forget()
         rows = len(arguments[0])
-        if rows <= self._max_batch:
-            return _run(method, arguments)
-        parts = [
-            _run(method, [argument[start : start + self._max_batch] for argument in arguments])
-            for start in range(0, rows, self._max_batch)
-        ]
+        with self._lock:
+            self._rows.forget()
+            if rows <= self._max_batch:
+                return _run(method, arguments)
+            parts = [
+                _run(method, [argument[start : start + self._max_batch] for argument in arguments])
+                for start in range(0, rows, self._max_batch)
+            ]
         return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 

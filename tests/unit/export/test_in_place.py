@@ -1,6 +1,7 @@
 """A decoder step whose state stays in the program: traced, lowered, and in the search of one row."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
@@ -113,6 +114,15 @@ def test_one_sentence_after_the_other_gives_the_models_tokens(source_rows: list[
     together = search(engine, [row, source_rows[3]], SearchOptions(max_steps=9))[0]
     assert alone.tokens == together.tokens
     assert alone.score == pytest.approx(together.score, abs=1e-5)
+
+
+def test_sentences_of_several_threads_do_not_meet(source_rows: list[list[int]]) -> None:
+    """A program keeps the state of one sentence: the others wait for its end."""
+    engine, options = GreedyEngine(describe(lowered()[1]), _runner()), SearchOptions(max_steps=20)
+    expected = [search(engine, [row], options)[0].tokens for row in source_rows]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda row: search(engine, [row], options)[0].tokens, source_rows * 4))
+    assert found == expected * 4
 
 
 def test_what_the_program_holds_and_counts() -> None:

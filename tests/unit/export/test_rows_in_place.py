@@ -1,5 +1,7 @@
 """A decoder step of several rows whose state stays in the program: traced, lowered, and in searches."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -96,6 +98,32 @@ def test_two_searches_by_turns_do_not_meet(source_rows: list[list[int]]) -> None
             else:
                 latest[place] = found
     assert [latest[0], latest[1]] == expected
+
+
+@pytest.mark.parametrize(("beam", "together"), [(3, 1), (1, 3)])
+def test_searches_of_several_threads_do_not_meet(
+    source_rows: list[list[int]], beam: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A beam goes on after others' steps, its tokens fed again; a greedy batch is decoded at once."""
+    engine, options = _engine(), SearchOptions(max_steps=8, beam_size=beam)
+    batches = [source_rows[start : start + together] for start in range(0, 6, together)]
+
+    def find(batch: list[list[int]]) -> list[float]:
+        return [hypothesis.score for hypothesis in search(engine, batch, options)]
+
+    expected = np.array(list(map(find, batches)))
+    rows = engine._rows_runner._rows
+    execute = rows._execute
+
+    def dawdle(tensors: list[Any]) -> list[Any]:
+        # A thread that does not wait for its turn comes in here.
+        time.sleep(1e-4)
+        return execute(tensors)
+
+    monkeypatch.setattr(rows, "_execute", dawdle)
+    with ThreadPoolExecutor(3) as pool:
+        found = np.array(list(pool.map(find, batches * 3)))
+    np.testing.assert_allclose(found, np.tile(expected, (3, 1)), atol=1e-5)
 
 
 def test_a_state_can_be_stepped_from_twice(source_rows: list[list[int]]) -> None:
