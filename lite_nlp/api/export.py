@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lite_nlp.api.int8_quality import DEFAULT_MAX_LOSS, QualityGate, QualityLoss
 from lite_nlp.artifacts.bundle_export import write_model_bundle
+from lite_nlp.artifacts.input_length import cut_bound
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
@@ -38,7 +39,7 @@ class ExportedModel:
         plan: The form of each matrix where the precision is mixed, as ``metrics.json`` has it; empty else.
         compressed: The compression by which it reached its target; None if there was none. Its files are gone.
         quality: What integer weights cost; None in fp32, which costs nothing.
-        doubts: About the text that it was measured on.
+        doubts: About the lengths that it takes, and the text that it was measured on.
     """
 
     path: Path
@@ -51,7 +52,7 @@ class ExportedModel:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What compression lost, and what to try; what is doubtful about the text that a loss was measured on."""
+        """What compression lost, and what to try; what is doubtful about the bundle and what it was measured on."""
         return self.doubts if self.compressed is None else (*self.doubts, *self.compressed.warnings)
 
     @property
@@ -94,7 +95,7 @@ def export_model(
     precision: Precision = "fp32",
     compact: bool = False,
     portable: bool = False,
-    max_src_tokens: int = DEFAULT_BOUNDS.source,
+    max_src_tokens: int | None = None,
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
     target_bytes: int | None = None,
     data: str | Path | None = None,
@@ -120,7 +121,8 @@ def export_model(
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.
         max_src_tokens: Longest source or sentence, end mark included, or longest text that a language model scores at
-            once; at least 8, lowered to the model's positions.
+            once; at least 8, lowered to the model's positions. None is 256, or what a model reads that cuts its input
+            off, if that is more.
         max_tgt_tokens: Longest output, end mark included, or most tokens that a language model reads and writes;
             likewise.
         target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes;
@@ -159,6 +161,7 @@ def export_model(
     if gate is not None:
         gate.check_model(loaded.config.model, target=named)
 
+    doubts = _shortened(loaded, max_src_tokens)
     quality = None
     if precision != "fp32":
         quality = QualityGate(
@@ -202,7 +205,7 @@ def export_model(
             manifest=manifest,
             plan=_read_plan(path) if precision == "mixed" else (),
             quality=measured[0] if measured else None,
-            doubts=() if quality is None else quality.warnings,
+            doubts=doubts if quality is None else (*doubts, *quality.warnings),
         )
     from lite_nlp.api.sized_export import bundle_of_size
 
@@ -212,7 +215,20 @@ def export_model(
         with atomic_file(path, force=force) as partial:
             shutil.copyfile(made.path, partial)
     size_bytes = path.stat().st_size
-    return ExportedModel(path=path, size_bytes=size_bytes, manifest=made.manifest, compressed=made.compressed)
+    return ExportedModel(
+        path=path, size_bytes=size_bytes, manifest=made.manifest, compressed=made.compressed, doubts=doubts
+    )
+
+
+def _shortened(loaded: LoadedModel, max_src_tokens: int | None) -> tuple[str, ...]:
+    """A warning if the bundle is to read less of an input than the model."""
+    read = cut_bound(loaded.config)
+    if max_src_tokens is None or max_src_tokens >= read:
+        return ()
+    return (
+        f"--max-src-tokens: the bundle reads the first {max_src_tokens - 1} tokens of a text, and the model the first "
+        f"{read - 1}: for longer texts their outputs differ",
+    )
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lite_nlp.artifacts.input_length import longest_input
+from lite_nlp.artifacts.input_length import longest_input, source_bound
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_sentences
@@ -34,7 +34,7 @@ def write_model_bundle(
     loaded: LoadedModel,
     *,
     source: Source | None = None,
-    max_src_tokens: int = DEFAULT_BOUNDS.source,
+    max_src_tokens: int | None = None,
     max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
     compact: bool = False,
     portable: bool = False,
@@ -53,7 +53,8 @@ def write_model_bundle(
         loaded: A model of any architecture.
         source: Origin of the model: a shipped model's card or a bundle's manifest has its scores, and a compact bundle
             keeps the encodings of its file. None if it was not loaded from a file.
-        max_src_tokens: Longest source, end mark included; lowered to the model's positions. For other architectures see
+        max_src_tokens: Longest source, end mark included; lowered to the model's positions. None is 256, or what a
+            model reads that cuts its input off, if that is more. For other architectures see
             :mod:`lite_nlp.artifacts.task_bundles`.
         max_tgt_tokens: Most decoder steps; lowered likewise.
         compact: Whether to store the weights once, for all runtimes.
@@ -98,7 +99,7 @@ def write_model_bundle(
     model = loaded.encoder_decoder
     positions = loaded.config.model.max_positions
     bounds = Bounds(
-        source=min(max_src_tokens, positions, MAX_TOKENS),
+        source=source_bound(loaded.config, max_src_tokens),
         capacity=min(max_tgt_tokens, positions, MAX_TOKENS),
         executorch_batch=DEFAULT_BOUNDS.executorch_batch,
     )

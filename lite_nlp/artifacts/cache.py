@@ -26,7 +26,7 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 __all__ = ["cache_folder", "cached_bundle"]
 
 #: Incremented when the exporter changes its output within one version of the package.
-_EXPORT_VERSION: Final = 1
+_EXPORT_VERSION: Final = 2
 
 
 def cache_folder() -> Path:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lite_nlp.artifacts.classes import SENTENCES, read_labels
+from lite_nlp.artifacts.input_length import source_bound
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
@@ -29,7 +30,7 @@ def write_task_bundle(
     *,
     card: "ModelCard",
     packing: "Packing | None",
-    max_src_tokens: int,
+    max_src_tokens: int | None,
     max_tgt_tokens: int,
     force: bool,
     progress: Progress | None,
@@ -42,8 +43,8 @@ def write_task_bundle(
         loaded: The model.
         card: What else the bundle holds.
         packing: What to make a compact bundle with; None for a plain one.
-        max_src_tokens: Longest sentence of a classifier, end mark included. A language model scores at least as long
-            texts as it was trained on.
+        max_src_tokens: Longest sentence of a classifier, end mark included; None is what the model reads. A language
+            model scores at least as long texts as it was trained on; None is 256, or these if they are longer.
         max_tgt_tokens: Most steps of a language model. Both are lowered to the model's positions.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
@@ -53,10 +54,9 @@ def write_task_bundle(
 
     model, config = _describe(loaded), loaded.config
     longest = min(config.model.max_positions, MAX_TOKENS)
+    source = capacity = source_bound(config, max_src_tokens)
     if model.task == "language-modelling":
-        source, capacity = max(max_src_tokens, config.training.block_tokens), max_tgt_tokens
-    else:
-        source = capacity = max_src_tokens
+        source, capacity = max(source, config.training.block_tokens), max_tgt_tokens
     bounds = Bounds(
         source=min(source, longest),
         capacity=min(capacity, longest),

@@ -49,9 +49,16 @@ def export(
         ),
     ] = Precision.FP32,
     max_src_tokens: Annotated[
-        int,
-        typer.Option("--max-src-tokens", min=8, max=MAX_TOKENS, help="Longest source or sentence, end mark included."),
-    ] = DEFAULT_BOUNDS.source,
+        int | None,
+        typer.Option(
+            "--max-src-tokens",
+            min=8,
+            max=MAX_TOKENS,
+            help=f"Longest source or sentence, end mark included; else {DEFAULT_BOUNDS.source}, or what a model reads "
+            "that cuts its input off, if that is more.",
+            show_default=False,
+        ),
+    ] = None,
     max_tgt_tokens: Annotated[
         int, typer.Option("--max-tgt-tokens", min=8, max=MAX_TOKENS, help="Longest output, end mark included.")
     ] = DEFAULT_BOUNDS.capacity,

@@ -9,6 +9,7 @@ from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export import pipeline
+from lite_nlp.export.tasks import pipeline as task_pipeline
 from tests.integration.conftest import write_model
 
 LINES = ["a few words", "and a few more"]
@@ -19,6 +20,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The options of every conversion that is asked for."""
     found: list[dict[str, Any]] = []
     monkeypatch.setattr(pipeline, "export_bundle", lambda path, **options: found.append(options))
+    monkeypatch.setattr(task_pipeline, "export_task_bundle", lambda path, **options: found.append(options))
     return found
 
 
@@ -33,3 +35,12 @@ def test_the_proof_is_in_the_language_that_the_model_reads(
     rows, bound = options["proof"].src_rows, options["bounds"].source
     sentences = [pair[side] for pair in read_everyday_pairs()]
     assert rows[:48] == [loaded.tokenizer.encode(sentence)[: bound - 1] for sentence in sentences[::8][:48]]
+
+
+def test_a_classifier_reads_as_much_in_a_bundle(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
+    options = {"architecture": "pair-classifier", "family": "lstm", "num_classes": 2, "max_positions": 600}
+    write_model(tmp_path / "model", LINES, metrics={"labels": ["a", "b"]}, **options)
+    loaded = load_model(tmp_path / "model")
+    for bound in (None, 64):
+        write_model_bundle(tmp_path / "model.zip", loaded, max_src_tokens=bound)
+    assert [(one["bounds"].source, one["bounds"].capacity) for one in asked] == [(600, 600), (64, 64)]
