@@ -8,6 +8,7 @@ from typing import Final
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
 from lite_nlp.core.bounds import MAX_BATCH, MAX_THREADS, check_range
+from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import write_text
@@ -88,6 +89,11 @@ def evaluate_model(
     check_range("--batch", batch, 1, MAX_BATCH)
     if output is not None:
         check_output_file(Path(output), force=force)
+        for option, read in (("--input", source), ("--reference", reference)):
+            if read is not None and Path(output).exists() and Path(read).exists() and Path(output).samefile(read):
+                raise UsageError(
+                    f"--output: expected another file than {option}, found {displayable(str(output))} in both"
+                )
     architecture = (
         model.config.model.architecture
         if isinstance(model, LoadedModel)

@@ -22,6 +22,9 @@ __all__ = ["Segmentations"]
 #: Segmentations drawn of each type.
 _DRAWS: Final = 32
 
+#: Longest type in bytes that is segmented, which takes the square of its length; no word is longer, but rows of dashes.
+_LONGEST_TYPE: Final = 128
+
 TokenIds = npt.NDArray[np.int32]
 
 
@@ -41,7 +44,7 @@ class Segmentations:
         rng = np.random.default_rng(seed)
         drawn: list[Sequence[int]] = []
         for text, token in sorted(ids.items(), key=lambda entry: entry[1]):
-            if token < len(SPECIAL_TOKENS) or len(text) == 1:
+            if token < len(SPECIAL_TOKENS) or not 1 < len(text) <= _LONGEST_TYPE:
                 drawn += [(token,)] * _DRAWS
             else:
                 drawn += [[ids[part] for part in _segment(text, ranks, rate, rng)] for _ in range(_DRAWS)]

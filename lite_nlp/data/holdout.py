@@ -116,10 +116,17 @@ class HoldOut:
                 chosen.by_index[index] = "valid" if len(chosen.by_index) < sizes[0] else "test"
                 chosen.src_keys.add(src_key)
                 chosen.tgt_keys.add(tgt_key)
-        if len(chosen.by_index) < sum(sizes) or count <= sum(sizes):
+        to_hold_out = f"to hold out {sizes[0]:,} to validate and {sizes[1]:,} for test"
+        different = min(count, len(candidates))
+        if count <= sum(sizes) or different < sum(sizes):
             raise DataError(
-                f"corpus: expected more than {sum(sizes):,} different pairs, to hold out {sizes[0]:,} to validate and "
-                f"{sizes[1]:,} for test, found {count:,}"
+                f"corpus: expected more than {sum(sizes):,} different pairs, {to_hold_out}, found {different:,}"
+            )
+        if len(chosen.by_index) < sum(sizes):
+            raise DataError(
+                f"corpus: expected at least {sum(sizes):,} pairs with different targets, {to_hold_out}, since no "
+                f"sentence may stand in two splits, found {len(chosen.by_index):,}: give fewer --valid-pairs and "
+                "--test-pairs, or --valid and --test"
             )
         return chosen
 

@@ -5,6 +5,7 @@ A line ends at a newline; a carriage return before it and a byte order mark at t
 
 import gzip
 import io
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -99,8 +100,15 @@ def open_text(path: Path) -> io.BufferedIOBase:
     """Open a file for reading bytes, through gzip or zstd where its content is that, whatever its name.
 
     Raises:
-        DataError: If it is packed in another way.
+        DataError: If it is packed in another way, or can be read only once, as a pipe.
     """
+    mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        # What has been read is gone when the next pass begins.
+        raise DataError(
+            f"{path}: expected a file, which is read several times, found a pipe or a device: write its content to a "
+            "file first"
+        )
     with path.open("rb") as file:
         magic = file.read(4)
     if magic in _PACKED:

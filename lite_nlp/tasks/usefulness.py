@@ -153,7 +153,8 @@ def accuracy_warnings(scores: _Accuracy) -> list[str]:
     advice = "train longer, lower training.learning_rate, or balance the examples of the labels"
     if predicted[0] >= SAME_LABELS * scores.examples and most < 100 * SAME_LABELS:
         return [f"{predicted[0]:,} of {scores.examples:,} examples were given the label {predicted[1]}; {advice}"]
-    if scores.examples >= FEWEST_EXAMPLES and scores.accuracy <= most:
+    # Of a split with one label alone, that label says nothing.
+    if scores.examples >= FEWEST_EXAMPLES and scores.accuracy <= most < 100:
         return [
             f"accuracy is {scores.accuracy:.2f}, that of always giving the most frequent label {most:.2f}; {advice}"
         ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lite_nlp
-from lite_nlp.core.errors import UsageError
+from lite_nlp.core.errors import DataError, UsageError
 from lite_nlp.data.directory import read_overlaps
 from lite_nlp.data.tokenizer import Tokenizer
 from tests.unit.data.test_tmx import memory, unit
@@ -182,3 +182,14 @@ def test_there_must_be_something_to_compare_with(run):
     assert "--drop-overlap: expected validation or test data" in err
     with pytest.raises(UsageError, match="--drop-overlap"):
         lite_nlp.prepare_data("data", tsv=tabs("a.tsv", TRAIN), valid_pairs=0, test_pairs=0, drop_overlap=True)
+
+
+def test_a_label_whose_examples_are_all_dropped_is_named(tmp_path: Path) -> None:
+    train = [("yes", f"a sentence of the number {number}") for number in range(50)]
+    for name, rows in (("train", [*train, ("no", "the only one")]), ("test", [("no", "the only one"), train[0]])):
+        (tmp_path / name).write_text("".join(f"{label}\t{text}\n" for label, text in rows), encoding="utf-8")
+    options = {"labelled": tmp_path / "train", "test_labelled": tmp_path / "test", "vocab_size": 300}
+    message = "--drop-overlap: expected training examples of the label 'no' that do not stand in the other splits too"
+    with pytest.raises(DataError, match=message):
+        lite_nlp.prepare_data(tmp_path / "data", **options, drop_overlap=True)
+    assert not (tmp_path / "data").exists()

@@ -20,7 +20,8 @@ def test_a_file_that_is_being_written(tmp_path: Path, number: signal.Signals) ->
 
 
 def test_a_directory_that_is_being_written(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "text.txt")
+    # Enough for some seconds.
+    (tmp_path / "text.txt").write_text("".join(f"{number} bottles of beer on the wall\n" for number in range(400_000)))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "data.json").write_text("old")
     words = ("data", "prepare", "--text", str(tmp_path / "text.txt"), "--out", str(tmp_path / "out"), "--force")

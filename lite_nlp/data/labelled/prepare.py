@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from lite_nlp.core.display import displayable
+from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import SplitName
 from lite_nlp.data.directory import TokenizerInfo
@@ -78,6 +80,13 @@ class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
         stored = np.array(labels, dtype=np.int32)
         np.save(directory / split.name / LABELS_FILE, stored, allow_pickle=False)
         counts = np.bincount(stored, minlength=len(self._numbers)).tolist()
+        for label, count in zip(self._numbers, counts, strict=True):
+            if split.name == "train" and not count:
+                # The labels are those of the training examples, before any of them was dropped.
+                raise DataError(
+                    f"--drop-overlap: expected training examples of the label {displayable(label)!r} that do not stand "
+                    "in the other splits too, found none"
+                )
         return LabelledSplitInfo(
             examples=examples,
             first_tokens=first_tokens,

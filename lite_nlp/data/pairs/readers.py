@@ -17,6 +17,9 @@ __all__ = ["TextFiles", "TsvFile"]
 #: Lines that advice on a file is based on.
 _SAMPLE_LINES: Final = 100
 
+#: What the columns may take that are not asked for.
+_OTHER_COLUMNS_BYTES: Final = 1 << 16
+
 #: A column whose cells begin with so many characters in common holds no sentences.
 _COMMON_START: Final = 6
 
@@ -122,9 +125,8 @@ class TsvFile:
         return f"the lines have {usual} columns: give --columns {first},{second}"
 
     def _lines(self) -> Iterator[bytes | LongLine]:
-        # Other columns may take as much again as the two sides.
-        factor = 1 if self.columns is None else 2
-        return read_lines(self.path, max_bytes=factor * max_line_bytes(self.max_characters))
+        others = 0 if self.columns is None else _OTHER_COLUMNS_BYTES
+        return read_lines(self.path, max_bytes=max_line_bytes(self.max_characters) + others)
 
     def _examine(self, line: bytes | LongLine) -> Pair | Reason:
         """The two sides of a line, or why it cannot be used."""

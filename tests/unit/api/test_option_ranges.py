@@ -65,6 +65,19 @@ def test_the_samples_of_a_report() -> None:
         lite_nlp.report_model("no-such-model", samples=-1)
 
 
+@pytest.mark.parametrize("option", ["input", "reference"])
+def test_an_evaluation_does_not_overwrite_what_it_reads(tmp_path: Path, option: str) -> None:
+    texts = {name: tmp_path / f"{name}.txt" for name in ("input", "reference")}
+    for path in texts.values():
+        path.write_text("Yes.\n", encoding="utf-8")
+    with pytest.raises(
+        UsageError, match=f"--output: expected another file than --{option}, found .*{option}.txt in both"
+    ):
+        lite_nlp.evaluate_model(
+            "no-such-model", source=texts["input"], reference=texts["reference"], output=texts[option], force=True
+        )
+
+
 @pytest.mark.parametrize("batch", [0, -1])
 def test_the_batches_of_an_evaluation(batch: int) -> None:
     with pytest.raises(UsageError, match=f"--batch: expected 1 to 65,536, found {batch}"):

@@ -1,5 +1,7 @@
 """Text in other tokens: the same text, merges of the tokenizer, and as many left out as asked for."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,15 @@ def _draw(tokenizer: Tokenizer, rate: float, lines: list[str], seed: int = 1) ->
 def test_the_text_is_the_same(tokenizer: Tokenizer, rate: float) -> None:
     lines = [*LINES, *HARD_LINES]
     assert [tokenizer.decode(row) for row in _draw(tokenizer, rate, lines)] == lines
+
+
+def test_types_longer_than_words_stay_whole() -> None:
+    dashes = Tokenizer.train(["-" * 1000, "=" * 100, "a dash"] * 20, vocab_size=400)
+    assert max(map(len, json.loads(dashes.to_json())["model"]["vocab"])) > 128
+    usual = _rows(dashes, ["-" * 1000, "=" * 100])
+    long, short = _draw(dashes, 0.9, ["-" * 1000, "=" * 100])
+    assert np.array_equal(long, usual[0])
+    assert len(short) > len(usual[1])
 
 
 def test_without_dropout_tokens_are_the_usual_ones(tokenizer: Tokenizer) -> None:

@@ -73,6 +73,12 @@ def test_repeated_sentences_do_not_count_twice():
         divide(HoldOut(valid_pairs=5, test_pairs=5), [("same", "gleich")] * 100)
 
 
+def test_too_few_different_targets_are_told():
+    message = "expected at least 10 pairs with different targets, .* found 7: give fewer --valid-pairs"
+    with pytest.raises(DataError, match=message):
+        divide(HoldOut(), [(f"order {i}", f"command {i % 7}") for i in range(100)])
+
+
 def test_every_nth_pair_validates():
     splits = divide(EveryNth(4), [(f"s {i}", f"t {i}") for i in range(1, 10)])
     assert [src for src, _ in splits["valid"]] == ["s 4", "s 8"]

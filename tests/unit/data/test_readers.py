@@ -1,4 +1,5 @@
 import gzip
+import os
 from dataclasses import replace
 
 import pytest
@@ -6,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.data.lines import read_lines
 from lite_nlp.data.pairs.corpus import (
     MAX_CHARACTERS,
     MAX_DOCUMENT_CHARACTERS,
@@ -177,6 +179,17 @@ def test_documents_may_be_long(tmp_path):
     table = tsv(tmp_path, f"{article}\t{summary}\n".encode())
     assert read(replace(table, **options))[0] == [(article.strip(), summary)]
     assert reasons(read(table)[1]) == [(1, "too_long")]
+
+
+def test_other_columns_may_be_long(tmp_path):
+    table = replace(tsv(tmp_path, b"short\tkurz\t" + b"x" * 60_000 + b"\n"), columns=(1, 2))
+    assert read(table) == ([("short", "kurz")], [])
+
+
+def test_what_can_be_read_only_once_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DataError, match="pipe: expected a file, which is read several times, found a pipe or a device"):
+        list(read_lines(tmp_path / "pipe", max_bytes=10))
 
 
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\t\n"), max_size=20)

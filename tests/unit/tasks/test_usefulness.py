@@ -81,6 +81,13 @@ def test_a_classifier_that_ignores_its_input(predicted: list[int], message: str 
     assert [warning.split(";")[0] for warning in found] == ([] if message is None else [message])
 
 
+def test_a_split_of_one_label_is_no_reason_to_warn() -> None:
+    for predicted in ([0] * 30, [0] * 20 + [1] * 10):
+        assert (
+            accuracy_warnings(score_classifications(np.array(predicted), np.zeros(30, int), labels=("no", "yes"))) == []
+        )
+
+
 def train(perplexity: float, losses: list[float], *, steps: int = 5000, fresh: bool = True) -> list[str]:
     metrics = {"steps": steps, "valid": {"perplexity": perplexity}, "train_pairs": 100}
     return training_warnings(metrics, losses=losses, vocab_size=8000, warmup_steps=1000, fresh=fresh)
