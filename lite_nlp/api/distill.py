@@ -222,7 +222,7 @@ def _default_level(teaching: Teaching, teachers: Sequence[TeacherModel], student
         return "word"
     if len(teachers) > 1:
         return "sequence"
-    reason = teaching.refuses_words(teachers[0].model, student)
+    reason = teaching.refuses_words(teachers[0].model, student, outputs=True)
     if reason is not None:
         notes.append(f"level sequence alone; at word level: {reason}")
         return "sequence"
@@ -237,6 +237,7 @@ def _check_possible(level: Level, teaching: Teaching, teachers: Sequence[Teacher
         )
     if len(teachers) > 1 and level != "sequence":
         raise UsageError(f"--ensemble: expected --level sequence, at which several teachers translate, found {level}")
-    reason = None if level == "sequence" else teaching.refuses_words(teachers[0].model, student)
+    outputs = level == "both"
+    reason = None if level == "sequence" else teaching.refuses_words(teachers[0].model, student, outputs=outputs)
     if reason is not None:
         raise TrainingError(f"--level {level}: {reason}")

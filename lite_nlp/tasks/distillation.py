@@ -149,8 +149,14 @@ class Teaching(Protocol):
             DataError: If the data is not what it was trained for.
         """
 
-    def refuses_words(self, teacher: "LoadedModel", student: "Config") -> str | None:
-        """Why the student cannot learn from the teacher's distribution on its own batches; None if it can."""
+    def refuses_words(self, teacher: "LoadedModel", student: "Config", *, outputs: bool = False) -> str | None:
+        """Why the student cannot learn from the teacher's distribution on its own batches; None if it can.
+
+        Args:
+            teacher: The teacher.
+            student: The config of the student.
+            outputs: Whether outputs of a teacher are among the targets, whose lengths nobody knows yet.
+        """
 
     def objective(self, lesson: Lesson) -> "Callable[[Config], Objective[Any]]":
         """Makes the training objective of a config's model; what it takes of the teacher's outputs is made first.

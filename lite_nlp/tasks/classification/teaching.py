@@ -51,7 +51,7 @@ class LabelTeaching:
         as_classifier(teacher.model, source=teacher.name)
         check_fit(teacher, self._data)
 
-    def refuses_words(self, teacher: LoadedModel, student: Config) -> str | None:
+    def refuses_words(self, teacher: LoadedModel, student: Config, *, outputs: bool = False) -> str | None:
         """See ``Teaching``."""
         positions = teacher.config.model.max_positions - 1
         read = min(student.training.max_tokens, student.model.max_positions - 1)

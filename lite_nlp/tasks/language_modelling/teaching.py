@@ -48,7 +48,7 @@ class TextTeaching:
         """See ``Teaching``."""
         as_language_model(teacher.model, source=teacher.name)
 
-    def refuses_words(self, teacher: LoadedModel, student: Config) -> str | None:
+    def refuses_words(self, teacher: LoadedModel, student: Config, *, outputs: bool = False) -> str | None:
         """See ``Teaching``: also if one of the models has an adaptive softmax, which has no logits of all types."""
         for name, config in (("teacher", teacher.config), ("student", student)):
             if isinstance(config.model, LanguageModelConfig) and config.model.embedding == "adaptive":

@@ -63,13 +63,13 @@ class PairTeaching:
                 f"{found.get('tgt')}, found {wanted['src']} to {wanted['tgt']}"
             )
 
-    def refuses_words(self, teacher: LoadedModel, student: Config) -> str | None:
+    def refuses_words(self, teacher: LoadedModel, student: Config, *, outputs: bool = False) -> str | None:
         """See ``Teaching``."""
         positions, training = teacher.config.model.max_positions - 1, student.training
         train = self._data.split("train")
         longest = int(max(train.src_lengths.max(), train.tgt_lengths.max()))
         read = min(training.max_tokens, student.model.max_positions - 1)
-        if not training.bpe_dropout:
+        if not training.bpe_dropout and not outputs:
             read = min(longest, read)
         if read > positions:
             return (

@@ -150,6 +150,18 @@ def test_a_teacher_that_reads_too_little(data: dict[str, TrainingData], architec
     assert opened.teaching.refuses_words(load(short, opened.tokenizer), fitting) is None
 
 
+def test_outputs_may_be_longer_than_the_data(data: dict[str, TrainingData]) -> None:
+    opened = data["encoder-decoder"]
+    assert opened.teaching is not None
+    longest = max(map(len, opened.tokenizer.encode_batch([*LINES, *(line[::-1] for line in LINES)])))
+    as_long, longer = ({"max_positions": longest + more} for more in (1, 9))
+    teacher = load(make_config("encoder-decoder", opened.tokenizer, model=as_long), opened.tokenizer)
+    student = make_config("encoder-decoder", opened.tokenizer, model=longer, max_tokens=longest + 5)
+    assert opened.teaching.refuses_words(teacher, student) is None
+    reason = opened.teaching.refuses_words(teacher, student, outputs=True)
+    assert_matches(f"found one of {longest}: set training.max_tokens={longest}", reason)
+
+
 def assert_matches(pattern: str, text: str | None) -> None:
     with pytest.raises(ValueError, match=pattern):
         raise ValueError(text)
