@@ -2,11 +2,13 @@ package dev.litenlp.app
 
 import android.os.Build
 import android.widget.EditText
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.ui.Screens
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import org.robolectric.annotation.Config
+import java.io.File
 
 /** The oldest system that the app runs on: what is newer must not be asked for there. */
 @Config(sdk = [26])
@@ -31,5 +33,21 @@ class OldestSystemTest : AppTest() {
         @Suppress("DEPRECATION")
         activity.onBackPressed()
         assertTrue("the way back", activity.shown != Screens.SETTINGS)
+    }
+
+    @Test
+    fun `what an interrupted write set aside is read`() {
+        restart()
+        services.translate.input = "Good morning!"
+        services.translate.save()
+        services.favourites.add(KeptTranslation(1_790_000_000_000, "Good morning!", "Guten Morgen!", "en" to "de", "onnx", 84.0))
+        await("writing") { services.files.isIdle && File(app.filesDir, "favourites.jsonl").exists() }
+        for (name in listOf("draft.json", "favourites.jsonl")) {
+            assertTrue(name, File(app.filesDir, name).renameTo(File(app.filesDir, "$name.bak")))
+        }
+        restart()
+        assertEquals("Good morning!", services.translate.input)
+        services.favourites.load()
+        await("favourites") { services.favourites.entries.map { it.source } == listOf("Good morning!") }
     }
 }

@@ -5,6 +5,7 @@ import android.util.AtomicFile
 import dev.litenlp.app.Changes
 import dev.litenlp.app.EventLog
 import dev.litenlp.app.SerialThread
+import dev.litenlp.app.isThere
 import org.json.JSONException
 import org.json.JSONObject
 import java.io.File
@@ -142,7 +143,7 @@ class TranslationList(
     }
 
     private fun read(): List<KeptTranslation> {
-        if (!file.baseFile.exists()) return emptyList()
+        if (!file.isThere()) return emptyList()
         val lines = try {
             String(file.readFully()).lines()
         } catch (error: IOException) {

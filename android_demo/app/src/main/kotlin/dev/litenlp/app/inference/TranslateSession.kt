@@ -2,6 +2,7 @@ package dev.litenlp.app.inference
 
 import android.util.AtomicFile
 import dev.litenlp.app.EventLog
+import dev.litenlp.app.isThere
 import org.json.JSONException
 import org.json.JSONObject
 import java.io.File
@@ -168,7 +169,7 @@ class TranslateSession(
     /** Restores the state that [save] wrote in an earlier process. */
     fun restore() {
         try {
-            if (!file.baseFile.exists()) return
+            if (!file.isThere()) return
             val content = JSONObject(String(file.readFully()))
             input = content.optString(INPUT)
             earlier = content.optString(OUTPUT)

@@ -3,6 +3,7 @@ package dev.litenlp.app.measure
 import android.util.AtomicFile
 import dev.litenlp.app.Changes
 import dev.litenlp.app.Services
+import dev.litenlp.app.isThere
 import org.json.JSONException
 import org.json.JSONObject
 import java.io.File
@@ -85,7 +86,7 @@ class Measurements(private val services: Services, file: File) {
     }
 
     private fun read(): MeasuredReport? = try {
-        if (file.baseFile.exists()) MeasuredReport(JSONObject(String(file.readFully()))) else null
+        if (file.isThere()) MeasuredReport(JSONObject(String(file.readFully()))) else null
     } catch (error: IOException) {
         services.log.failure("kept benchmark", error)
         null
