@@ -5,6 +5,7 @@ import android.os.Bundle
 import android.os.Looper
 import android.widget.EditText
 import android.widget.TextView
+import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
@@ -167,6 +168,47 @@ class TypingTest : AppTest() {
         assertEquals("Guten Morgen!", activity.text(R.id.output))
         passTime(5 * PAUSE_MS)
         assertNull(services.translate.job)
+    }
+
+    @Test
+    fun `a translation that was under way when its text was replaced begins anew once that is undone`() {
+        val activity = begin()
+        val permits = Semaphore(0)
+        onnx.permits = permits
+        activity.type("Where is the nearest train station?")
+        passTime(PAUSE_MS)
+        permits.release(3)
+        await("first words") { activity.text(R.id.output).startsWith("Wo ist") }
+        activity.click(R.id.clear)
+        activity.click(R.id.replaced_undo)
+        assertEquals("Where is the nearest train station?", activity.text(R.id.input))
+        assertFalse("no part to be kept as the whole", activity.isShown(R.id.favourite))
+        assertEquals("", services.translate.output)
+        permits.release(100)
+        awaitOutput(activity, "Wo ist der nächste Bahnhof?")
+        assertTrue(activity.isShown(R.id.favourite))
+    }
+
+    @Test
+    fun `a text that no model was there for is translated once there is one`() {
+        val gate = Semaphore(0)
+        var free = 1000L
+        val slow = {
+            gate.acquire()
+            TestBundles.zip().inputStream()
+        }
+        app.restart(listOf(onnx), mapOf("tatoeba-en-de.zip" to slow), freeBytes = { free })
+        val activity = launch().get()
+        activity.type("Good morning!")
+        // While the model is being installed, which fails.
+        services.translate.translate()
+        gate.release()
+        await("no model") { activity.isShown(R.id.no_model_card) && services.translate.job?.outcome is Outcome.NoModel }
+        assertTrue(services.translate.needsTranslation)
+        free = 1L shl 40
+        gate.release()
+        activity.click(R.id.no_model_retry)
+        awaitOutput(activity, "Guten Morgen!")
     }
 
     @Test

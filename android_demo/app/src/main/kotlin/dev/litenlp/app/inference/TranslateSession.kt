@@ -60,7 +60,11 @@ class TranslateSession(
     val isCurrent: Boolean get() = input.isNotBlank() && isGiven
 
     private val isGiven: Boolean
-        get() = basis.let { it != null && it.text == input && (it.model == null || it.model == model()) }
+        get() = job?.outcome !is Outcome.NoModel &&
+            basis.let { it != null && it.text == input && (it.model == null || it.model == model()) }
+
+    /** Whether [output] is a whole translation: not of one that runs, failed or was stopped. */
+    private val isWhole: Boolean get() = job.let { it == null || it.outcome is Outcome.Done }
 
     /**
      * Translates [input]; a translation that is running is stopped.
@@ -107,7 +111,8 @@ class TranslateSession(
      * Nothing is announced: the screen that calls this, or the next one, draws it.
      */
     fun replace(text: String, reason: Reason, translation: String = "", languages: Pair<String, String>? = null) {
-        val before = Content(input, output, basis, this.languages)
+        // A part would come back as if it were all of it.
+        val before = if (isWhole) Content(input, output, basis, this.languages) else Content(input, "", null, null)
         replaced = Replaced(reason, text, before).takeIf { input.isNotBlank() && input != text }
         val known = if (translation.isEmpty()) null else Basis(text, model())
         put(Content(text, translation, known, languages))
@@ -115,9 +120,9 @@ class TranslateSession(
 
     /** Puts the translation in place of the text, for the model of the other direction. A part of one stays behind. */
     fun swap() {
-        val isWhole = job.let { it == null || it.outcome is Outcome.Done } && output.isNotBlank()
+        val text = if (isWhole && output.isNotBlank()) output else input
         replaced = null
-        put(Content(if (isWhole) output else input, "", null, null))
+        put(Content(text, "", null, null))
     }
 
     /** Undoes the replacement in [replaced]. */
@@ -147,7 +152,6 @@ class TranslateSession(
     /** Writes text and translation to the file, if they changed. */
     fun save() {
         val json = JSONObject().put(INPUT, input).put(OUTPUT, output)
-        val isWhole = job.let { it == null || it.outcome is Outcome.Done }
         basis?.let { if (isWhole && it.text == input) json.put(MODEL, it.model ?: model()) }
         val content = json.toString()
         if (content == saved) return
