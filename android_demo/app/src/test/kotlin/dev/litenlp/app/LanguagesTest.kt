@@ -132,6 +132,19 @@ class LanguagesTest : AppTest() {
     }
 
     @Test
+    fun `swapping keeps a text that was changed after its translation`() {
+        val activity = begin()
+        install("tatoeba-de-en", "de", "en")
+        activity.type("Good morning!")
+        awaitOutput(activity, "Guten Morgen!")
+        activity.type("Good morning, everyone!")
+        activity.click(R.id.swap)
+        assertEquals("German" to "English", activity.languages())
+        assertEquals("Good morning, everyone!", activity.text(R.id.input))
+        awaitOutput(activity, "Good morning, everyone!")
+    }
+
+    @Test
     fun `without the other direction the button says what is missing`() {
         val activity = begin()
         install("holiday", "fr", "en")

@@ -118,9 +118,12 @@ class TranslateSession(
         put(Content(text, translation, known, languages))
     }
 
-    /** Puts the translation in place of the text, for the model of the other direction. A part of one stays behind. */
+    /**
+     * Puts the translation in place of the text, for the model of the other direction. A part of one stays behind, and so
+     * does that of another text.
+     */
     fun swap() {
-        val text = if (isWhole && output.isNotBlank()) output else input
+        val text = if (isCurrent && isWhole && output.isNotBlank()) output else input
         replaced = null
         put(Content(text, "", null, null))
     }
