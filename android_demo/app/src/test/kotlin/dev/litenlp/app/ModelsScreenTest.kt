@@ -7,8 +7,11 @@ import android.net.Uri
 import android.view.View
 import android.widget.LinearLayout
 import android.widget.TextView
+import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
+import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.Problem
 import org.junit.Assert.assertEquals
 import org.junit.Assert.assertFalse
 import org.junit.Assert.assertNull
@@ -235,6 +238,56 @@ class ModelsScreenTest : AppTest() {
         await("new installation") { services.files.isIdle && models.installing == null && models.models.size == 1 }
         models.verify(models.models.single()) { problem -> check.text = "problem $problem" }
         await("check") { check.text == "problem null" }
+    }
+
+    @Test
+    fun `a runtime that failed with damaged files is used again once they are installed anew`() {
+        restart()
+        onnx.openFailure = LiteNlpException(Problem.RUNTIME_REFUSED, "encode.onnx: found error 7")
+        val activity = launch().get()
+        fun runtime(): String {
+            services.translate.input = "Good morning!"
+            services.translate.translate()
+            await("translation") { services.translate.job?.outcome != null }
+            return (services.translate.job?.outcome as Outcome.Done).runtime
+        }
+        assertEquals("executorch", runtime())
+        onnx.openFailure = null
+        assertEquals("not tried for every text", "executorch", runtime())
+        models.reinstall(models.models.single())
+        await("new installation") { services.files.isIdle && models.installing == null && models.models.size == 1 }
+        assertEquals("onnx", runtime())
+        assertFalse(activity.isShown(R.id.error_card))
+    }
+
+    @Test
+    fun `a model whose new installation fails is not listed, and comes with the next try`() {
+        var free = 1L shl 40
+        app.restart(listOf(onnx), mapOf("tatoeba-en-de.zip" to { TestBundles.zip().inputStream() }), freeBytes = { free })
+        await("installation") { models.models.size == 1 && !models.isPreparing }
+        free = 1000
+        models.reinstall(models.models.single())
+        await("failure") { models.failure?.problem == Problem.STORAGE_FULL && models.installing == null }
+        assertEquals(emptyList<String>(), models.models.map { it.name })
+        assertNull(models.selected)
+        free = 1L shl 40
+        models.start()
+        await("another try") { models.selected?.name == "tatoeba-en-de" }
+    }
+
+    @Test
+    fun `stopping the installation of one model that came with the app leaves the next one`() {
+        val gate = Semaphore(0)
+        val slow = {
+            gate.acquire()
+            TestBundles.zip(name = "first").inputStream()
+        }
+        app.restart(listOf(onnx), mapOf("first.zip" to slow, "second.zip" to { TestBundles.zip(name = "second").inputStream() }))
+        await("beginning") { gate.hasQueuedThreads() }
+        models.cancelImport()
+        gate.release()
+        await("end") { !models.isPreparing && models.installing == null }
+        assertEquals(listOf("second"), models.models.map { it.name })
     }
 
     @Test

@@ -95,10 +95,11 @@ class EngineHost(private val factories: List<EngineFactory>, private val log: Ev
     fun translator(bundle: InstalledBundle, engine: Engine, beamSize: Int): Translator =
         Translator.of(bundle, engine, beamSize, tokenizer(bundle))
 
-    /** Closes the engines of one model, by its folder's name. */
+    /** Closes the engines of one model, by its folder's name, and forgets its [failures]: its files go, and may come anew. */
     fun unload(folder: String) {
         for (runtime in loaded.filterValues { it.folder == folder }.keys.toList()) unloadRuntime(runtime)
         if (tokenizer?.first == folder) tokenizer = null
+        failed.keys.removeAll { it.first == folder }
     }
 
     /** Closes all engines. */

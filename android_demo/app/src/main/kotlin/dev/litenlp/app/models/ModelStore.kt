@@ -93,7 +93,11 @@ class ModelStore(
             throw LiteNlpException(Problem.STORAGE_FAILED, "list of bundled models: ${error.message}", error)
         }
         try {
-            for (name in names) attempt(name.removeSuffix(".zip")) { installBundled(name) }
+            for (name in names) {
+                // Who stops the installation of one model does not stop that of the next.
+                isCancelled = false
+                attempt(name.removeSuffix(".zip")) { installBundled(name) }
+            }
         } finally {
             main.post {
                 isPreparing = false
@@ -146,7 +150,12 @@ class ModelStore(
         work(model.name) {
             BundleInstaller.remove(model.bundle)
             preferences.setBundledInstall(archive, "")
-            installBundled(archive)
+            try {
+                installBundled(archive)
+            } finally {
+                // The old files are gone even if no new ones came.
+                publish()
+            }
         }
     }
 
