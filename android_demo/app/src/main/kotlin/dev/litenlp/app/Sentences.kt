@@ -49,8 +49,11 @@ object Sentences {
     /** Name of a language by its code, beginning with a capital letter as a label does. */
     fun languageName(context: Context, code: String): String {
         val locale = locale(context)
-        return Locale.forLanguageTag(code).getDisplayLanguage(locale).replaceFirstChar { it.titlecase(locale) }
+        return localeOf(code).getDisplayLanguage(locale).ifEmpty { code }.replaceFirstChar { it.titlecase(locale) }
     }
+
+    /** The language of a model's code, which may be written with an underscore; an empty one if it is no code. */
+    fun localeOf(code: String): Locale = Locale.forLanguageTag(code.replace('_', '-'))
 
     /** The language in which the resources of a context are read. */
     fun locale(context: Context): Locale = context.resources.configuration.locales[0]

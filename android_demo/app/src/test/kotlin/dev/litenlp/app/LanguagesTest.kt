@@ -17,6 +17,7 @@ import org.robolectric.RuntimeEnvironment
 import org.robolectric.Shadows.shadowOf
 import org.robolectric.shadows.ShadowAlertDialog
 import org.robolectric.shadows.ShadowToast
+import java.util.Locale
 
 /** Choice of the model by its languages, and their exchange. */
 class LanguagesTest : AppTest() {
@@ -142,6 +143,17 @@ class LanguagesTest : AppTest() {
         assertEquals("German" to "English", activity.languages())
         assertEquals("Good morning, everyone!", activity.text(R.id.input))
         awaitOutput(activity, "Good morning, everyone!")
+    }
+
+    @Test
+    fun `a language has a name however its code is written`() {
+        val activity = begin()
+        install("holiday", "en_US", "pt_BR")
+        services.models.select(services.models.models.single { it.name == "holiday" })
+        assertEquals("English" to "Portuguese", activity.languages())
+        assertEquals(Locale.forLanguageTag("pt-BR"), Sentences.localeOf("pt_BR"))
+        assertEquals("Portuguese", Sentences.languageName(app, "pt"))
+        assertEquals("no code at all is its own name", "Plain words", Sentences.languageName(app, "plain words"))
     }
 
     @Test

@@ -8,6 +8,7 @@ import android.speech.tts.UtteranceProgressListener
 import android.speech.tts.Voice
 import dev.litenlp.app.Changes
 import dev.litenlp.app.EventLog
+import dev.litenlp.app.Sentences
 import java.util.Locale
 
 /**
@@ -81,7 +82,7 @@ class Speaker(private val context: Context, private val log: EventLog, private v
     private fun begin() {
         val request = request ?: return
         val engine = engine ?: return
-        val problem = choose(engine, Locale.forLanguageTag(request.language)) ?: read(engine, request.text)
+        val problem = choose(engine, Sentences.localeOf(request.language)) ?: read(engine, request.text)
         if (problem != null) fail(problem)
     }
 

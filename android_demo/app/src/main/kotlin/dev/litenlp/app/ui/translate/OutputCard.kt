@@ -12,7 +12,6 @@ import dev.litenlp.app.Sentences
 import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.inference.TranslationJob
-import java.util.Locale
 
 /** The translation (translate_output.xml): its text, what can be done with it, notices and failures. */
 class OutputCard(private val view: View) {
@@ -93,7 +92,7 @@ class OutputCard(private val view: View) {
     /** Marks the text with its language, in which TalkBack then reads it. */
     private fun markLanguage(text: Spannable, language: String) {
         for (old in text.getSpans(0, text.length, LocaleSpan::class.java)) text.removeSpan(old)
-        text.setSpan(LocaleSpan(Locale.forLanguageTag(language)), 0, text.length, Spannable.SPAN_EXCLUSIVE_EXCLUSIVE)
+        text.setSpan(LocaleSpan(Sentences.localeOf(language)), 0, text.length, Spannable.SPAN_EXCLUSIVE_EXCLUSIVE)
     }
 
     private fun drawNotices(notices: List<String>) {
