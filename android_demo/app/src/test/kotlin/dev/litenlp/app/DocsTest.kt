@@ -26,7 +26,7 @@ class DocsTest : AppTest() {
         val source = File(repository, "android_demo/app/src/test/kotlin/dev/litenlp/app/OfflineTranslator.kt").readText()
         val example = source.substring(source.indexOf("class OfflineTranslator"))
         assertTrue("expected the class as it stands in OfflineTranslator.kt", "```kotlin\n$example```" in page)
-        val folder = File(app.noBackupFilesDir, "example").apply { mkdirs() }
+        val folder = File(app.noBackupFilesDir, "example")
         OfflineTranslator(TestBundles.zip().inputStream(), folder, onnx).use {
             assertEquals("Guten Morgen!\nWo ist der nächste Bahnhof?", it.translate("Good morning!\nWhere is the nearest train station?"))
         }

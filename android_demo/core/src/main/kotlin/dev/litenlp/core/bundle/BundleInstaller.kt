@@ -12,7 +12,7 @@ object BundleInstaller {
      * Unpacks a bundle to a folder `<name>-<first 12 digits of the manifest's SHA-256>`, completely or not at all.
      *
      * Everything is checked: names, sizes, SHA-256 of what is stored and of what a compact bundle describes, and the tokenizer.
-     * Nothing is written before the sizes have been held against [maxBytes] and [freeBytes]. A bundle that is already installed
+     * No file is written before the sizes have been held against [maxBytes] and [freeBytes]. A bundle that is already installed
      * and undamaged is returned as it is, without the rest of [source] being read.
      *
      * @param source The `.zip` file that `lite-nlp export` writes; not closed.

@@ -30,6 +30,8 @@ internal class Installation(
         try {
             val target = folder.folderOf(manifest, sha256Of(content))
             installed(target)?.let { return it }
+            // A folder that is not there has no free bytes.
+            folder.create()
             planSizes(manifest, content.size.toLong())
             checkCancelled()
             return folder.withStaging { staging ->

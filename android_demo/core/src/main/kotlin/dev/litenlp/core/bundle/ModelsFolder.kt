@@ -26,6 +26,11 @@ internal class ModelsFolder(private val directory: File, val openFile: (File) ->
         return File(directory, "$name-${manifestSha256.take(HASH_DIGITS)}")
     }
 
+    /** Makes the folder unless it is there, as itself or by a link. */
+    fun create() {
+        if (!directory.isDirectory) Files.createDirectories(directory.toPath())
+    }
+
     /** Does [work] with a new folder, which is deleted afterwards unless it has been [publish]ed. */
     fun <T> withStaging(work: (staging: File) -> T): T {
         val staging = File(directory, STAGING_PREFIX + UUID.randomUUID())

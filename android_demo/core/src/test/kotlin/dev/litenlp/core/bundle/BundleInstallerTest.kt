@@ -42,6 +42,16 @@ class BundleInstallerTest : InstallerFixture() {
     }
 
     @Test
+    fun `the folder is made before its storage is asked for its free bytes`() {
+        val bundle = TestBundle()
+        val nested = File(models, "of/an/app")
+        val source = ByteArrayInputStream(bundle.zip())
+        val installed = BundleInstaller.install(source, nested, 1_000_000, nested::getUsableSpace, { _, _ -> }, { false })
+        assertHolds(installed, bundle)
+        assertEquals(nested, installed.directory.parentFile)
+    }
+
+    @Test
     fun `a damaged installation is replaced`() {
         val bundle = TestBundle().compact()
         val first = install(bundle.zip())
