@@ -194,8 +194,8 @@ class Translator(
 
         private fun optionsOf(wanted: DecodingDefaults, beamSize: Int) = SearchOptions(
             beamSize = beamSize,
-            // The end mark takes a step too.
-            maxSteps = if (wanted.maxLength > 0) wanted.maxLength + 1 else null,
+            // The end mark takes a step too. A manifest may allow any length.
+            maxSteps = if (wanted.maxLength > 0) minOf(wanted.maxLength, Int.MAX_VALUE - 1) + 1 else null,
             minLength = wanted.minLength,
             lengthPenalty = wanted.lengthPenalty,
             noRepeatNgram = wanted.noRepeatNgram,
