@@ -116,6 +116,19 @@ class HeadlessBenchmarkTest : MeasureTest() {
     }
 
     @Test
+    fun `sentences that are too long for the model are cut to what it takes`() {
+        val short = TestBundles.zip(change = { it.getJSONObject("bounds").put("source", 5) })
+        restart(archives = mapOf("tatoeba-en-de.zip" to { short.inputStream() }))
+        val activity = start {
+            putExtra("sentences", 3)
+            putExtra("threads", 1)
+        }.get()
+        await("end") { activity.isFinishing }
+        val settings = JSONObject(file("benchmark.json").readText()).getJSONObject("settings")
+        assertEquals("each has more than the four that leave room for the end mark", 3 * 4, settings.getInt("src_tokens"))
+    }
+
+    @Test
     fun `a missing runtime is said and the other measured, no runtime at all is a failure`() {
         onnx.openFailure = FakeEngineFactory.missing("ONNX Runtime")
         restart()
