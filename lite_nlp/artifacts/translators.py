@@ -49,7 +49,8 @@ class SearchChoices:
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
 
     Raises:
-        UsageError: If a number is out of range, or ``long_input`` is something else.
+        UsageError: If a number is out of range, the least length is above the greatest, or ``long_input`` is something
+            else.
     """
 
     beam: int = 1
@@ -68,19 +69,19 @@ class SearchChoices:
         kinds = get_args(LongInput)
         if self.long_input is not None and self.long_input not in kinds:
             raise UsageError(f"--long-input: {expected_one_of(kinds, self.long_input)}")
+        if self.max_length and (self.min_length or 0) > self.max_length:
+            raise UsageError(
+                f"--min-length: expected at most --max-length ({self.max_length}), found {self.min_length}"
+            )
 
     def complete(self, decoding: "DecodingConfig") -> "DecodingConfig":
-        """The section with the caller's values in place of its own.
-
-        Raises:
-            UsageError: If the least length is above the greatest.
-        """
+        """The section with the caller's values in place of its own, which give way to them where they contradict."""
         chosen = {name: getattr(self, name) for name in type(decoding).model_fields}
         complete = decoding.model_copy(update={name: value for name, value in chosen.items() if value is not None})
-        least, most = complete.min_length, complete.max_length
-        if most and least > most:
-            raise UsageError(f"--min-length: expected at most --max-length ({most}), found {least}")
-        return complete
+        if not complete.max_length or complete.min_length <= complete.max_length:
+            return complete
+        gives_way, wins = ("min_length", "max_length") if self.min_length is None else ("max_length", "min_length")
+        return complete.model_copy(update={gives_way: getattr(complete, wins)})
 
 
 @dataclass(frozen=True)

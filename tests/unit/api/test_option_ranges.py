@@ -46,12 +46,20 @@ def test_the_search(options: dict[str, Any], message: str) -> None:
         lite_nlp.open_translator("no-such-model", **options)
 
 
-def test_the_least_length_is_not_above_the_greatest() -> None:
-    section = DecodingConfig(min_length=4)
-    assert SearchChoices(max_length=4).complete(section).min_length == 4
-    for choices in (SearchChoices(max_length=3), SearchChoices(min_length=10, max_length=9)):
-        with pytest.raises(UsageError, match=rf"--min-length: expected at most --max-length \({choices.max_length}\)"):
-            choices.complete(section)
+def test_lengths_of_the_model_give_way_to_those_of_the_caller() -> None:
+    section = DecodingConfig(min_length=4, max_length=8)
+
+    def lengths(**chosen: int) -> tuple[int, int]:
+        complete = SearchChoices(**chosen).complete(section)
+        return complete.min_length, complete.max_length
+
+    assert lengths() == (4, 8)
+    assert lengths(max_length=4) == (4, 4)
+    assert lengths(max_length=3) == (3, 3)
+    assert lengths(min_length=9) == (9, 9)
+    assert lengths(min_length=9, max_length=0) == (9, 0)
+    with pytest.raises(UsageError, match=r"--min-length: expected at most --max-length \(9\), found 10"):
+        SearchChoices(min_length=10, max_length=9)
 
 
 @pytest.mark.parametrize("effort", ["normal", "thorough"])
