@@ -113,11 +113,14 @@ class EpochBatches:
 
     def endless_rows(self) -> Iterator[Rows]:
         """The rows of each batch of endless epochs, one batch after the other."""
-        return (work.rows for epoch in count() for step in self.steps(epoch) for work in step)
+        return (rows for _, rows in self._endless())
 
     def endless(self) -> Iterator[Batch]:
         """The batches of endless epochs; the same at every call."""
-        return (self.load(work.rows, epoch) for epoch in count() for step in self.steps(epoch) for work in step)
+        return (self.load(rows, epoch) for epoch, rows in self._endless())
+
+    def _endless(self) -> Iterator[tuple[int, Rows]]:
+        return ((epoch, work.rows) for epoch in count() for step in self.steps(epoch) for work in step)
 
 
 def deal(step: list[Work], *, process: int, processes: int) -> list[Work]:
