@@ -109,7 +109,8 @@ def prepare_data(
         test_labelled: The same for test.
         corpus: Name of a published corpus, a key of :data:`lite_nlp.data.published.catalogue.CORPORA`.
         from_dir: Directory with a copy of the published corpus; None to download it.
-        cache: Directory for downloads; None for ``$LITE_NLP_CACHE``, else ``lite-nlp`` in the user's cache directory.
+        cache: Directory for downloads; None for ``$LITE_NLP_CACHE``, else ``lite-nlp`` in ``$XDG_CACHE_HOME`` or
+            ``~/.cache``.
         task: Task of pairs: with ``summarization`` one side may have 100,000 characters. None for translation.
         src_lang: Code of the source language of pairs; None to take it from the corpus, or names and tags of files.
         tgt_lang: Code of the target language of pairs.

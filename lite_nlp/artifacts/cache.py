@@ -1,12 +1,11 @@
 """Cache of bundles exported from other kinds of MODEL, for runtimes that need a bundle.
 
-The folder is ``$LITE_NLP_CACHE``, else ``lite-nlp`` in ``$XDG_CACHE_HOME`` or ``~/.cache``. A bundle's name is a hash
-of everything that determines its content, so no bundle is ever out of date; the folder may be deleted at any time.
+They are in :func:`lite_nlp.core.cache.cache_folder`. A bundle's name is a hash of everything that determines its
+content, so no bundle is ever out of date; the folder may be deleted at any time.
 """
 
 import hashlib
 import json
-import os
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.artifacts.models import Source, load_model
+from lite_nlp.core.cache import cache_folder
 from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import sha256_file
@@ -23,17 +23,10 @@ from lite_nlp.core.version import __version__
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 from lite_nlp.export.runtime.registry import RUNTIMES
 
-__all__ = ["cache_folder", "cached_bundle"]
+__all__ = ["cached_bundle"]
 
 #: Incremented when the exporter changes its output within one version of the package.
 _EXPORT_VERSION: Final = 2
-
-
-def cache_folder() -> Path:
-    """The folder of this user's caches; it need not exist."""
-    if own := os.environ.get("LITE_NLP_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lite-nlp"
 
 
 def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:

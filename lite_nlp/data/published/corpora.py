@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from lite_nlp.core.cache import cache_folder
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import SplitName
@@ -11,7 +12,7 @@ from lite_nlp.data.labelled.readers import LabelledCorpus, LabelledFile
 from lite_nlp.data.pairs.corpus import Pair, PairCorpus
 from lite_nlp.data.pairs.readers import TsvFile
 from lite_nlp.data.published.archives import extract
-from lite_nlp.data.published.download import check_cache, default_cache, fetch
+from lite_nlp.data.published.download import check_cache, fetch
 from lite_nlp.data.published.entries import (
     Archive,
     Columns,
@@ -57,7 +58,7 @@ def open_published(
     Args:
         corpus: Its entry.
         from_dir: Directory with a copy of it; None to download it.
-        cache: Directory for downloads; None for :func:`~lite_nlp.data.published.download.default_cache`.
+        cache: Directory for downloads; None for :func:`~lite_nlp.core.cache.cache_folder`.
         src_lang: Source language of pairs; None for the usual direction.
         tgt_lang: Target language of pairs.
         progress: Receiver of the progress of downloads.
@@ -67,7 +68,7 @@ def open_published(
         DataError: If the corpus is not in those languages, the copy is incomplete, or a download fails.
         OutputError: If the cache cannot be written.
     """
-    place = cache or default_cache()
+    place = cache or cache_folder()
     if from_dir is None:
         check_cache(place)
     if isinstance(corpus, PublishedPairs):

@@ -19,18 +19,11 @@ from lite_nlp.core.progress import Progress
 from lite_nlp.data.published.entries import Archive
 from lite_nlp.data.published.transfer import download, validator_file
 
-__all__ = ["check_cache", "default_cache", "fetch", "record_file"]
+__all__ = ["check_cache", "fetch", "record_file"]
 
 #: Ends of the names of a file that is not complete, and of what was found out about one without a checksum.
 _UNFINISHED: Final = ".unfinished"
 _RECORD: Final = ".recorded.json"
-
-
-def default_cache() -> Path:
-    """``$LITE_NLP_CACHE``, else ``lite-nlp`` in the user's cache directory."""
-    if "LITE_NLP_CACHE" in os.environ:
-        return Path(os.environ["LITE_NLP_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lite-nlp"
 
 
 def check_cache(cache: Path) -> None:

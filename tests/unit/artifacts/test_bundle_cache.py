@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from lite_nlp.artifacts import cache
-from lite_nlp.artifacts.cache import cache_folder, cached_bundle
+from lite_nlp.artifacts.cache import cached_bundle
 from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
+from lite_nlp.core.cache import cache_folder
 from lite_nlp.core.errors import MissingExtraError, ModelError
 from lite_nlp.core.progress import SilentProgress
 from tests.integration.conftest import write_model
@@ -36,17 +37,6 @@ def exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, 
 
     monkeypatch.setattr(cache, "write_model_bundle", write)
     return made
-
-
-def test_the_folder_is_where_the_system_keeps_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LITE_NLP_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert cache_folder() == tmp_path / ".cache" / "lite-nlp"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "lite-nlp"
-    monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path / "own"))
-    assert cache_folder() == tmp_path / "own"
 
 
 def test_a_model_is_exported_once(source: Source, exports: list[tuple[str, Any]]) -> None:

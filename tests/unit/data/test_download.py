@@ -9,7 +9,7 @@ import pytest
 
 from lite_nlp.core.errors import DataError, OutputError
 from lite_nlp.data.published.archives import extract
-from lite_nlp.data.published.download import default_cache, fetch
+from lite_nlp.data.published.download import fetch
 from lite_nlp.data.published.entries import Archive
 from tests.unit.data.archives import write_tar
 from tests.unit.data.recorder import Recorder
@@ -174,14 +174,6 @@ def test_unwritable_cache_is_reported(publisher, tmp_path):
     (tmp_path / "cache").write_bytes(b"a file where the directory must go")
     with pytest.raises(OutputError, match="could not be written"):
         get(Archive(f"{publisher.url}/a.bin"), tmp_path / "cache")
-
-
-def test_cache_directory_from_the_environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path))
-    assert default_cache() == tmp_path
-    monkeypatch.delenv("LITE_NLP_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert default_cache() == tmp_path / "lite-nlp"
 
 
 def zip_archive(path, files):
