@@ -100,8 +100,8 @@ def prepare_data(
         test_file: The same for test.
         columns: Where source and target are: two columns of ``tsv``, numbered from 1, or two keys of ``jsonl``, as
             ``"1,2"`` or ``(1, 2)``.
-        text: Files of running text for a language model. Without ``valid_text`` and ``test_text`` the last twentieth
-            of the lines is for test, the one before it for validation.
+        text: Files of running text for a language model. With neither ``valid_text`` nor ``test_text`` the last
+            twentieth of the lines is for test, the one before it for validation.
         valid_text: The same for validation.
         test_text: The same for test.
         labelled: Files with label, tab, sentence (tab, second sentence) on each line.
@@ -114,11 +114,12 @@ def prepare_data(
         task: Task of pairs: with ``summarization`` one side may have 100,000 characters. None for translation.
         src_lang: Code of the source language of pairs; None to take it from the corpus, or names and tags of files.
         tgt_lang: Code of the target language of pairs.
-        valid_pairs: Pairs or labelled examples to hold out for validation; 0 for none; None for 2000 or a twentieth,
-            whichever is less, unless a split is given.
+        valid_pairs: Pairs or labelled examples of the training data to hold out for validation; 0 for none; None for
+            2,000 or a twentieth, whichever is less, and for none where a validation or test split is given.
         test_pairs: The same for test.
-        vocab_size: Size of the vocabulary, which the two languages of pairs share; None for all types of ``tokenizer``,
-            or to choose it by the amount of training text, see :func:`~lite_nlp.data.vocabulary.choose_vocab_size`.
+        vocab_size: Size of the vocabulary, which the two languages of pairs share, 259 to 524,288; None for all types
+            of ``tokenizer``, or 500 to 8,000 by the amount of training text, see
+            :func:`~lite_nlp.data.vocabulary.choose_vocab_size`.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: A tokenizer, its ``tokenizer.json``, or a MODEL that has it, of which the first ``vocab_size`` types

@@ -77,7 +77,9 @@ TASK: Final = _panel(
     show_default=False,
 )
 TEXT: Final = _files(_TEXT, "--text", "Text file for training.")
-VALID_TEXT: Final = _files(_TEXT, "--valid-text", "The same for validation; else the last lines are held out.")
+VALID_TEXT: Final = _files(
+    _TEXT, "--valid-text", "The same for validation; without this and --test-text the last lines are held out."
+)
 TEST_TEXT: Final = _files(_TEXT, "--test-text", "The same for test.")
 LABELLED: Final = _files(
     _LABELLED, "--labelled", "Text file for training with label, tab, sentence (tab, second sentence) on each line."
@@ -91,7 +93,8 @@ VALID_PAIRS: Final = _panel(
     _HELD_OUT,
     min=0,
     max=MAX_ITEMS,
-    help="Pairs or labelled examples for validation; else 2,000 or a twentieth, whichever is less. 0 for none.",
+    help="Pairs or labelled examples of the training data to hold out for validation; 0 for none. Else 2,000 or a "
+    "twentieth, whichever is less, and none where validation or test data is given.",
     show_default=False,
 )
 TEST_PAIRS: Final = _panel(_HELD_OUT, min=0, max=MAX_ITEMS, help="The same for test.", show_default=False)
@@ -99,7 +102,8 @@ VOCAB_SIZE: Final = _panel(
     _TOKENIZER,
     min=1,
     max=MAX_VOCAB_SIZE,
-    help="Tokens of the vocabulary; else those of --tokenizer, or 500 to 8,000 by the amount of text.",
+    help="Tokens of the vocabulary, 259 or more: one for each byte, and three marks. Else those of --tokenizer, or 500 "
+    "to 8,000 by the amount of text.",
     show_default=False,
 )
 LOWERCASE: Final = _panel(_TOKENIZER, "--lowercase", help="Lowercase the text.")

@@ -7,7 +7,7 @@ from typing import Final
 from lite_nlp.core.bounds import MAX_VOCAB_SIZE, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.data.choices import Normalization
-from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE, Tokenizer
 
 __all__ = ["VocabularyOptions", "choose_vocab_size", "train_vocabulary"]
 
@@ -20,8 +20,8 @@ class VocabularyOptions:
     """The vocabulary of a data directory.
 
     Attributes:
-        vocab_size: Tokens of the vocabulary, which the two languages of pairs share; None to choose it by the amount
-            of training text.
+        vocab_size: Tokens of the vocabulary, which the two languages of pairs share, at least 259: the special tokens
+            and one for each byte. None to choose it by the amount of training text.
         lowercase: Whether the tokenizer lowercases.
         normalization: Unicode normalization form of the tokenizer.
         tokenizer: An existing tokenizer to use instead of training one.
@@ -36,7 +36,7 @@ class VocabularyOptions:
     tokenizer: Tokenizer | None = None
 
     def __post_init__(self) -> None:
-        check_range("--vocab-size", self.vocab_size, 1, MAX_VOCAB_SIZE)
+        check_range("--vocab-size", self.vocab_size, MIN_VOCAB_SIZE, MAX_VOCAB_SIZE)
         given = self.tokenizer
         if given is not None and self.lowercase and not given.lowercase:
             raise UsageError("--lowercase: expected a tokenizer that lowercases, found one that keeps the case")
@@ -67,7 +67,7 @@ def train_vocabulary(
         say: Receiver of a remark on the size that was chosen.
 
     Raises:
-        DataError: If the size is too small for all bytes, or there is no text.
+        DataError: If there is no text.
     """
     size = options.vocab_size
     if size is None:

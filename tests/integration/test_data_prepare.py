@@ -178,7 +178,6 @@ def test_failures_leave_no_output(run):
         (["--train", src, "empty.de"], "empty.de: expected lines of text, found an empty file"),
         (["--train", src, "cut.de.gz"], "cut.de.gz: expected a whole gzip file"),
         (["--train", src, "none.de"], "none.de: expected a readable text file, found none"),
-        (["--train", src, tgt, "--vocab-size", "7"], "vocab size: expected at least 259"),
         (["--train", src, tgt, "--tokenizer", src], "a.en: expected a tokenizer.json of byte-level BPE"),
         (["--tsv", src], "found none (lines skipped: 10 missing_tab)"),
         (["--corpus", "iwslt14", "--from", "."], "expected a copy of iwslt14, found no train.de[.gz]"),
@@ -190,6 +189,11 @@ def test_failures_leave_no_output(run):
         assert (code, out) == (1, ""), err
         assert message in err
         assert sorted(Path().iterdir()) == before
+
+
+def test_a_vocabulary_too_small_for_all_bytes_is_refused_before_anything_is_read(run):
+    code, _, err = run("data", "prepare", "--train", "none.en", "none.de", "--vocab-size", "258", "--out", "data")
+    assert (code, err) == (2, "error: --vocab-size: expected 259 to 524,288, found 258\n")
 
 
 def test_existing_output_needs_force(run):

@@ -99,7 +99,7 @@ def test_a_number_out_of_range_is_wrong_usage(lite_nlp: LiteNlp, command: str, o
 
 
 def test_the_library_has_the_same_bounds() -> None:
-    with pytest.raises(UsageError, match=f"--vocab-size: expected 1 to {MAX_VOCAB_SIZE:,}, found 2000000000"):
+    with pytest.raises(UsageError, match=f"--vocab-size: expected 259 to {MAX_VOCAB_SIZE:,}, found 2000000000"):
         VocabularyOptions(vocab_size=2_000_000_000)
     for name in ("target_ratio", "max_loss", "tolerance"):
         with pytest.raises(UsageError, match=f"{name}: expected"):
