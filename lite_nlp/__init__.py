@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lite_nlp.api.bench import bench_model
     from lite_nlp.api.budget import check_budget, count_model
     from lite_nlp.api.compress import compress_model
+    from lite_nlp.api.convert import convert_to_t2r
     from lite_nlp.api.data import prepare_data, write_sample
     from lite_nlp.api.distill import distill_model
     from lite_nlp.api.evaluate import evaluate_model
@@ -29,6 +30,7 @@ __all__ = [
     "bench_model",
     "check_budget",
     "compress_model",
+    "convert_to_t2r",
     "count_model",
     "distill_model",
     "evaluate_model",
@@ -49,6 +51,7 @@ __getattr__, __dir__ = lazy_names(
         "bench_model": "lite_nlp.api.bench",
         "check_budget": "lite_nlp.api.budget",
         "compress_model": "lite_nlp.api.compress",
+        "convert_to_t2r": "lite_nlp.api.convert",
         "count_model": "lite_nlp.api.budget",
         "distill_model": "lite_nlp.api.distill",
         "evaluate_model": "lite_nlp.api.evaluate",

@@ -8,7 +8,7 @@ from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
-from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, check_range
+from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, MAX_TOKENS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
@@ -55,19 +55,27 @@ def convert_to_t2r(
 ) -> ConvertedModel:
     """Replace the decoder's softmax attention by linear attention (T2R, Kasai et al. 2021, section 2.2).
 
+    All other weights are kept. The result performs poorly until it is finetuned, by ``train_model(out, init_from=out,
+    ...)``.
+
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: Model directory to write.
-        feature_size: Features per head of self- and cross-attention; None is 32.
-        cross: Features per head of cross-attention; 0 leaves it as it is, None is ``feature_size``.
+        feature_size: Features per head of self- and cross-attention, 1 to 16,384; None is 32.
+        cross: Features per head of cross-attention, 0 to 16,384; 0 leaves it as it is, None is ``feature_size``.
         causal: Features per head of the decoder's self-attention, likewise.
-        keep_every: Every n-th decoder layer from the top keeps softmax; 0: none does.
-        feature_map: The learned map, or a fixed one.
-        seed: Seed of the new feature maps' weights.
+        keep_every: Every n-th decoder layer from the top keeps softmax, 2 to the number of layers; 0: none does.
+        feature_map: ``t2r``, learned, or for comparison ``elu`` or ``random-features``, which are fixed.
+        seed: Seed of the new feature maps' weights, at least 0.
         force: Overwrite ``out``.
 
+    Returns:
+        The name of the original and the directory of the result; ``figures`` are the other keys of ``convert t2r
+        --json``.
+
     Raises:
-        UsageError: If a size is given for a feature map whose features are a head's channels.
+        UsageError: If a number is out of range, or a size is given for a feature map whose features are a head's
+            channels.
         ModelError: If the model has no such attention, or has linear attention already.
         ConfigError: If a size does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
@@ -80,8 +88,10 @@ def convert_to_t2r(
                 raise UsageError(
                     f"{option}: {feature_map} has a head's channels as features, expected none, found {value}"
                 )
-    for option, value in (("--feature-size", feature_size), ("--cross", cross), ("--causal", causal)):
+    check_range("--feature-size", feature_size, 1, MAX_FEATURES)
+    for option, value in (("--cross", cross), ("--causal", causal)):
         check_range(option, value, 0, MAX_FEATURES)
+    check_range("--keep-every", keep_every, 0, MAX_TOKENS)
     check_range("--seed", seed, 0, MAX_SEED)
     out = Path(out)
 

@@ -67,7 +67,7 @@ def distill_model(
 
     Args:
         teacher: A MODEL (path or shipped name) or a loaded model.
-        config: The student: name of a preset, a config file, or a config.
+        config: The student: name of a preset, a config file, a model directory with one, or a config.
         data: Data directory of the kind that the student is trained on.
         out: Directory of the run, then of the model.
         ensemble: Further teachers of the same vocabulary, which translate together with ``teacher``, each word by the
@@ -135,7 +135,7 @@ def distill_model(
     teachers = _load_teachers((teacher, *ensemble), opened.teaching)
     notes: list[str] = []
     chosen = level or _default_level(opened.teaching, teachers, fitted, notes)
-    _check_possible(chosen, opened.teaching, teachers, fitted)
+    _check_possible(chosen, opened.teaching, teachers, fitted, targets=targets)
     _check_level(chosen, soft=soft, targets=targets)
     initial = None if init_from is None else load_model(init_from)
     check_start(fitted, opened, init_from=initial)
@@ -229,12 +229,23 @@ def _default_level(teaching: Teaching, teachers: Sequence[TeacherModel], student
     return "both"
 
 
-def _check_possible(level: Level, teaching: Teaching, teachers: Sequence[TeacherModel], student: Config) -> None:
+def _check_possible(
+    level: Level,
+    teaching: Teaching,
+    teachers: Sequence[TeacherModel],
+    student: Config,
+    *,
+    targets: Mapping[str, Any],
+) -> None:
+    """Refuse a level that the task does not have, or whose condition teachers and student do not meet."""
+    architecture = f"model.architecture = {student.model.architecture!r}"
     if level not in teaching.levels:
-        raise UsageError(
-            f"--level: expected {' or '.join(teaching.levels)} with model.architecture = "
-            f"{student.model.architecture!r}, found {level}"
-        )
+        raise UsageError(f"--level: expected {' or '.join(teaching.levels)} with {architecture}, found {level}")
+    if "sequence" not in teaching.levels:
+        given = [name for name, value in targets.items() if value is not None]
+        for name in ("ensemble", *given) if len(teachers) > 1 else given:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option}: expected a student that learns from sentence pairs, found {architecture}")
     if len(teachers) > 1 and level != "sequence":
         raise UsageError(f"--ensemble: expected --level sequence, at which several teachers translate, found {level}")
     outputs = level == "both"

@@ -61,7 +61,8 @@ def train_model(
     """Train a model; under ``accelerate launch`` or ``torchrun`` every process calls this with the same arguments.
 
     Args:
-        config: Name of a preset, a config file, or a config. Vocabulary and number of classes are those of the data.
+        config: Name of a preset, a config file, a model directory with one, or a config. Vocabulary and number of
+            classes are those of the data.
         data: Data directory of the kind that the architecture is trained on.
         out: Directory of the run, then of the model.
         overrides: ``section.key=value`` strings that change one key of the config each.

@@ -42,7 +42,12 @@ def distill(
         str,
         typer.Argument(metavar="TEACHER", help="A model directory, .lnlp file, bundle with weights, or shipped model."),
     ],
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="The student: a preset's name or a config file.")],
+    config: Annotated[
+        str,
+        typer.Argument(
+            metavar="CONFIG", help="The student: a preset's name, a config file, or a model directory with one."
+        ),
+    ],
     data: Annotated[Path, typer.Option("--data", help="Data directory, from `lite-nlp data prepare`.")],
     out_directory: Annotated[Path, typer.Option("--out", help="Directory of the run, then of the student.")],
     overrides: OverridesOption = None,

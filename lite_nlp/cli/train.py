@@ -25,7 +25,9 @@ __all__ = ["print_trained", "train"]
 
 
 def train(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A preset's name or a config file.")],
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="A preset's name, a config file, or a model directory with one.")
+    ],
     data: Annotated[Path, typer.Option("--data", help="Data directory, from `lite-nlp data prepare`.")],
     out_directory: Annotated[Path, typer.Option("--out", help="Directory of the run, then of the model.")],
     overrides: OverridesOption = None,

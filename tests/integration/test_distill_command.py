@@ -382,7 +382,8 @@ def test_other_tasks_learn_from_distributions(
     assert lite_nlp("evaluate", tmp_path / "run", "--data", data, "--split", "valid").code == 0
     for words, said in (
         (("--level", "sequence"), "--level: expected word with model.architecture ="),
-        (("--beam", "3"), "--beam: expected with --level sequence or both, found word"),
+        (("--beam", "3"), "--beam: expected a student that learns from sentence pairs, found model.architecture ="),
+        (("--ensemble", teacher), "--ensemble: expected a student that learns from sentence pairs, found model.arch"),
     ):
         done = distill(*words, teacher=teacher, config=config, data=data, out="no")
         assert done.code == 2

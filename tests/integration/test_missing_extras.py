@@ -139,6 +139,7 @@ from lite_nlp.core.errors import MissingExtraError
 for name in lite_nlp.__all__[1:]:
     arguments = {
         "compress_model": {"out": "out"},
+        "convert_to_t2r": {"out": "out"},
         "export_model": {"out": "out.zip"},
         "open_classifier": {"model": "classifier"},
         "open_generator": {"model": "language-model"},

@@ -15,6 +15,7 @@ NAMES = [
     "bench_model",
     "check_budget",
     "compress_model",
+    "convert_to_t2r",
     "count_model",
     "distill_model",
     "evaluate_model",

@@ -46,6 +46,20 @@ def test_the_search(options: dict[str, Any], message: str) -> None:
         lite_nlp.open_translator("no-such-model", **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feature_size": 0}, "--feature-size: expected 1 to 16,384, found 0"),
+        ({"cross": -1}, "--cross: expected 0 to 16,384, found -1"),
+        ({"keep_every": -1}, "--keep-every: expected 0 to 1,048,576, found -1"),
+        ({"seed": -1}, "--seed: expected 0 to "),
+    ],
+)
+def test_a_conversion(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        lite_nlp.convert_to_t2r("no-such-model", out=tmp_path / "out", **options)
+
+
 def test_lengths_of_the_model_give_way_to_those_of_the_caller() -> None:
     section = DecodingConfig(min_length=4, max_length=8)
 
