@@ -91,15 +91,18 @@ def bench_model(
         model: A MODEL (path or shipped name); one that is no bundle is exported into the cache first. A loaded model
             is exported for this measurement alone. None is the default shipped model.
         runtimes: Names of runtimes; None is all that the bundle has graphs for and that are installed.
-        threads: Numbers of threads; None is 1 and one per core.
+        threads: Numbers of threads, 1 to 512 each; None is 1 and one per core.
         beam: Hypotheses kept per sentence of a translator, 1 to 256.
-        max_tokens: Most tokens that a language model continues a sentence by; None is 32.
-        repeats: Times that every sentence is measured, at least 1.
-        warmup: Times that it is taken unmeasured before.
+        max_tokens: Most tokens that a language model continues a sentence by, at least 1; None is 32.
+        repeats: Times that every sentence is measured, 1 to 10,000.
+        warmup: Times that it is taken unmeasured before, 0 to 10,000.
         input_path: Sentences, one per line, ``.gz`` or not, the two of a pair separated by a tab; None is 32 everyday
             ones.
         warn: Receives a warning for each runtime that is left out; None logs them.
         progress: Receives the progress, sentence by sentence.
+
+    Returns:
+        The figures, a row for each runtime and number of threads; ``docs/bench-schema.md`` lists the keys and units.
 
     Raises:
         UsageError: If a runtime does not run bundles, a number is too small or too large, or an option is another

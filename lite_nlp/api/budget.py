@@ -66,8 +66,12 @@ def count_model(
             this project that is given them is counted as any other module.
         src_len: Source tokens, end mark included; None is 30, or as many as the model takes.
         tgt_len: Target tokens, likewise.
-        beam: Hypotheses of a search, in ``executed``.
+        beam: Hypotheses of a search, 1 to 256, in ``executed``.
         overrides: ``section.key=value`` strings that change a preset, a config file or a config.
+
+    Returns:
+        The figures, exact integers: ``params``, ``macs`` (of one sentence of these lengths, or one call of a module),
+        and the ``lengths`` counted.
 
     Raises:
         ConfigError: If ``target`` names nothing, or a config, an override or a length is wrong.

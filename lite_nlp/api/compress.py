@@ -81,11 +81,12 @@ def compress_model(
         out: Directory for the files; ``model.lnlp`` is the one to keep.
         data: Data directory to score on (valid) and finetune on (train). Encoder-decoders may use the package's own
             everyday sentences instead.
-        target_bytes: Largest size of the final file.
+        target_bytes: Largest size of the final file, in bytes.
         target_ratio: Smallest ratio of the fp32 file to the final one, above 1.
-        max_loss: Largest loss, in the unit of the metric.
+        max_loss: Largest loss, at least 0, in the unit of the metric: points of BLEU or ROUGE, increase in perplexity,
+            or percentage points of accuracy.
         finetune: Whether to finetune while pruning and quantization tighten.
-        finetune_steps: Finetuning steps; None chooses by the effort and the model's Mult-Adds.
+        finetune_steps: Finetuning steps, at least 1; None chooses by the effort and the model's Mult-Adds.
         effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores. None
             is quick, the only one without ``data``.
         own_outputs: Whether to finetune on the model's own translations of the training sources, in place of the data's
@@ -94,12 +95,15 @@ def compress_model(
             the least loss.
         reference: A MODEL, or a loaded one, of the same task: sizes are also compared with its fp32 file, and scores
             with its own on the same examples.
-        threads: Threads of torch; None chooses them by a short measurement.
+        threads: Threads of torch, 1 to 512; None chooses them by a short measurement.
         gate: The limits of the model and the final file; None sets no limits.
         force: Overwrite ``out``.
         progress: Receives the progress.
         warn: Receives at once what makes the result doubtful before there is one; it is among the warnings of the
             result too.
+
+    Returns:
+        The ledger: a row of figures for each file (``stages``), and the ``path`` of the one to keep.
 
     Raises:
         UsageError: If an argument is out of range, the model's task needs data and there is none, or its outputs, which

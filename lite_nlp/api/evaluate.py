@@ -64,9 +64,9 @@ def evaluate_model(
         reference: Text file of their references, line by line.
         metric: ``bleu`` or ``rouge``; None is the metric of the data's task.
         runtime: Runtime of the model; None picks onnx for a bundle and torch for anything else.
-        threads: Threads of the runtime.
+        threads: Threads of the runtime, 1 to 512; None is ``OMP_NUM_THREADS``, or one per core.
         beam: Hypotheses kept per sentence, 1 to 256.
-        batch: Sentences decoded at once; None is 64.
+        batch: Most sentences decoded at once, 1 to 65,536; None is 64.
         length_penalty: Exponent of the length penalty. This and the next four are described in ``open_translator``.
         no_repeat_ngram: No run of so many tokens occurs twice in an output.
         min_length: Fewest tokens of an output.
@@ -79,6 +79,11 @@ def evaluate_model(
         force: Overwrite ``output``.
         progress: Receives the progress.
         warn: Receives warnings about lines of text; None logs them.
+
+    Returns:
+        ``scores`` by name: BLEU, chrF, ROUGE and accuracy from 0 to 100, perplexity per token, and the ends of 95 %
+        intervals. ``facts`` is what ``lite-nlp evaluate --json`` prints, ``predictions`` are the outputs, and
+        ``warnings`` say what is wrong with the model by these.
 
     Raises:
         UsageError: If no test set is named, a number is out of range, or an option does not apply to the task.

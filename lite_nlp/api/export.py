@@ -137,6 +137,9 @@ def export_model(
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
 
+    Returns:
+        The bundle that was written: ``path``, ``size_bytes``, ``manifest``, and ``warnings``.
+
     Raises:
         UsageError: If ``out`` does not end in ``.zip``, or options exclude each other.
         TargetSizeError: If no bundle is as small as ``target_bytes``.

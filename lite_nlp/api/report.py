@@ -105,6 +105,9 @@ def report_model(
         warn: Receives warnings, such as that outputs need a package that is not installed; None drops them.
         progress: Receives the progress of running the model.
 
+    Returns:
+        The report: ``budget``, ``record``, ``to_json()``, ``to_html()``, and ``tables()`` for a rich console.
+
     Raises:
         ModelError: If ``model`` names nothing, or its directory is damaged.
         ContainerError: If a ``.lnlp`` file is damaged.

@@ -107,10 +107,15 @@ def open_classifier(
         model: A model directory, ``.lnlp`` file or bundle, or a loaded model.
         runtime: ``torch``, or ``onnx``, for which a model that is no bundle is exported to a cached one; None picks
             onnx for a bundle and torch for anything else.
-        threads: Threads of the runtime; None is ``OMP_NUM_THREADS``, or one per core that this process may use.
-        batch: Most examples classified at once.
+        threads: Threads of the runtime, 1 to 512; None is ``OMP_NUM_THREADS``, or one per core that this process may
+            use.
+        batch: Most examples classified at once, 1 to 65,536.
         warn: Receives a warning for each sentence that is cut off or in unknown letters; None logs them.
         progress: Receives the progress of making a bundle.
+
+    Returns:
+        A context manager with ``classify`` (a string, or a tuple of two sentences, gives one result, any other sequence
+        a list), ``labels`` and ``close``.
 
     Raises:
         UsageError: If a number is out of range.

@@ -105,14 +105,20 @@ def open_generator(
         model: A model directory, ``.lnlp`` file or bundle, or a loaded model.
         runtime: ``torch``, or ``onnx``, for which a model that is no bundle is exported to a cached one; None picks
             onnx for a bundle and torch for anything else.
-        threads: Threads of the runtime; None is ``OMP_NUM_THREADS``, or one per core that this process may use.
-        batch: Most texts continued at once.
-        max_tokens: Most tokens that a text is continued by; the positions of the model or bundle may allow fewer.
+        threads: Threads of the runtime, 1 to 512; None is ``OMP_NUM_THREADS``, or one per core that this process may
+            use.
+        batch: Most texts continued at once, 1 to 65,536.
+        max_tokens: Most tokens that a text is continued by, at least 1; the positions of the model or bundle may allow
+            fewer.
         temperature: Divisor of the logits before a token is drawn, 0.1 to 100; None is 1 where ``top_k`` is given.
         top_k: Only so many likeliest tokens may be drawn; None for all.
-        seed: Of the random numbers. Every text has its own, which depend on its place alone.
+        seed: Of the random numbers, at least 0. Every text has its own, which depend on its place alone.
         warn: Receives a warning for each prompt that is too long or in unknown letters; None logs them.
         progress: Receives the progress of making a bundle.
+
+    Returns:
+        A context manager with ``generate`` (a string gives one result, a sequence a list), ``stream`` (the growing
+        text) and ``close``.
 
     Raises:
         UsageError: If an option is out of range.

@@ -186,20 +186,26 @@ def open_translator(
             shipped model.
         runtime: ``torch``, or a runtime of bundles such as ``onnx`` or ``executorch``; None picks onnx for a bundle
             and torch for anything else.
-        threads: Threads of the runtime; None is ``OMP_NUM_THREADS``, or one per core that this process may use.
+        threads: Threads of the runtime, 1 to 512; None is ``OMP_NUM_THREADS``, or one per core that this process may
+            use.
         beam: Hypotheses kept per sentence, 1 to 256; 1 is greedy search.
-        batch: Most sentences decoded at once.
-        length_penalty: Exponent of the length penalty of beam search. This and the values below are those of the
-            model's ``[decoding]`` section where they are None.
+        batch: Most sentences decoded at once, 1 to 65,536.
+        length_penalty: Exponent of the length penalty of beam search, 0 to 10. This and the values below are those of
+            the model's ``[decoding]`` section where they are None.
         no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
-        min_length: Fewest tokens of an output.
-        max_length: Most tokens of an output; 0 leaves it to the length of the input.
+        min_length: Fewest tokens of an output, without the end mark.
+        max_length: Most tokens of an output, likewise; 0 leaves it to the length of the input.
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
         warn: Receives a warning for each line that is cut, shortened or in unknown letters; None logs them.
         progress: Receives the progress of making a bundle, and of lines that are cut into many pieces.
 
+    Returns:
+        A context manager with ``translate`` (a string gives a string, a sequence a list), ``translate_lines`` (each as
+        soon as it is ready), ``stream`` (the growing text) and ``close``.
+
     Raises:
-        UsageError: If a number is out of range, or ``long_input`` is something else.
+        UsageError: If a number is out of range, the least length is above the greatest, or ``long_input`` is something
+            else.
         RuntimeUnavailableError: If the runtime is not installed or cannot run this kind of model.
         LiteNlpError: If the model is missing, damaged, or does not turn one text into another.
     """
