@@ -152,7 +152,8 @@ def check_budget(
         ``OverBudgetError`` if a limit is exceeded.
 
     Raises:
-        UsageError: If arguments exclude each other, or there is no file for ``max_size`` to bound.
+        UsageError: If arguments exclude each other, ``count_params`` is another word, or there is no file for
+            ``max_size`` to bound.
         LiteNlpError: As :func:`count_model`.
     """
     limits = Limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size_bytes=max_size)

@@ -113,8 +113,8 @@ def report_model(
         ContainerError: If a ``.lnlp`` file is damaged.
         BundleError: If a bundle is damaged.
         DataError: If ``data`` or ``bench`` is damaged, or does not fit the model.
-        UsageError: If there is no file for ``max_size`` to bound, or a split without data, or ``samples`` without data
-            for a model that does not translate between English and German.
+        UsageError: If ``count_params`` is another word, there is no file for ``max_size`` to bound, or there is a split
+            without data, or ``samples`` without data for a model that does not translate between English and German.
         ConfigError: If a length is beyond the model's positions.
     """
     check_range("--samples", samples, 0, MAX_ITEMS)

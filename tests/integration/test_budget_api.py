@@ -67,6 +67,9 @@ def test_wrong_arguments_are_typed_errors(tmp_path: Path) -> None:
         lite_nlp.count_model(PRESET[:-1])
     with pytest.raises(UsageError, match=rf"expected a \.lnlp file or a bundle to weigh, found {PRESET}"):
         lite_nlp.check_budget(PRESET, max_size=4_000_000)
+    for check in (lite_nlp.check_budget, lite_nlp.report_model):
+        with pytest.raises(UsageError, match="--count-params: expected one of total, paper, found 'all'"):
+            check("tatoeba-en-de", count_params="all")  # type: ignore[operator]
     with pytest.raises(UsageError, match="found the finished model tatoeba-en-de"):
         lite_nlp.count_model("tatoeba-en-de", overrides=["model.embed_dim=8"])
     with pytest.raises(ConfigError, match="expected 1 to 1024 tokens"):

@@ -7,9 +7,11 @@ tables out; ``count_params = "total"`` holds them against every stored parameter
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from lite_nlp.budget.closed_form.formulas import Cost, ModelCount
+from lite_nlp.core.errors import UsageError
+from lite_nlp.core.suggestions import expected_one_of
 
 __all__ = ["CountParams", "Limits", "Verdict", "check_limits"]
 
@@ -28,12 +30,20 @@ class Limits:
         count_params: Whether ``max_params`` bounds the parameters as the paper counts them (without the embedding
             tables) or all of them.
         max_size_bytes: Largest file; None sets no limit.
+
+    Raises:
+        UsageError: If ``count_params`` is another word.
     """
 
     max_macs: int = 500_000_000
     max_params: int = 10_000_000
     count_params: CountParams = "paper"
     max_size_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        conventions = get_args(CountParams)
+        if self.count_params not in conventions:
+            raise UsageError(f"--count-params: {expected_one_of(conventions, self.count_params)}")
 
 
 @dataclass(frozen=True, kw_only=True)
