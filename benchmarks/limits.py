@@ -82,6 +82,11 @@ def split_times(few: float, many: float, *, few_steps: int, many_steps: int) -> 
     return step, few - few_steps * step
 
 
+def forced(steps: int) -> SearchOptions:
+    """A search of exactly so many steps, however short the source is."""
+    return SearchOptions(max_length_ratio=0, max_length_extra=steps, min_length=steps - 1)
+
+
 def bandwidth(size: int) -> float:
     """Bytes per second at which one core reads ``size`` bytes that it has read before."""
     halves = np.ones((2, max(1, size // 8)), np.float32)
@@ -160,8 +165,7 @@ def measure(bundle: Bundle, *, source: int, steps: int, rounds: int) -> dict[str
     engines = {name: create_engine(bundle, runtime=name, threads=1) for name in bundle.manifest.runtimes}
 
     def run(name: str, count: int) -> float:
-        options = SearchOptions(max_steps=count, min_length=count - 1)
-        return _time(lambda: search(engines[name], [tokens], options), 5)
+        return _time(lambda: search(engines[name], [tokens], forced(count)), 5)
 
     limits: list[tuple[float, float]] = []
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in engines}

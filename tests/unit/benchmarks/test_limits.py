@@ -67,6 +67,12 @@ def test_a_step_is_what_more_steps_take(limits: ModuleType) -> None:
     assert (step, rest) == (0.5, 2.0)
 
 
+def test_a_search_takes_the_steps_that_are_asked_for(limits: ModuleType) -> None:
+    """The length of the source, by which a translation is bounded, is another option."""
+    assert [limits.forced(100).steps(src_len) for src_len in (1, 20, 200)] == [100, 100, 100]
+    assert limits.forced(100).min_length == 99  # the end mark takes a step
+
+
 def test_bundles_without_graphs_for_onnx_are_refused(
     limits: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
