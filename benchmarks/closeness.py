@@ -3,10 +3,11 @@ r"""How close compressed translation models stay to the one they come from.
     python benchmarks/closeness.py MODEL... --original tatoeba-en-de --valid SRC REF [--valid SRC REF] \
         --test SRC REF [--test SRC REF] [--batch 128] [--threads 1] [--json]
 
-All are searched greedily with PyTorch. For each model: bytes, BLEU of each test set, and of all sentences together, the
-validation sentences among them, with the paired bootstrap's difference to the original and to the first model; how many
-of the sentences come out as from the original; and over the validation sentences' translations by the original, the
-mean Kullback-Leibler divergence from its predictions, in nats a token, and how often the likeliest token is the same.
+All are searched greedily with PyTorch. For each model: bytes (of a directory those of its weights), BLEU of each test
+set, and of all sentences together, the validation sentences among them, with the paired bootstrap's difference to the
+original and to the first model; how many of the sentences come out as from the original; and over the validation
+sentences' translations by the original, the mean Kullback-Leibler divergence from its predictions, in nats a token, and
+how often the likeliest token is the same.
 A validation set guides compression (sensitivity, scores of the ledger), but is never trained on.
 """
 
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.artifacts.models import LoadedModel, load_model, resolve_source
 from lite_nlp.artifacts.translators import open_translator
 from lite_nlp.compress.significance import Measure, paired_test
 from lite_nlp.core.special_tokens import PAD_ID
@@ -32,7 +33,7 @@ from lite_nlp.decoding.lines import read_file_lines
 from lite_nlp.tasks.translation.bleu import translation_measures
 from lite_nlp.training.device import to_device
 
-__all__ = ["Closeness", "closeness", "own_batches", "same_share"]
+__all__ = ["Closeness", "closeness", "own_batches", "same_share", "stored_bytes"]
 
 #: Sentences whose predictions are computed at once.
 PREDICTED: Final = 64
@@ -76,6 +77,12 @@ def own_batches(original: LoadedModel, sources: Sequence[str], outputs: Sequence
     rows.sort(key=lambda row: (len(row[1]), len(row[0])))
     parts = (rows[start : start + PREDICTED] for start in range(0, len(rows), PREDICTED))
     return [collate(*zip(*part, strict=True)) for part in parts]
+
+
+def stored_bytes(model: str) -> int:
+    """Bytes of a MODEL's file; of a directory those of its weights."""
+    source = resolve_source(model)
+    return (source.path / "model.safetensors" if source.kind == "directory" else source.path).stat().st_size
 
 
 def same_share(outputs: Sequence[str], others: Sequence[str]) -> float:
@@ -129,7 +136,7 @@ def main() -> None:
         rows.append(
             {
                 "model": model,
-                "bytes": Path(model).stat().st_size,
+                "bytes": stored_bytes(model),
                 "tests": test_scores(found),
                 "bleu": found.value,
                 "to_original": paired_test(score, found).as_dict(),

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from lite_nlp.artifacts.models import list_shipped
 from lite_nlp.data.pairs.batches import collate
 
 FOLDER = Path(__file__).parents[3] / "benchmarks"
@@ -48,3 +49,12 @@ def test_the_divergence_is_of_the_model_from_the_original(benchmark: ModuleType)
 
 def test_equal_outputs_are_counted(benchmark: ModuleType) -> None:
     assert benchmark.same_share(["a", "b", "c", "d"], ["a", "x", "c", "D"]) == 0.5
+
+
+def test_bytes_are_of_whatever_names_a_model(benchmark: ModuleType, tmp_path: Path) -> None:
+    """A shipped name is no path; a directory's own size says nothing of what is in it."""
+    (tmp_path / "model.safetensors").write_bytes(bytes(1234))
+    (tmp_path / "small.lnlp").write_bytes(bytes(99))
+    (shipped, *_) = list_shipped()
+    found = [benchmark.stored_bytes(str(model)) for model in (tmp_path, tmp_path / "small.lnlp", shipped.name)]
+    assert found == [1234, 99, shipped.path.stat().st_size]
