@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from cells import MISSING, spread_cell, table_head, table_line
 from corpora import multi30k
-from rows import Place, Row, swap_stage, train_stage, translation_stages
+from rows import Place, Row, is_measured, swap_stage, train_stage, translation_stages
 from stages import Stage
 from token_bleu import token_bleu
 
@@ -130,7 +130,7 @@ def families_table(rows: Sequence[dict[str, Any]]) -> str:
     heads = ["family", "parameters", "without tables", "Mult-Adds, paper", "seeds", "validation perplexity"]
     lines = table_head([*heads, "BLEU of the tokens", f"against the {FAMILIES[0].name}"])
     by_family = {
-        name: {row["run"].rpartition("-")[2]: row for row in rows if row["group"] == name and row["evaluation"]}
+        name: {row["run"].rpartition("-")[2]: row for row in rows if row["group"] == name and is_measured(row)}
         for name in dict.fromkeys(row["group"] for row in rows)
     }
     first = by_family[FAMILIES[0].name]

@@ -11,6 +11,7 @@ __all__ = [
     "Place",
     "Row",
     "compress_stage",
+    "is_measured",
     "measure_stages",
     "swap_stage",
     "train_stage",
@@ -102,3 +103,8 @@ def translation_stages(place: Place, name: str, data: Path) -> list[Stage]:
     output = place.figures(name).with_suffix(".txt")
     search = ["--beam", "5", "--output", str(output), "--force"]
     return measure_stages(place, name, ["--data", str(data), "--split", "test", *search])
+
+
+def is_measured(figures: Mapping[str, Any]) -> bool:
+    """Whether all is there that ``measure_stages`` gives of a trained model: who stops in between has a part of it."""
+    return all(figures[name] for name in ("training", "evaluation", "budget"))

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from cells import MISSING, score_cell, spread_cell, table_head, table_line
 from corpora import inference, samsum, sentiment, wikitext
-from rows import Place, Row, measure_stages, swap_stage, train_stage
+from rows import Place, Row, is_measured, measure_stages, swap_stage, train_stage
 from stages import Stage
 
 __all__ = [
@@ -188,7 +188,7 @@ def rouge_table(rows: Sequence[dict[str, Any]]) -> str:
     lines = table_head(["model", "parameters", "validation perplexity", *metrics.values()])
     for row in rows:
         cells = [MISSING] * (2 + len(metrics))
-        if row["evaluation"] and row["training"]:
+        if is_measured(row):
             scores = [score_cell(row["evaluation"]["scores"], metric) for metric in metrics]
             perplexity = f"{row['training']['valid']['perplexity']:.2f}"
             cells = [f"{row['budget']['params']['total']:,}", perplexity, *scores]
@@ -200,7 +200,7 @@ def accuracy_table(rows: Sequence[dict[str, Any]]) -> str:
     """Accuracy on the test split: mean and spread of the seeds."""
     lines = table_head(["model", "parameters without tables", "seeds", "accuracy, validation", "accuracy, test"])
     for group in dict.fromkeys(row["group"] for row in rows):
-        measured = [row for row in rows if row["group"] == group and row["training"] and row["evaluation"]]
+        measured = [row for row in rows if row["group"] == group and is_measured(row)]
         cells = [MISSING, str(len(measured)), MISSING, MISSING]
         if measured:
             cells = [

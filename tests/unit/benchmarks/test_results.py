@@ -77,6 +77,23 @@ def test_rows_of_two_machines_are_named(modules: SimpleNamespace, capsys: pytest
     assert capsys.readouterr().err == "t2r: expected rows of one machine, found X; Y\n"
 
 
+@pytest.mark.parametrize("name", ["families", "multi30k", "language-models", "summaries", "inference", "sentiment"])
+def test_a_row_stopped_between_its_measures_is_not_measured_yet(modules: SimpleNamespace, name: str) -> None:
+    """Its scores are there, and its parameters and Mult-Adds are not."""
+    metrics = ("bleu", "chrf", "rouge1", "rouge2", "rougeLsum", "perplexity", "word_perplexity", "bits_per_character")
+    scores = {f"{metric}{end}": 1.0 for metric in (*metrics, "accuracy") for end in ("", "_low", "_high")}
+    stopped = {
+        **row("a-1"),
+        "group": sys.modules["families"].FAMILIES[0].name,
+        "run": "a-1",
+        "training": {"ended_by": "steps", "valid": {"perplexity": 1.0, "accuracy": 1.0}},
+        "evaluation": {"scores": scores},
+        "budget": None,
+        "tokenized_bleu": 1.0,
+    }
+    assert modules.results.MISSING in modules.results.TABLES[name]([stopped])
+
+
 def test_what_is_not_measured_here_stays_on_the_page(modules: SimpleNamespace, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     old = "| name | score |\n|---|---|\n| a | 1 |\n| b | 2 |\n\nRecorded: 2 on X; commit `c1`."
