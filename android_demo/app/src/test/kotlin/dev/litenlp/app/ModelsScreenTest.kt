@@ -291,6 +291,22 @@ class ModelsScreenTest : AppTest() {
     }
 
     @Test
+    fun `stopping one installation leaves the one that was asked for meanwhile`() {
+        val gate = Semaphore(0)
+        val slow = {
+            gate.acquire()
+            TestBundles.zip(name = "second").inputStream()
+        }
+        app.restart(listOf(onnx), mapOf("first.zip" to { TestBundles.zip(name = "first").inputStream() }, "second.zip" to slow))
+        await("beginning of the second") { gate.hasQueuedThreads() && models.models.size == 1 }
+        models.reinstall(models.models.single())
+        models.cancelImport()
+        gate.release()
+        await("end") { services.files.isIdle && models.installing == null }
+        assertEquals(listOf("first"), models.models.map { it.name })
+    }
+
+    @Test
     fun `what came with the app is installed once per version of the app`() {
         var reads = 0
         val archive = {

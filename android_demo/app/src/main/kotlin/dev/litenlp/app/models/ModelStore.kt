@@ -184,9 +184,12 @@ class ModelStore(
     }
 
     private fun work(name: String, task: () -> Unit) {
-        isCancelled = false
         failure = null
-        thread.run { attempt(name, task) }
+        thread.run {
+            // Not when it is asked for: who stops what is under way then does not stop this.
+            isCancelled = false
+            attempt(name, task)
+        }
     }
 
     private fun attempt(name: String, task: () -> Unit) {
