@@ -8,6 +8,7 @@ import android.view.View
 import android.widget.LinearLayout
 import android.widget.TextView
 import dev.litenlp.app.inference.Outcome
+import dev.litenlp.app.models.ModelArchives
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
 import dev.litenlp.core.LiteNlpException
@@ -304,6 +305,20 @@ class ModelsScreenTest : AppTest() {
         gate.release()
         await("end") { services.files.isIdle && models.installing == null }
         assertEquals(listOf("first"), models.models.map { it.name })
+    }
+
+    @Test
+    fun `a list of models that cannot be read is said, and not waited for`() {
+        val unreadable = object : ModelArchives {
+            override fun names(): List<String> = throw IOException("damaged")
+            override fun open(name: String): InputStream = throw IOException("damaged")
+        }
+        app.restart(listOf(onnx), unreadable)
+        services.translate.input = "Good morning!"
+        val job = services.translate.translate()
+        await("end") { job.outcome != null }
+        assertEquals(Problem.STORAGE_FAILED, (job.outcome as Outcome.NoModel).problem)
+        assertEquals(Problem.STORAGE_FAILED, models.failure?.problem)
     }
 
     @Test

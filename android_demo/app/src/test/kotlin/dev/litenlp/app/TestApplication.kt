@@ -16,10 +16,18 @@ class TestApplication : LiteNlpApplication() {
         archives: Map<String, () -> InputStream>,
         freeBytes: (File) -> Long = { 1L shl 40 },
         appVersion: String = "1",
+    ): Services = restart(factories, Archives(archives), freeBytes, appVersion)
+
+    /** The same with archives of any kind. */
+    fun restart(
+        factories: List<EngineFactory>,
+        archives: ModelArchives,
+        freeBytes: (File) -> Long = { 1L shl 40 },
+        appVersion: String = "1",
     ): Services {
         services.inference.stop()
         services.files.stop()
-        begin(Services(this, factories, Archives(archives), freeBytes, appVersion))
+        begin(Services(this, factories, archives, freeBytes, appVersion))
         return services
     }
 

@@ -85,24 +85,19 @@ class ModelStore(
 
     /** Looks for models and installs what came with the app, if this version has not. */
     fun start() = work("") {
-        directory.mkdirs()
-        publish()
-        val names = try {
-            archives.names()
-        } catch (error: IOException) {
-            throw LiteNlpException(Problem.STORAGE_FAILED, "list of bundled models: ${error.message}", error)
-        }
-        try {
-            for (name in names) {
+        // What failed is known before those who wait learn that nothing more comes.
+        attempt("") {
+            directory.mkdirs()
+            publish()
+            for (name in archiveNames()) {
                 // Who stops the installation of one model does not stop that of the next.
                 isCancelled = false
                 attempt(name.removeSuffix(".zip")) { installBundled(name) }
             }
-        } finally {
-            main.post {
-                isPreparing = false
-                changes.announce()
-            }
+        }
+        main.post {
+            isPreparing = false
+            changes.announce()
         }
     }
 
@@ -269,7 +264,7 @@ class ModelStore(
 
     /** On the file thread: reads what is installed and shows it. */
     private fun publish() {
-        val names = archives.names()
+        val names = archiveNames()
         val bundled = HashMap<String, String>()
         for (archive in names) {
             bundled[preferences.bundledInstall(archive).orEmpty().substringAfter(' ', "")] = archive
@@ -281,6 +276,12 @@ class ModelStore(
             models = found
             changes.announce()
         }
+    }
+
+    private fun archiveNames(): List<String> = try {
+        archives.names()
+    } catch (error: IOException) {
+        throw LiteNlpException(Problem.STORAGE_FAILED, "list of bundled models: ${error.message}", error)
     }
 
     private companion object {
