@@ -125,6 +125,20 @@ class BudgetScreenTest : MeasureTest() {
     }
 
     @Test
+    fun `what is foretold follows how the model wants to be used`() {
+        val decoding = JSONObject().put("length_penalty", 0.6).put("no_repeat_ngram", 0).put("min_length", 0)
+            .put("max_length", 5).put("long_input", "truncate").put("max_source_tokens", 8)
+        restartWith { it.put("decoding", decoding) }
+        services.translate.input = "Where is the nearest train station? The children are playing in the garden."
+        val activity = launch(Screens.BUDGET).get()
+        await("estimate") { activity.isShown(R.id.budget_sentence) }
+        // Of the text 8 tokens are read, and of the output there are 5 and the end mark.
+        val macs = GraphWork.of(services.models.selected!!.bundle.manifest, "onnx")!!.macs(8 + 1, 5 + 1, 5 + 1)
+        assertEquals("≈ %.1f M".format(macs / 1e6), activity.text(R.id.budget_sentence))
+        assertTrue(activity.text(R.id.budget_sentence_text).startsWith("Mult-Adds expected for 8 tokens,"))
+    }
+
+    @Test
     fun `without a text there is a hint`() {
         restart()
         val activity = launch(Screens.BUDGET).get()

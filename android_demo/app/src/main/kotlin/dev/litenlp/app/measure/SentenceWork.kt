@@ -3,30 +3,32 @@ package dev.litenlp.app.measure
 import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.metrics.GraphWork
 import dev.litenlp.core.search.STRETCH_TOKENS
-import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
 import dev.litenlp.core.tokenizer.Tokenizer
 
 /**
  * Expected work of a text not yet translated, for a translation of as many tokens as the text.
  *
- * @property sourceTokens end marks not counted
+ * @property sourceTokens handed to the model, end marks not counted
  * @property macs Mult-Adds that the graphs will execute
  */
 data class SentenceWork(val sourceTokens: Int, val macs: Long) {
     companion object {
         /**
-         * Foretells the work of a text, line by line; a line too long for the model counts as the pieces of a sentence that is.
+         * Foretells the work of a text, line by line; a line too long for the model counts as the pieces of a sentence that is,
+         * or as its beginning where the model takes no more.
          *
          * @throws dev.litenlp.core.LiteNlpException `NOT_UNICODE`
          */
         fun estimate(text: String, tokenizer: Tokenizer, work: GraphWork, manifest: Manifest, beamSize: Int): SentenceWork {
-            val longest = minOf(Translator.MAX_SOURCE_TOKENS, manifest.bounds.source - 1).coerceAtLeast(1)
-            val options = SearchOptions(beamSize = beamSize)
+            val wanted = manifest.decoding
+            val longest = minOf(wanted?.maxSourceTokens ?: Translator.MAX_SOURCE_TOKENS, manifest.bounds.source - 1).coerceAtLeast(1)
+            val options = Translator.optionsOf(manifest, beamSize)
             var tokens = 0
             var macs = 0L
             for (line in text.split('\n')) {
-                var left = tokenizer.encode(line).size
+                val all = tokenizer.encode(line).size
+                var left = if (wanted?.truncates == true) minOf(all, longest) else all
                 tokens += left
                 val most = if (left > longest) minOf(longest, STRETCH_TOKENS) else longest
                 while (left > 0) {

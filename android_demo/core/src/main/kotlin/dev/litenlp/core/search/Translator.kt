@@ -2,8 +2,8 @@ package dev.litenlp.core.search
 
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.Problem
-import dev.litenlp.core.bundle.DecodingDefaults
 import dev.litenlp.core.bundle.InstalledBundle
+import dev.litenlp.core.bundle.Manifest
 import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.metrics.GraphWork
 import dev.litenlp.core.metrics.MeteredEngine
@@ -187,18 +187,23 @@ class Translator(
             tokenizer: Tokenizer = bundle.tokenizer(),
         ): Translator {
             val work = bundle.manifest.graphs.optJSONObject(engine.runtime)?.let(GraphWork::fromJson)
-            val wanted = bundle.manifest.decoding ?: return Translator(tokenizer, engine, SearchOptions(beamSize), work = work)
+            val options = optionsOf(bundle.manifest, beamSize)
+            val wanted = bundle.manifest.decoding ?: return Translator(tokenizer, engine, options, work = work)
             val longInput = if (wanted.truncates) LongInput.TRUNCATE else LongInput.SPLIT
-            return Translator(tokenizer, engine, optionsOf(wanted, beamSize), longInput, wanted.maxSourceTokens, work)
+            return Translator(tokenizer, engine, options, longInput, wanted.maxSourceTokens, work)
         }
 
-        private fun optionsOf(wanted: DecodingDefaults, beamSize: Int) = SearchOptions(
-            beamSize = beamSize,
-            // The end mark takes a step too. A manifest may allow any length.
-            maxSteps = if (wanted.maxLength > 0) minOf(wanted.maxLength, Int.MAX_VALUE - 1) + 1 else null,
-            minLength = wanted.minLength,
-            lengthPenalty = wanted.lengthPenalty,
-            noRepeatNgram = wanted.noRepeatNgram,
-        )
+        /** How the model of a bundle wants to be searched. */
+        fun optionsOf(manifest: Manifest, beamSize: Int): SearchOptions {
+            val wanted = manifest.decoding ?: return SearchOptions(beamSize)
+            return SearchOptions(
+                beamSize = beamSize,
+                // The end mark takes a step too. A manifest may allow any length.
+                maxSteps = if (wanted.maxLength > 0) minOf(wanted.maxLength, Int.MAX_VALUE - 1) + 1 else null,
+                minLength = wanted.minLength,
+                lengthPenalty = wanted.lengthPenalty,
+                noRepeatNgram = wanted.noRepeatNgram,
+            )
+        }
     }
 }
