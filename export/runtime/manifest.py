@@ -205,7 +205,7 @@ class Manifest(ManifestSection):
     def _programs_fit(self) -> Self:
         if self.programs.onnx is not None:
             expected = TASK_GRAPHS.get(self.task, frozenset())
-            if set(self.programs.onnx.graphs) != expected or self.runtimes:
+            if not expected or set(self.programs.onnx.graphs) != expected or self.runtimes:
                 raise ValueError(
                     f"programs: expected the graphs {', '.join(sorted(expected)) or 'of no task'} alone for "
                     f"{self.task}, found {', '.join(sorted(self.programs.onnx.graphs)) or 'none'}"

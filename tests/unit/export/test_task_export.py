@@ -192,9 +192,14 @@ def test_manifests_that_are_refused(bundles: Path) -> None:
     path = bundles / "bag.zip"
     assert change(path).task == "classification"
     graphs = {"graphs": {"classify": "classify.onnx"}, "weights": "weights.bin"}
+    translation = {"task": "translation", "graphs": {}, "classes": None}
     for values, message in (
         ({"task": "poetry"}, "task: Input should be 'translation', 'language-modelling' or 'classification'"),
-        ({"task": "translation", "graphs": {}, "classes": None}, "programs: expected the graphs of no task alone"),
+        (translation, "programs: expected the graphs of no task alone"),
+        (
+            {**translation, "programs": {"onnx": {**graphs, "graphs": {}}}},
+            "programs: expected the graphs of no task alone for translation, found none",
+        ),
         ({"task": "language-modelling", "graphs": {}, "classes": None}, "the graphs decode_step, score alone for"),
         ({"classes": None}, "classes: expected them of a classifier, and of nothing else"),
         ({"classes": {"labels": ["a", "a"], "sentences": 1}}, "expected different names"),

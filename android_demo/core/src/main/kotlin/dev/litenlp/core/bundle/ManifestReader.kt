@@ -70,8 +70,9 @@ private fun readManifest(fields: Fields): Manifest {
         },
         packed = fields.sectionOrNull("packed")?.let(::readPacked),
     )
-    // Nothing here needs it, but a manifest is the same to all readers.
+    // Nothing here needs these, but a manifest is the same to all readers.
     fields.freeObject("parity")
+    refuseOtherTasks(fields)
     checkState(manifest)
     checkMembers(manifest)
     checkSizes(manifest)
@@ -113,6 +114,14 @@ private fun checkTask(fields: Fields) {
     val task = if (fields.has("task")) fields.text("task") else Manifest.TASK
     if (task != Manifest.TASK) {
         throw LiteNlpException(Problem.OTHER_TASK, "${Manifest.FILE}: expected a bundle for ${Manifest.TASK}, found one for $task")
+    }
+}
+
+/** What only bundles for other tasks have. */
+private fun refuseOtherTasks(fields: Fields) {
+    if (fields.sectionOrNull("classes") != null) fields.fail("classes", "none in a bundle for translation", "some")
+    if (fields.has("programs") && fields.section("programs").sectionOrNull("onnx") != null) {
+        fields.fail("programs.onnx", "none in a bundle for translation", "some")
     }
 }
 

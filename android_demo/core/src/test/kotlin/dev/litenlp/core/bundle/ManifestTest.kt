@@ -74,6 +74,19 @@ class ManifestTest {
     }
 
     @Test
+    fun `what belongs to another task is refused, as in Python`() {
+        for (absent in listOf("""{"classes": null, "programs": {}}""", """{"programs": {"onnx": null}}""")) {
+            val sections = JSONObject(absent)
+            assertEquals("tiny", manifest { for (key in sections.keys()) it.put(key, sections.get(key)) }.name)
+        }
+        refused("classes: expected none") { it.put("classes", JSONObject("""{"labels": ["a", "b"], "sentences": 1}""")) }
+        refused("programs.onnx: expected none") {
+            it.put("programs", JSONObject("""{"onnx": {"graphs": {"score": "encode.onnx"}, "weights": "weights.bin"}}"""))
+        }
+        refused("programs: expected an object") { it.put("programs", JSONObject.NULL) }
+    }
+
+    @Test
     fun `a compact bundle has other files once it is installed`() {
         var recipes = ByteArray(0)
         val bundle = TestBundle().compact(editRecipes = { recipes = it.toString().toByteArray() })
