@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
 from lite_nlp.budget.closed_form.formulas import Cost, ModelCount
+from lite_nlp.core.bounds import MAX_COUNT, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.suggestions import expected_one_of
 
@@ -32,7 +33,7 @@ class Limits:
         max_size_bytes: Largest file; None sets no limit.
 
     Raises:
-        UsageError: If ``count_params`` is another word.
+        UsageError: If a limit is below 1 or no number, or ``count_params`` is neither.
     """
 
     max_macs: int = 500_000_000
@@ -41,9 +42,14 @@ class Limits:
     max_size_bytes: int | None = None
 
     def __post_init__(self) -> None:
-        conventions = get_args(CountParams)
-        if self.count_params not in conventions:
-            raise UsageError(f"--count-params: {expected_one_of(conventions, self.count_params)}")
+        for option, limit in (
+            ("--max-macs", self.max_macs),
+            ("--max-params", self.max_params),
+            ("--max-size", self.max_size_bytes),
+        ):
+            check_range(option, limit, 1, MAX_COUNT)
+        if self.count_params not in get_args(CountParams):
+            raise UsageError(f"--count-params: {expected_one_of(get_args(CountParams), self.count_params)}")
 
 
 @dataclass(frozen=True, kw_only=True)

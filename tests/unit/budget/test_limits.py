@@ -1,6 +1,11 @@
+from typing import Any
+
+import pytest
+
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.config.preset import load_config
+from lite_nlp.core.errors import UsageError
 
 
 def _verdicts(preset: str, limits: Limits, size_bytes: int | None = None) -> dict[str, bool]:
@@ -46,3 +51,18 @@ def test_contributors_are_largest_first_and_sum_to_the_figure() -> None:
     assert by_total[0] == ("embeddings.source", 32_768 * 496)
     by_paper = check_limits(count, Limits())[1].contributors
     assert by_paper[0] == ("decoder.cross_attention", 5_916_288)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"max_macs": 0}, "--max-macs: expected 1 to 1,000,000,000,000,000,000, found 0"),
+        ({"max_params": -1}, "--max-params: expected 1 to 1,000,000,000,000,000,000, found -1"),
+        ({"max_params": float("nan")}, "--max-params: expected 1 to 1,000,000,000,000,000,000, found nan"),
+        ({"max_size_bytes": 0}, "--max-size: expected 1 to 1,000,000,000,000,000,000, found 0"),
+        ({"count_params": "weights"}, "--count-params: expected one of total, paper, found 'weights'"),
+    ],
+)
+def test_limits_that_the_command_line_would_refuse(limits: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Limits(**limits)
