@@ -45,9 +45,12 @@ class Speed:
         if isinstance(content, Mapping):
             speed = cls(content=content)
             try:
-                if content["schema_version"] == 1 and speed.rows() and speed.device and speed.settings:
-                    return speed
                 found = f"schema_version {content['schema_version']!r}"
+                if content["schema_version"] == 1:
+                    # All that a report shows of it.
+                    if all((speed.rows(), speed.device, speed.settings, speed.model, speed.manifest_sha256)):
+                        return speed
+                    found = "one without measurements"
             except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
                 found = f"an object without {error}" if isinstance(error, KeyError) else f"an object where {error}"
         raise DataError(f"{name}: expected the JSON of lite-nlp bench, schema_version 1, found {found}")
@@ -83,7 +86,7 @@ class Speed:
             (
                 f"{row['runtime']} {row['version']}",
                 f"{row['threads']}",
-                row["precision"],
+                f"{row['precision']}",
                 f"{row['sentence_ms']['p50']:,.1f} ms",
                 f"{row['sentence_ms']['p90']:,.1f} ms",
                 f"{row['first_token_ms']['p50']:,.1f} ms",
