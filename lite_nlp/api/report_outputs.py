@@ -142,4 +142,5 @@ def _sentence_chrf(output: str, reference: str) -> float | None:
 
 def _spread(items: Sequence[T], number: int) -> list[T]:
     """At most ``number`` items, evenly spread."""
-    return list(items[:: max(1, len(items) // number)][:number])
+    chosen = min(number, len(items))
+    return [items[index * len(items) // chosen] for index in range(chosen)]
