@@ -41,7 +41,10 @@ class TrainingHistory:
     validations: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, content: Mapping[str, Any]) -> None:
-        """Add a line of the log; an event that is no step and no validation, or an incomplete one, is left out."""
+        """Add a line of the log; an event that is no step and no validation, or an incomplete one, is left out.
+
+        So is a score that is no figure: JSON has no NaN.
+        """
         event, step = content.get("event"), content.get("step")
         if not is_figure(step) or not isinstance(step, int) or not is_figure(content.get("loss")):
             return
@@ -51,7 +54,7 @@ class TrainingHistory:
             rate = content.get("tokens_per_second", math.nan)
             self.rates.append(float(rate) if is_figure(rate) else math.nan)
         elif event == "valid":
-            self.validations.append({key: value for key, value in content.items() if key != "event"})
+            self.validations.append({name: value for name, value in content.items() if is_figure(value)})
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -57,6 +57,14 @@ def test_lines_without_figures_are_left_out(line: dict[str, object]) -> None:
     assert history == TrainingHistory()
 
 
+@pytest.mark.parametrize("score", [math.nan, math.inf, None, [1.0], "high", 10**400])
+def test_scores_that_are_no_figures_are_left_out(score: object) -> None:
+    history = TrainingHistory()
+    history.add({"event": "valid", "step": 7, "epoch": 1, "loss": 2.5, "nll": 2.0, "bleu": score})
+    assert history.validations == [{"step": 7, "epoch": 1, "loss": 2.5, "nll": 2.0}]
+    assert history.panels()[1].title == "Validation perplexity"
+
+
 STAGES = [
     {"stage": "original", "size_bytes": 18_603_647, "scores": {"bleu": 46.78}},
     {"stage": "kmeans", "size_bytes": 4_763_956, "scores": {"bleu": 45.42}},
