@@ -106,4 +106,6 @@ def test_the_page_shows_all_of_it_escaped(budget: BudgetReport) -> None:
     assert '<section id="scores"' not in plain
     assert "<title>Budget of small</title>" in plain
     bare = render_page(budget, record=ModelRecord(kind="loaded"))
+    assert "<dt>size</dt>\n<dd>1,234 bytes</dd>" in page
+    assert "<dt>size</dt>" not in bare
     assert not [name for name in ("scores", "stages", "training", "files") if f'<section id="{name}"' in bare]
