@@ -51,16 +51,24 @@ class Call:
         return tuple(argument.shape)
 
     def result_size(self) -> int:
-        """Number of elements of the result, of the first one if there are several."""
-        return prod(self._first().shape)
+        """Number of elements of the result, of the first one if there are several.
+
+        Raises:
+            CountError: If the operator returned no tensor.
+        """
+        results = self._results()
+        if not results:
+            raise CountError(f"result of an operator: expected a tensor, found {self.result!r}")
+        return prod(results[0].shape)
 
     def is_complex(self) -> bool:
         """Whether it works on complex numbers, of which one product is several."""
-        return self._first().is_complex()
+        return any(result.is_complex() for result in self._results())
 
-    def _first(self) -> Tensor:
-        first: Tensor = self.result if isinstance(self.result, Tensor) else self.result[0]
-        return first
+    def _results(self) -> list[Tensor]:
+        """The tensors that it returned: none if it writes in place and returns nothing, or returns a number."""
+        results = self.result if isinstance(self.result, list | tuple) else (self.result,)
+        return [result for result in results if isinstance(result, Tensor)]
 
 
 #: From a call to its Mult-Adds.

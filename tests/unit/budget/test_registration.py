@@ -1,6 +1,7 @@
 """An operator of one's own: 2 x 3 rows of 5 channels, each element one Mult-Add with each of 7 taps."""
 
 from collections.abc import Iterator
+from math import prod
 
 import pytest
 import torch
@@ -101,3 +102,41 @@ def test_a_wrong_formula_is_named(inputs: Tensor) -> None:
         count_work(Taps(), inputs)
     with pytest.raises(UsageError, match=r"expected one of matmul, .*, found 'scan'"):
         register_operator(NAME, _count, kind="scan")  # type: ignore[arg-type]
+
+
+FILL = "lite_nlp_tests::fill"
+
+
+@torch.library.custom_op(FILL, mutates_args={"out"})
+def fill(x: Tensor, out: Tensor) -> None:
+    out.copy_(x)
+
+
+@fill.register_fake
+def _(x: Tensor, out: Tensor) -> None:
+    return None
+
+
+@torch.library.custom_op("lite_nlp_tests::width", mutates_args=())
+def width(x: Tensor) -> int:
+    return x.shape[-1]
+
+
+@width.register_fake
+def _(x: Tensor) -> int:
+    return x.shape[-1]
+
+
+def test_an_operator_that_returns_no_tensor_counts_by_its_arguments(inputs: Tensor) -> None:
+    with register_operator(FILL, lambda call: prod(call.shape("x"))):
+        assert count_work(lambda x: fill(x, torch.empty_like(x)), inputs).macs == 2 * 3 * 5
+    with register_operator("lite_nlp_tests::width", lambda call: 0):
+        assert count_work(lambda x: x.new_empty(width(x), 7) @ x.new_empty(7), inputs).macs == 5 * 7
+
+
+def test_a_formula_that_asks_for_a_result_that_is_no_tensor(inputs: Tensor) -> None:
+    with (
+        register_operator(FILL, lambda call: call.result_size()),
+        pytest.raises(CountError, match="result of an operator: expected a tensor, found None"),
+    ):
+        count_work(lambda x: fill(x, torch.empty_like(x)), inputs)
