@@ -154,6 +154,13 @@ def _trilinear(call: Call) -> int:
     return rows * outputs * (in1 * in2 + in2)
 
 
+def _embedding_bag(call: Call) -> int:
+    """Rows of a table, looked up and reduced; products only where each look-up has a weight of its own."""
+    if call.arguments["per_sample_weights"] is None:
+        return 0
+    return prod(call.shape("indices")) * call.shape("weight")[-1]
+
+
 #: From operator, as named by :func:`base_name`, to the kinds of work in it and their formulas.
 FORMULAS: dict[str, tuple[tuple[WorkKind, Formula], ...]] = {
     **{
@@ -192,6 +199,8 @@ FORMULAS: dict[str, tuple[tuple[WorkKind, Formula], ...]] = {
     "aten._native_multi_head_attention": (("matmul", _native_attention),),
     "aten._transformer_encoder_layer_fwd": (("matmul", _encoder_layer), ("layer_norm", _encoder_layer_norms)),
     "aten.mkldnn_rnn_layer": (("matmul", _recurrent_layer),),
+    "aten._embedding_bag": (("contraction", _embedding_bag),),
+    "aten._embedding_bag_forward_only": (("contraction", _embedding_bag),),
     "aten.convolution": (("convolution", _convolution),),
     "aten._convolution": (("convolution", _convolution),),
     "aten.convolution_overrideable": (("convolution", _convolution),),

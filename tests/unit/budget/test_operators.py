@@ -74,6 +74,20 @@ def test_convolution_over_time_in_the_first_axis() -> None:
     assert _kinds(torch.conv_tbc, (9, 2, 4), (3, 4, 6), (6,)) == {"convolution": 7 * 2 * 4 * 6 * 3}
 
 
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings_are_look_ups(mode: str) -> None:
+    bag = nn.EmbeddingBag(11, 5, mode=mode)
+    assert count_work(bag, torch.zeros(2, 3, dtype=torch.int64)).total == 0
+    assert count_work(bag, torch.zeros(7, dtype=torch.int64), torch.zeros(2, dtype=torch.int64)).total == 0
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_bags_of_embeddings_with_weights_multiply_each_row(trained: bool) -> None:
+    bag = nn.EmbeddingBag(11, 5, mode="sum").requires_grad_(trained)
+    work = count_work(bag, torch.zeros(2, 3, dtype=torch.int64), per_sample_weights=torch.zeros(2, 3))
+    assert work.by_kind()["contraction"] == work.total == 2 * 3 * 5
+
+
 @pytest.mark.parametrize("backend", [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH])
 def test_fused_attention_is_two_products_whatever_runs_it(backend: SDPBackend) -> None:
     with sdpa_kernel(backend):
