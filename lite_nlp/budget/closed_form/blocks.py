@@ -35,7 +35,7 @@ class Rows:
 
 def applied_again(cost: Cost) -> Cost:
     """The same work with parameters that another layer owns."""
-    return replace(cost, params=0, vectors=0)
+    return replace(cost, params=0, vectors=0, repeated=cost.executed)
 
 
 def _dense(inputs: int, outputs: int, kind: LinearSpec) -> int:

@@ -51,6 +51,7 @@ class Cost:
         vectors: How many of ``params`` are biases of Linears or gains and biases of LayerNorms.
         paper: Mult-Adds in the ``paper`` convention.
         executed: Mult-Adds in the ``executed`` convention.
+        repeated: How many of ``executed`` are by weights of another layer, which it shares.
     """
 
     part: str
@@ -59,6 +60,7 @@ class Cost:
     vectors: int = 0
     paper: int = 0
     executed: int = 0
+    repeated: int = 0
 
     def macs(self, convention: Convention) -> int:
         """Mult-Adds in ``convention``."""
@@ -198,4 +200,5 @@ def _add(first: Cost, second: Cost) -> Cost:
         vectors=first.vectors + second.vectors,
         paper=first.paper + second.paper,
         executed=first.executed + second.executed,
+        repeated=first.repeated + second.repeated,
     )

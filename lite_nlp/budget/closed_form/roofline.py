@@ -87,8 +87,8 @@ class SearchWork:
         steps: Decoder steps, the end mark included.
         encode_macs: Mult-Adds before the first step; 0 for a language model.
         step_macs: Mult-Adds of a step, all hypotheses, the mean over the steps.
-        encode_weights: Weights that are read before the first step.
-        step_weights: Weights that each step reads, once for all hypotheses.
+        encode_weights: Weights that are read before the first step, shared ones once.
+        step_weights: Weights that each step reads, once for all hypotheses and for all layers that share them.
     """
 
     steps: int
@@ -146,9 +146,10 @@ def search_work(model: ModelConfig, *, src_len: int, tgt_len: int, beam: int = 1
         raise UsageError(f"--estimate: expected a model with a decoder, found a {model.architecture}")
 
     def count(steps: int) -> tuple[int, int]:
-        """Mult-Adds of all operations, and of those by weights."""
+        """Mult-Adds of all operations, and of those by weights, each weight once however many layers share it."""
         costs = count_config(model, src_len=src_len, tgt_len=steps).costs
-        return sum(cost.executed for cost in costs), sum(cost.executed for cost in costs if cost.operation in _MATRICES)
+        weighted = sum(cost.executed - cost.repeated for cost in costs if cost.operation in _MATRICES)
+        return sum(cost.executed for cost in costs), weighted
 
     # With n steps they are c0 + c1 n + c2 n (n + 1) / 2: what precedes the steps, what every step does alike, and
     # attention over the tokens so far. Those by weights have no c2; their c1 has each weight of the decoder once, and

@@ -47,6 +47,19 @@ def test_a_beam_reads_the_weights_once() -> None:
     assert four.step_macs == pytest.approx(4 * one.step_macs)
 
 
+@pytest.mark.parametrize("family", ["transformer", "subformer"])
+def test_layers_that_share_their_weights_read_them_once(family: str) -> None:
+    """A layer of the encoder, and one of the decoder with its output; the work is that of six layers."""
+    layers = {"num_encoder_layers": 6, "num_decoder_layers": 6}
+    model = EncoderDecoderConfig(**{**MODEL.model_dump(), **layers, "family": family, "sharing": "all"})
+    work = search_work(model, src_len=7, tgt_len=5)
+    assert work.step_weights == 6 * WIDTH**2 + 2 * WIDTH * INNER + TYPES * WIDTH
+    assert work.encode_weights == 4 * WIDTH**2 + 2 * WIDTH * INNER + 2 * WIDTH**2
+    alone = search_work(EncoderDecoderConfig(**{**MODEL.model_dump(), **layers}), src_len=7, tgt_len=5)
+    assert (work.encode_macs, work.step_macs) == (alone.encode_macs, alone.step_macs)
+    assert alone.step_weights == 6 * (6 * WIDTH**2 + 2 * WIDTH * INNER) + TYPES * WIDTH
+
+
 def test_a_language_model_has_no_encoder() -> None:
     model = LanguageModelConfig(
         family="transformer", tgt_vocab_size=TYPES, embed_dim=WIDTH, ffn_dim=INNER, num_heads=2, num_decoder_layers=1
