@@ -266,6 +266,9 @@ FREE: dict[str, frozenset[str]] = {
         "_assert_async _assert_scalar _assert_tensor_metadata _fused_sdp_choice _has_same_storage_numel "
         "_local_scalar_dense is_same_size sym_is_contiguous sym_numel sym_size sym_storage_offset sym_stride"
     ),
+    "marks a stretch of time for a profiler": frozenset(
+        {"profiler._record_function_enter", "profiler._record_function_enter_new", "profiler._record_function_exit"}
+    ),
 }
 
 #: Libraries of operators that only round numbers to fewer bits and back.
