@@ -1,5 +1,6 @@
 """The largest values of options: far above what makes sense, and below what aborts the process or fills the memory."""
 
+from numbers import Integral, Real
 from typing import Final
 
 from lite_nlp.core.errors import UsageError
@@ -68,8 +69,19 @@ MAX_COUNT: Final = 10**18
 def check_range(name: str, value: float | None, least: float, most: float) -> None:
     """Refuse an option out of its range, of which NaN is none; None is an option that is not given.
 
+    Args:
+        name: Of the option.
+        value: What is given.
+        least: The least value, a whole number, as the greatest is, where the option counts something.
+        most: The greatest value.
+
     Raises:
-        UsageError: If it is.
+        UsageError: If it is out of range, no number, or no whole one where both ends are.
     """
-    if value is not None and not least <= value <= most:
+    if value is None:
+        return
+    whole = isinstance(least, Integral) and isinstance(most, Integral)
+    if not isinstance(value, Integral if whole else Real):
+        raise UsageError(f"{name}: expected a {'whole ' if whole else ''}number, found {value!r}")
+    if not least <= value <= most:
         raise UsageError(f"{name}: expected {least:,} to {most:,}, found {value}")

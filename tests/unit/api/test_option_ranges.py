@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 
 import lite_nlp
@@ -22,6 +23,8 @@ OPENERS = [lite_nlp.open_translator, lite_nlp.open_generator, lite_nlp.open_clas
         ({"batch": -1}, "--batch: expected 1 to 65,536, found -1"),
         ({"threads": -1}, "--threads: expected 1 to 512, found -1"),
         ({"threads": 0}, "--threads: expected 1 to 512, found 0"),
+        ({"batch": 1.5}, "--batch: expected a whole number, found 1.5"),
+        ({"threads": "2"}, "--threads: expected a whole number, found '2'"),
     ],
 )
 def test_batches_and_threads(open_model: Callable[..., Any], options: dict[str, Any], message: str) -> None:
@@ -38,6 +41,8 @@ def test_batches_and_threads(open_model: Callable[..., Any], options: dict[str, 
         ({"no_repeat_ngram": -1}, "--no-repeat-ngram: expected 0 to 1,048,576, found -1"),
         ({"min_length": -1}, "--min-length: expected 0 to 1,048,576, found -1"),
         ({"max_length": -1}, "--max-length: expected 0 to 1,048,576, found -1"),
+        ({"beam": 1.5}, "--beam: expected a whole number, found 1.5"),
+        ({"length_penalty": "much"}, "--length-penalty: expected a number, found 'much'"),
         ({"long_input": "trunc"}, "--long-input: expected one of split, truncate, found 'trunc'"),
     ],
 )
@@ -58,6 +63,38 @@ def test_the_search(options: dict[str, Any], message: str) -> None:
 def test_a_conversion(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         lite_nlp.convert_to_t2r("no-such-model", out=tmp_path / "out", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_tokens": 2.5}, "--max-tokens: expected a whole number, found 2.5"),
+        ({"top_k": 1.5}, "--top-k: expected a whole number, found 1.5"),
+        ({"seed": 1.5}, "--seed: expected a whole number, found 1.5"),
+        ({"temperature": "warm"}, "--temperature: expected a number, found 'warm'"),
+    ],
+)
+def test_what_a_language_model_draws(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        lite_nlp.open_generator("no-such-model", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_best": 1.5}, "--n-best: expected a whole number, found 1.5"),
+        ({"beam": np.int64(4), "n_best": 2.5}, "--n-best: expected a whole number, found 2.5"),
+        ({"beam": 4.0}, "--beam: expected a whole number, found 4.0"),
+    ],
+)
+def test_the_search_of_a_teacher(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        lite_nlp.distill_model("no-such-model", "no-such-preset", data=tmp_path, out=tmp_path / "student", **options)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    chosen = SearchChoices(beam=np.int32(4), length_penalty=np.float32(0.5))  # type: ignore[arg-type]
+    assert (chosen.beam, chosen.length_penalty) == (4, 0.5)
 
 
 def test_lengths_of_the_model_give_way_to_those_of_the_caller() -> None:
