@@ -6,17 +6,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from lite_nlp.api.int8_quality import DEFAULT_MAX_LOSS, QualityGate, QualityLoss
 from lite_nlp.artifacts.bundle_export import write_model_bundle
+from lite_nlp.artifacts.classes import SENTENCES
 from lite_nlp.artifacts.input_length import cut_bound
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
+from lite_nlp.core.bounds import MAX_COUNT, MAX_STEPS, MAX_THREADS, MAX_TOKENS, check_range
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Precision
 
 if TYPE_CHECKING:
@@ -25,7 +28,10 @@ if TYPE_CHECKING:
     from lite_nlp.export.runtime.executorch import MethodCalls
     from lite_nlp.export.runtime.manifest import Manifest
 
-__all__ = ["ExportedModel", "export_model"]
+__all__ = ["MIN_BOUND", "ExportedModel", "export_model"]
+
+#: The least tokens that a bundle may be bounded to: models are traced with sizes up to that.
+MIN_BOUND: Final = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +102,7 @@ def export_model(
     compact: bool = False,
     portable: bool = False,
     max_src_tokens: int | None = None,
-    max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
+    max_tgt_tokens: int | None = None,
     target_bytes: int | None = None,
     data: str | Path | None = None,
     max_loss: float | None = None,
@@ -124,7 +130,7 @@ def export_model(
             once; at least 8, lowered to the model's positions. None is 256, or what a model reads that cuts its input
             off, if that is more.
         max_tgt_tokens: Longest output, end mark included, or most tokens that a language model reads and writes;
-            likewise.
+            likewise. None is 512. A classifier writes nothing, and takes no such bound.
         target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes;
             ``finetune`` and ``finetune_steps`` are for that alone.
         data: Data directory to score and finetune on, or to score integer weights on; None is the package's own
@@ -141,7 +147,8 @@ def export_model(
         The bundle that was written: ``path``, ``size_bytes``, ``manifest``, and ``warnings``.
 
     Raises:
-        UsageError: If ``out`` does not end in ``.zip``, or options exclude each other.
+        UsageError: If ``out`` does not end in ``.zip``, or options exclude each other, mean nothing for the model, or
+            are out of range.
         TargetSizeError: If no bundle is as small as ``target_bytes``.
         RuntimeUnavailableError: If a package that exporting needs is missing.
         ModelError: If the model is missing, damaged, cannot be exported, or loses more than ``max_loss``.
@@ -153,6 +160,14 @@ def export_model(
     path = Path(out)
     if path.suffix != ".zip":
         raise UsageError(f"--out: expected a name that ends in .zip, found {path}")
+    for option, number, least, most in (
+        ("--max-src-tokens", max_src_tokens, MIN_BOUND, MAX_TOKENS),
+        ("--max-tgt-tokens", max_tgt_tokens, MIN_BOUND, MAX_TOKENS),
+        ("--target-size", target_bytes, 1, MAX_COUNT),
+        ("--finetune-steps", finetune_steps, 1, MAX_STEPS),
+        ("--threads", threads, 1, MAX_THREADS),
+    ):
+        check_range(option, number, least, most)
     _check_precision(precision, target_bytes=target_bytes, portable=portable, max_loss=max_loss)
     _check_target(target_bytes, compact=compact, finetune=finetune, finetune_steps=finetune_steps)
     if data is not None and target_bytes is None and precision == "fp32":
@@ -160,6 +175,10 @@ def export_model(
     check_output_file(path, force=force)
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
     loaded = load_model(model if isinstance(model, LoadedModel) else source)
+    if max_tgt_tokens is not None and loaded.config.model.architecture in SENTENCES:
+        raise UsageError(
+            f"--max-tgt-tokens: expected none with a classifier, which writes nothing, found {max_tgt_tokens}"
+        )
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)
     if gate is not None:
         gate.check_model(loaded.config.model, target=named)
@@ -190,7 +209,7 @@ def export_model(
                 loaded,
                 source=source,
                 max_src_tokens=max_src_tokens,
-                max_tgt_tokens=max_tgt_tokens,
+                max_tgt_tokens=DEFAULT_BOUNDS.capacity if max_tgt_tokens is None else max_tgt_tokens,
                 compact=compact,
                 portable=portable,
                 precision=precision,
@@ -257,7 +276,9 @@ def _read_plan(path: Path) -> tuple[Mapping[str, Any], ...]:
 
 
 def _check_precision(precision: str, *, target_bytes: int | None, portable: bool, max_loss: float | None) -> None:
-    """Refuse options that do not go with a precision."""
+    """Refuse an unknown precision, and options that do not go with one."""
+    if precision not in (known := get_args(Precision)):
+        raise UsageError(f"--precision: {expected_one_of(known, precision)}")
     if precision == "fp32":
         if max_loss is not None:
             raise UsageError("--max-loss: expected --precision int8 or mixed with it: fp32 loses nothing")

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Column, Table
 
-from lite_nlp.api.export import ExportedModel, export_model
+from lite_nlp.api.export import MIN_BOUND, ExportedModel, export_model
 from lite_nlp.cli.budget_options import (
     MAX_MACS,
     MAX_PARAMS,
@@ -52,7 +52,7 @@ def export(
         int | None,
         typer.Option(
             "--max-src-tokens",
-            min=8,
+            min=MIN_BOUND,
             max=MAX_TOKENS,
             help=f"Longest source or sentence, end mark included; else {DEFAULT_BOUNDS.source}, or what a model reads "
             "that cuts its input off, if that is more.",
@@ -60,8 +60,15 @@ def export(
         ),
     ] = None,
     max_tgt_tokens: Annotated[
-        int, typer.Option("--max-tgt-tokens", min=8, max=MAX_TOKENS, help="Longest output, end mark included.")
-    ] = DEFAULT_BOUNDS.capacity,
+        int | None,
+        typer.Option(
+            "--max-tgt-tokens",
+            min=MIN_BOUND,
+            max=MAX_TOKENS,
+            help=f"Longest output, end mark included; else {DEFAULT_BOUNDS.capacity}.",
+            show_default=False,
+        ),
+    ] = None,
     compact: Annotated[
         bool, typer.Option("--compact", help="Store the weights once for all runtimes, as compressed as in MODEL.")
     ] = False,

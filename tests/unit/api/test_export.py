@@ -9,6 +9,7 @@ import pytest
 import lite_nlp
 from lite_nlp.api import export
 from lite_nlp.artifacts.models import LoadedModel, load_model
+from lite_nlp.core.errors import UsageError
 from tests.integration.conftest import write_model
 
 LINES = ["a few words", "and a few more"]
@@ -37,3 +38,26 @@ def test_a_bundle_that_reads_less_than_its_model_is_told(classifier: LoadedModel
     for asked in (None, 41, 300):
         exported = lite_nlp.export_model(classifier, out=tmp_path / "whole.zip", max_src_tokens=asked, force=True)
         assert exported.warnings == ()
+
+
+def test_a_classifier_has_no_longest_output(classifier: LoadedModel, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--max-tgt-tokens: expected none with a classifier, .* found 20"):
+        lite_nlp.export_model(classifier, out=tmp_path / "bundle.zip", max_tgt_tokens=20)
+    assert not (tmp_path / "bundle.zip").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_src_tokens": 7}, "--max-src-tokens: expected 8 to 1,048,576, found 7"),
+        ({"max_src_tokens": 20.5}, "--max-src-tokens: expected a whole number, found 20.5"),
+        ({"max_tgt_tokens": 0}, "--max-tgt-tokens: expected 8 to 1,048,576, found 0"),
+        ({"precision": "int4"}, "--precision: expected one of fp32, int8, mixed, found 'int4'"),
+        ({"finetune_steps": 0}, "--finetune-steps: expected 1 to 10,000,000, found 0"),
+        ({"target_bytes": 0, "compact": True}, "--target-size: expected 1 to 1,000,000,000,000,000,000, found 0"),
+        ({"threads": 0}, "--threads: expected 1 to 512, found 0"),
+    ],
+)
+def test_options_out_of_range(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        lite_nlp.export_model("no-such-model", out=tmp_path / "bundle.zip", **options)
