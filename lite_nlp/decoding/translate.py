@@ -134,7 +134,7 @@ class Translator:
 
         Those that the tokenizer spells alike are one, whose probability is their sum; empty ones are left out. Pieces
         of a line have alternatives each, the line has none: one that is too long gets no alternative, unless it is to
-        be truncated.
+        be truncated. Nor does a blank one.
 
         Args:
             lines: The lines.
@@ -142,7 +142,7 @@ class Translator:
         Returns:
             For each line its alternatives, the best by the length-penalized score first; possibly none.
         """
-        sources = [self._tokenizer.encode(line[:WHOLE_CHARACTERS]) for line in lines]
+        sources = [self._tokenizer.encode(line[:WHOLE_CHARACTERS]) if line.strip() else [] for line in lines]
         if self._long_input == "truncate":
             sources = [tokens[: self._max_source_tokens] for tokens in sources]
         usable = [place for place, tokens in enumerate(sources) if 0 < len(tokens) <= self._max_source_tokens]

@@ -218,11 +218,11 @@ def test_alternatives_have_their_probabilities(length_penalty):
 
 
 def test_a_line_that_is_too_long_or_blank_has_no_alternatives():
-    lines = ["", "the river", "the children swim in the river in summer and winter"]
+    lines = ["", "  ", "the river", "the children swim in the river in summer and winter"]
     found = alternatives({"river": 2.0}, lines, max_source_tokens=6)
-    assert [bool(line) for line in found] == [False, True, False]
+    assert [bool(line) for line in found] == [False, False, True, False]
     found = alternatives({"river": 2.0}, lines, max_source_tokens=6, long_input="truncate")
-    assert [bool(line) for line in found] == [False, True, True]
+    assert [bool(line) for line in found] == [False, False, True, True]
 
 
 def test_hypotheses_that_are_spelled_alike_are_one():
