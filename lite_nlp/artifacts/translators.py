@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args, overload
 
 from lite_nlp.artifacts.input_length import longest_input
-from lite_nlp.artifacts.models import LoadedModel, Source, resolve_source
+from lite_nlp.artifacts.models import LoadedModel, Source, read_config, resolve_source
 from lite_nlp.artifacts.opened import BATCH, Opened, check_load, load_for_torch, refuse_loaded, set_torch_threads
 from lite_nlp.core.bounds import MAX_BEAM, MAX_LENGTH_PENALTY, MAX_TOKENS, check_range
 from lite_nlp.core.errors import BundleError, ModelError, UsageError
@@ -338,8 +338,16 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     from lite_nlp.export.runtime import create_engine
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
     from lite_nlp.export.runtime.programs import TRANSLATION
+    from lite_nlp.export.runtime.registry import find_runtime
 
-    path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
+    # Before an export, which takes a minute.
+    find_runtime(runtime)
+    path = source.path
+    if source.kind != "bundle":
+        architecture = read_config(source).model.architecture
+        if architecture != "encoder-decoder":
+            raise ModelError(f"{source.name}: expected an encoder-decoder, found a {architecture}")
+        path = cached_bundle(source, progress=progress)
     bundle = open_any_bundle(path, runtime=runtime)
     if bundle.manifest.task != TRANSLATION:
         raise ModelError(f"{path}: expected a bundle of an encoder-decoder, found one for {bundle.manifest.task}")

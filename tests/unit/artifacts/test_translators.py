@@ -86,3 +86,16 @@ def test_warnings_are_logged_unless_they_go_elsewhere(model: Path, caplog: pytes
 def test_a_metric_of_another_architecture_is_refused(model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--metric accuracy does not go with a model of architecture encoder-decoder"):
         lite_nlp.evaluate_model(model, data=tmp_path, metric="accuracy")
+
+
+def test_nothing_is_exported_for_a_runtime_or_a_task_that_there_is_not(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(RuntimeUnavailableError, match="runtime: expected one of onnx, executorch, found 'onx'"):
+        open_translator(model, runtime="onx")
+    options = {"architecture": "sequence-classifier", "family": "transformer", "num_classes": 2}
+    write_model(tmp_path / "sides", LINES, metrics={"labels": ["a", "b"]}, **options)
+    with pytest.raises(ModelError, match="sides: expected an encoder-decoder, found a sequence-classifier"):
+        open_translator(tmp_path / "sides", runtime="onnx")
+    assert not (tmp_path / "cache").exists()
