@@ -451,7 +451,7 @@ def test_data_of_another_vocabulary_is_refused(run: Compress, home: Path, tmp_pa
 
 def test_everyday_sentences_are_divided_without_overlap(home: Path) -> None:
     tokenizer = open_sentence_pairs(home / "data").tokenizer
-    calibration = everyday_calibration(tokenizer)
+    calibration = everyday_calibration(tokenizer, max_positions=512)
     scanned = {tuple(row) for batch in calibration.scan for row in _source_rows(batch.src_tokens)}
     judged = {tuple(tokenizer.encode(line)) for line in calibration.sources}
     batches = calibration.tuning.endless()

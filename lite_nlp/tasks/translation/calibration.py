@@ -78,18 +78,23 @@ class Calibration:
     languages: tuple[str, str]
 
 
-def everyday_calibration(tokenizer: Tokenizer) -> Calibration:
-    """The everyday English-German pairs of the package: half to score, half to scan and finetune on."""
+def everyday_calibration(tokenizer: Tokenizer, *, max_positions: int) -> Calibration:
+    """The everyday English-German pairs of the package: half to score, half to scan and finetune on.
+
+    Those to scan and finetune on are cut off where the model's positions end.
+    """
     pairs = read_everyday_pairs()
     judged, guiding = pairs[0::2], pairs[1::2]
-    rows = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
+    whole = _MemoryRows([tokenizer.encode(src) for src, _ in guiding], [tokenizer.encode(tgt) for _, tgt in guiding])
+    # The end mark takes a place too.
+    rows = TruncatedRows(whole, max_tokens=max_positions - 1)
     every = max(2, len(guiding) // _SCAN_PAIRS)
     numbers = np.arange(len(guiding))
     tuned = numbers[numbers % every != 0]
     return Calibration(
         scan=_batches(rows, numbers[numbers % every == 0]),
         tuning=_pairs(rows, tuned, shuffle=True),
-        longest=_TUNING_TOKENS,
+        longest=min(_TUNING_TOKENS, rows.max_tokens),
         texts=lambda wanted: [guiding[number][0] for number in wanted],
         sources=[src for src, _ in judged],
         references=[tgt for _, tgt in judged],
@@ -144,7 +149,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         DataError: See ``data_calibration``.
     """
     pairs = (
-        everyday_calibration(loaded.tokenizer)
+        everyday_calibration(loaded.tokenizer, max_positions=loaded.config.model.max_positions)
         if path is None
         else data_calibration(path, loaded.tokenizer, loaded.config)
     )

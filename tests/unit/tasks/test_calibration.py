@@ -7,7 +7,7 @@ from lite_nlp.config.model import EncoderDecoderConfig
 from lite_nlp.config.preset import Config, TrainingConfig
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.pairs.directory import PairDirectory, open_sentence_pairs
-from lite_nlp.tasks.translation.calibration import data_calibration
+from lite_nlp.tasks.translation.calibration import data_calibration, everyday_calibration
 
 ARTICLES = ["once upon a time in a small town by the sea " * (10 + number) for number in range(12)]
 
@@ -43,6 +43,16 @@ def test_articles_are_cut_where_the_model_was_trained_on_cut_ones(data: PairDire
 def test_nothing_is_scanned_beyond_the_positions_of_the_model(data: PairDirectory) -> None:
     whole = data_calibration(data.path, data.tokenizer, config(data, truncate=True, max_tokens=400, max_positions=64))
     assert {batch.src_tokens.shape[1] for batch in whole.scan} == {64}
+
+
+def test_everyday_sentences_are_cut_where_the_positions_of_the_model_end(data: PairDirectory) -> None:
+    found = everyday_calibration(data.tokenizer, max_positions=20)
+    batches = [*found.scan, next(found.tuning.endless())]
+    sides = {side.shape[1] for batch in batches for side in (batch.src_tokens, batch.tgt_tokens)}
+    assert max(sides) == 20
+    assert found.longest == 19
+    # Those that are scored are translated in pieces.
+    assert max(len(data.tokenizer.encode(source)) for source in found.sources) > 20
 
 
 def test_without_short_pairs_there_is_nothing_to_tune_on(data: PairDirectory) -> None:
