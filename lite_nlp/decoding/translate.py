@@ -47,8 +47,8 @@ class Translator:
         tokenizer: Of the model.
         model: The engine.
         options: Search options.
-        max_source_tokens: Longest source handed to the model, special ids not counted; at least 4, the bytes of one
-            character.
+        max_source_tokens: Longest source handed to the model, special ids not counted; at least 1. Of a character of
+            more tokens the first are read.
         long_input: Whether a longer source is split or truncated.
         warn: Receives each warning, which starts with the line's number.
         progress: Receives the progress of each line that is longer than a window, in pieces.
@@ -189,7 +189,8 @@ class Translator:
         return outputs
 
     def _tokens(self, piece: _Piece) -> list[int]:
-        return self._tokenizer.encode(piece) if isinstance(piece, str) else piece
+        # One character may be more tokens than the model takes: a ligature that normalization spells out.
+        return self._tokenizer.encode(piece)[: self._max_source_tokens] if isinstance(piece, str) else piece
 
     def _cut(self, line: str, number: int) -> list[_Piece]:
         """The pieces of a line; none if there is nothing to translate."""

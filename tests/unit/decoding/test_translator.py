@@ -225,6 +225,21 @@ def test_a_line_that_is_too_long_or_blank_has_no_alternatives():
     assert [bool(line) for line in found] == [False, False, True, True]
 
 
+def test_a_character_of_more_tokens_than_the_model_takes_is_cut():
+    tokenizer = Tokenizer.train(TRAINING_TEXT, vocab_size=320, normalization="nfkc")
+    # Normalization spells this ligature out, in 18 letters.
+    ligature = "\ufdfa"
+    assert len(tokenizer.encode(ligature)) > 6
+    setup = Setup(max_source_tokens=6, tokenizer=tokenizer)
+    line = f"the river {ligature} the house"
+    (output,) = setup.translate([line])
+    assert output.startswith("the river")
+    assert output.endswith("the house")
+    # The end mark takes a place too.
+    assert max(max(batch) for batch in setup.model.batches) == 7
+    assert list(setup.translator.stream(line))[-1] == output
+
+
 def test_hypotheses_that_are_spelled_alike_are_one():
     tokenizer = Tokenizer.train(TRAINING_TEXT, vocab_size=320)
     vocabulary = json.loads(tokenizer.to_json())["model"]["vocab"]
