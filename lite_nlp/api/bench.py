@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from numbers import Integral
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -112,7 +113,7 @@ def bench_model(
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
     """
     counts = sorted({1, usable_cores()}) if threads is None else list(dict.fromkeys(threads))
-    if not counts or not 1 <= min(counts) <= max(counts) <= MAX_THREADS:
+    if not counts or not all(isinstance(count, Integral) and 1 <= count <= MAX_THREADS for count in counts):
         raise UsageError(f"--threads: expected numbers from 1 to {MAX_THREADS}, found {counts}")
     for option, number, least, most in (
         ("--beam", beam, 1, MAX_BEAM), ("--max-tokens", max_tokens, 1, MAX_TOKENS),

@@ -92,6 +92,12 @@ def test_the_search_of_a_teacher(tmp_path: Path, options: dict[str, Any], messag
         lite_nlp.distill_model("no-such-model", "no-such-preset", data=tmp_path, out=tmp_path / "student", **options)
 
 
+@pytest.mark.parametrize("threads", [[1.5], "12", [0], []])
+def test_the_threads_of_a_benchmark(threads: Any) -> None:
+    with pytest.raises(UsageError, match="--threads: expected numbers from 1 to 512, found"):
+        lite_nlp.bench_model("no-such-model", threads=threads)
+
+
 def test_numbers_of_numpy_are_numbers() -> None:
     chosen = SearchChoices(beam=np.int32(4), length_penalty=np.float32(0.5))  # type: ignore[arg-type]
     assert (chosen.beam, chosen.length_penalty) == (4, 0.5)
