@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.artifacts.input_length import longest_input, source_bound
 from lite_nlp.artifacts.models import LoadedModel, Source, list_shipped
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_sentences
 from lite_nlp.export.runtime import open_stored
@@ -173,7 +175,7 @@ def _decoding(config: "Config") -> "DecodingDefaults | None":
 
     if config.decoding is None:
         return None
-    longest = longest_input(config, config.decoding.long_input)
+    longest = min(longest_input(config, config.decoding.long_input), MAX_TOKENS)
     return DecodingDefaults(**config.decoding.model_dump(), max_source_tokens=longest)
 
 
@@ -183,7 +185,8 @@ def _languages(metrics: dict[str, Any]) -> "Languages | None":
     found = metrics.get("languages")
     if not isinstance(found, dict) or not {"src", "tgt"} <= set(found):
         return None
-    return Languages(src=str(found["src"]), tgt=str(found["tgt"]))
+    with parsing("metrics.json: languages", "what the format of bundles allows", BundleError):
+        return Languages(src=str(found["src"]), tgt=str(found["tgt"]))
 
 
 def _scores(loaded: LoadedModel, source: Source | None) -> dict[str, dict[str, Any]]:

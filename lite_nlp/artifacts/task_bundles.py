@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from lite_nlp.artifacts.classes import SENTENCES, read_labels
 from lite_nlp.artifacts.input_length import source_bound
 from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.core.errors import BundleError
+from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
@@ -82,10 +84,6 @@ def _describe(loaded: LoadedModel) -> "TaskModel":
     labels = read_labels(
         loaded.metrics, as_classifier(loaded.model, source=loaded.name).config.num_classes, name=loaded.name
     )
-    return TaskModel(
-        module=loaded.model,
-        task="classification",
-        vocab_size=vocab_size,
-        classes=Classes(labels=tuple(labels), sentences=SENTENCES[architecture]),
-        proof=proof,
-    )
+    with parsing(f"{loaded.name}: labels", "what the format of bundles allows", BundleError):
+        classes = Classes(labels=tuple(labels), sentences=SENTENCES[architecture])
+    return TaskModel(module=loaded.model, task="classification", vocab_size=vocab_size, classes=classes, proof=proof)

@@ -13,6 +13,7 @@ from lite_nlp.config.overrides import apply_overrides
 from lite_nlp.config.problems import Sections, describe_problems
 from lite_nlp.config.section import ConfigSection
 from lite_nlp.configs import list_presets, preset_path
+from lite_nlp.core.bounds import MAX_LENGTH_PENALTY, MAX_TOKENS
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.parsing import parse_toml
 from lite_nlp.core.suggestions import did_you_mean_path
@@ -88,13 +89,13 @@ class DecodingConfig(ConfigSection):
     """Defaults of the search for an output; the number of hypotheses is always chosen by the caller."""
 
     #: Exponent of the length penalty of beam search.
-    length_penalty: float = Field(default=0.6, ge=0.0)
+    length_penalty: float = Field(default=0.6, ge=0.0, le=MAX_LENGTH_PENALTY)
     #: No run of so many tokens occurs twice in an output; 0 allows all.
-    no_repeat_ngram: int = Field(default=0, ge=0)
+    no_repeat_ngram: int = Field(default=0, ge=0, le=MAX_TOKENS)
     #: Fewest tokens of an output.
-    min_length: int = Field(default=0, ge=0)
+    min_length: int = Field(default=0, ge=0, le=MAX_TOKENS)
     #: Most tokens of an output; 0 leaves it to the length of the input and the model's positions.
-    max_length: int = Field(default=0, ge=0)
+    max_length: int = Field(default=0, ge=0, le=MAX_TOKENS)
     #: An input too long for the model: translate it in pieces, or read its first ``training.max_tokens`` tokens alone.
     long_input: Literal["split", "truncate"] = "split"
 

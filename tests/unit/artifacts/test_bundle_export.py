@@ -7,6 +7,7 @@ import pytest
 
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.models import load_model
+from lite_nlp.core.errors import BundleError
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export import pipeline
 from lite_nlp.export.tasks import pipeline as task_pipeline
@@ -44,3 +45,17 @@ def test_a_classifier_reads_as_much_in_a_bundle(tmp_path: Path, asked: list[dict
     for bound in (None, 64):
         write_model_bundle(tmp_path / "model.zip", loaded, max_src_tokens=bound)
     assert [(one["bounds"].source, one["bounds"].capacity) for one in asked] == [(600, 600), (64, 64)]
+
+
+def test_records_that_a_manifest_does_not_hold_are_named(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
+    long = "x" * 257
+    write_model(tmp_path / "pairs", LINES, metrics={"languages": {"src": long, "tgt": "fr"}}, family="transformer")
+    with pytest.raises(
+        BundleError, match=r"metrics\.json: languages: expected what the format of bundles allows, found"
+    ):
+        write_model_bundle(tmp_path / "model.zip", load_model(tmp_path / "pairs"))
+    options = {"architecture": "pair-classifier", "family": "lstm", "num_classes": 2}
+    write_model(tmp_path / "sides", LINES, metrics={"labels": [long, "b"]}, **options)
+    with pytest.raises(BundleError, match="sides: labels: expected what the format of bundles allows, found"):
+        write_model_bundle(tmp_path / "model.zip", load_model(tmp_path / "sides"))
+    assert asked == []

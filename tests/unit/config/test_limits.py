@@ -17,6 +17,8 @@ SMALL = {
     "decoder_kernel_sizes": [3] * 6,
 }
 
+COUNTS = ("no_repeat_ngram", "min_length", "max_length")
+
 
 def numbers() -> list[tuple[str, str, FieldInfo]]:
     return [
@@ -31,6 +33,15 @@ def numbers() -> list[tuple[str, str, FieldInfo]]:
 def test_every_number_has_a_bound(architecture: str, key: str) -> None:
     with pytest.raises(ConfigError, match=f"{key}: .*less than or equal to"):
         parse_model({"architecture": architecture, **SMALL, key: 100_000_000})
+
+
+@pytest.mark.parametrize(
+    "line", ["length_penalty = 10.5", "length_penalty = inf", *(f"{key} = 1048577" for key in COUNTS)]
+)
+def test_the_search_has_the_bounds_of_its_options(line: str) -> None:
+    text = 'name = "mine"\n[model]\nfamily = "transformer"\nembed_dim = 16\nffn_dim = 4\n'
+    with pytest.raises(ConfigError, match=rf"decoding\.{line.split()[0]}: .*less than or equal to"):
+        parse_config(f"{text}[decoding]\n{line}\n", name="mine")
 
 
 @pytest.mark.parametrize("key", ["kernel_sizes", "decoder_kernel_sizes"])
