@@ -95,6 +95,23 @@ def test_tuning_makes_up_for_much_of_the_loss(quantizer: Quantizer) -> None:
     assert sizes[-1] < 1.1 * planned
 
 
+def test_clusters_that_training_fills_more_evenly_take_no_more_than_planned() -> None:
+    def peaked() -> Regression:
+        """A model most of whose weights are near zero, where training does not leave them."""
+        model = _model()
+        with torch.no_grad():
+            for parameter in prunable_parameters(model).values():
+                parameter.copy_(25 * parameter**3)
+        return model
+
+    planned = _trainable(peaked(), KMeansQuantizer(), 3.0).tighten(1.0)
+    model = peaked()
+    weights = _trainable(model, KMeansQuantizer(), 3.0)
+    tune(model, repeat(0), _loss, weights=weights, options=TuningOptions(steps=300))
+    # 4 % more where nothing holds them.
+    assert weights.tighten(1.0) < 1.005 * planned
+
+
 @pytest.mark.parametrize("quantizer", QUANTIZERS, ids=lambda quantizer: quantizer.name)
 def test_weights_are_quantized_after_every_step(quantizer: Quantizer) -> None:
     model = _model()
