@@ -14,13 +14,17 @@ import numpy.typing as npt
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.special_tokens import PAD_ID, SPECIAL_TOKENS
-from lite_nlp.data.lines import open_text
+from lite_nlp.data.lines import LongLine, read_lines
 from lite_nlp.data.tokenizer import Tokenizer
 
 __all__ = ["TokenVectors", "read_vectors"]
 
 #: Lines looked up at a time.
 _CHUNK_LINES: Final = 20_000
+
+#: What a word and a number with its space may take; the longest words of published files have some 1,000 bytes.
+_WORD_BYTES: Final = 1 << 16
+_NUMBER_BYTES: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,24 +82,22 @@ def read_vectors(path: Path, tokenizer: Tokenizer, *, dim: int, seed: int) -> To
 
 def _lines(path: Path, dim: int) -> Iterator[tuple[int, str, list[str]]]:
     """Line number, word and numbers of each line, the latter not yet read."""
-    number = 0
-    try:
-        with open_text(path) as file:
-            for number, raw in enumerate(file, start=1):
-                # Some words of published files hold spaces; the numbers are the last fields.
-                word, *numbers = raw.decode("utf-8").rstrip().rsplit(" ", dim)
-                if number == 1 and len(numbers) == 1 and word.isdigit() and numbers[0].isdigit():
-                    continue
-                if len(numbers) != dim or not word:
-                    raise DataError(
-                        f"{path}: expected a word and {dim} numbers (the width of the embeddings) on each line, found "
-                        f"{raw.count(b' ')} numbers on line {number:,}"
-                    )
-                yield number, word, numbers
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: expected UTF-8 text, found other bytes on line {number:,}: {error}") from error
-    except (OSError, EOFError) as error:
-        raise DataError(f"{path}: expected a readable file of vectors, found none: {error}") from error
+    for number, raw in enumerate(read_lines(path, max_bytes=_WORD_BYTES + dim * _NUMBER_BYTES), start=1):
+        if isinstance(raw, LongLine):
+            raise DataError(f"{path}: expected a word and {dim} numbers on each line, found more on line {number:,}")
+        try:
+            # Some words of published files hold spaces; the numbers are the last fields.
+            word, *numbers = raw.decode("utf-8").rstrip().rsplit(" ", dim)
+        except UnicodeDecodeError as error:
+            raise DataError(f"{path}: expected UTF-8 text, found other bytes on line {number:,}: {error}") from error
+        if number == 1 and len(numbers) == 1 and word.isdigit() and numbers[0].isdigit():
+            continue
+        if len(numbers) != dim or not word:
+            raise DataError(
+                f"{path}: expected a word and {dim} numbers (the width of the embeddings) on each line, found "
+                f"{raw.count(b' ')} numbers on line {number:,}"
+            )
+        yield number, word, numbers
 
 
 def _parse(path: Path, number: int, numbers: list[str]) -> npt.NDArray[np.float32]:

@@ -72,11 +72,26 @@ def test_files_that_are_none(tokenizer, tmp_path, text, message):
 
 
 def test_files_that_cannot_be_read(tokenizer, tmp_path):
-    with pytest.raises(DataError, match="expected a readable file of vectors, found none"):
+    with pytest.raises(DataError, match=r"missing\.txt: expected a readable text file, found none"):
         read_vectors(tmp_path / "missing.txt", tokenizer, dim=3, seed=1)
     (tmp_path / "latin.txt").write_bytes(b"the 1 2 3\ncaf\xe9 1 2 3\n")
     with pytest.raises(DataError, match="expected UTF-8 text, found other bytes on line 2"):
         read_vectors(tmp_path / "latin.txt", tokenizer, dim=3, seed=1)
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"the 1 2 3\n" * 1000)[:-20])
-    with pytest.raises(DataError, match="expected a readable file of vectors, found none"):
+    with pytest.raises(DataError, match=r"cut\.gz: expected a whole gzip file, found it damaged after line \d+"):
         read_vectors(tmp_path / "cut.gz", tokenizer, dim=3, seed=1)
+    # An impossible block type in the first bytes of the stream is an error of zlib's own kind.
+    head = gzip.compress(b"the 1 2 3\n")[:10]
+    (tmp_path / "damaged.gz").write_bytes(head + b"\xff" * 20)
+    with pytest.raises(DataError, match=r"damaged\.gz: expected a whole gzip file, found it damaged after line 0"):
+        read_vectors(tmp_path / "damaged.gz", tokenizer, dim=3, seed=1)
+    (tmp_path / "one-line.txt").write_text("the " + "1 " * 200_000)
+    with pytest.raises(DataError, match="expected a word and 3 numbers on each line, found more on line 1"):
+        read_vectors(tmp_path / "one-line.txt", tokenizer, dim=3, seed=1)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tokenizer, tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"\xef\xbb\xbfthe 1 2 3\r\ncat 4 5 6\r\n")
+    vectors = read_vectors(tmp_path / "v.txt", tokenizer, dim=3, seed=1)
+    assert vectors.table[id_of(tokenizer, "the")].tolist() == [1.0, 2.0, 3.0]
+    assert vectors.found.sum() == 2
