@@ -29,7 +29,7 @@ from lite_nlp.training.rehearsal import choose_threads
 from lite_nlp.training.run_directory import RunDirectory
 from lite_nlp.training.sampling import ScoreSamples
 from lite_nlp.training.state import RunIdentity, RunState, Validation
-from lite_nlp.training.stepper import Stepper
+from lite_nlp.training.stepper import DIVERGED, Stepper
 from lite_nlp.training.threads import threads_restored
 from lite_nlp.training.validation import check_metric, validation_loss
 
@@ -252,8 +252,16 @@ class _Trainer(Generic[B]):
             self._save(improved=improved)
 
     def _validate(self) -> Validation:
-        """Validation scores of the current weights."""
+        """Validation scores of the current weights.
+
+        Raises:
+            TrainingError: If the loss is not finite: the step before has made the weights useless.
+        """
         loss, nll = validation_loss(self.model, self.objective, self.valid_batches, accelerator=self.accelerator)
+        if not (math.isfinite(loss) and math.isfinite(nll)):
+            raise TrainingError(
+                f"step {self.state.step}: expected a finite validation loss, found {loss:g}; {DIVERGED}"
+            )
         measures: dict[str, float] = {}
         # Other scores take longer than the loss and are measured on the whole split only if they decide.
         if self.config.validate_metric != "loss":

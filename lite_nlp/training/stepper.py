@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import torch
 from accelerate import Accelerator
@@ -17,7 +17,12 @@ from lite_nlp.training.optimizer import build_optimizer, scale_gradients
 from lite_nlp.training.processes import sum_gradients
 from lite_nlp.training.schedule import learning_rate
 
-__all__ = ["StepFigures", "Stepper"]
+__all__ = ["DIVERGED", "StepFigures", "Stepper"]
+
+#: What to do about a training whose figures are not finite any more.
+DIVERGED: Final = (
+    "start again with a lower training.learning_rate, a longer training.warmup_steps or training.precision=fp32"
+)
 
 B = TypeVar("B")
 
@@ -101,8 +106,7 @@ class Stepper(Generic[B]):
         if not (math.isfinite(loss) and math.isfinite(norm)):
             raise TrainingError(
                 f"step {step}: expected a finite loss and gradient, found loss {loss / tgt_tokens:g} and gradient norm"
-                f" {norm:g}; start again with a lower training.learning_rate, a longer training.warmup_steps or"
-                " training.precision=fp32"
+                f" {norm:g}; {DIVERGED}"
             )
         rate = learning_rate(step, config=self._config, total_steps=self._total_steps)
         for group in self.optimizer.param_groups:

@@ -278,6 +278,16 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path, accelerator: Acc
         train(job, accelerator)
 
 
+def test_weights_that_a_step_has_made_useless_are_neither_kept_nor_validated(
+    tmp_path: Path, accelerator: Accelerator
+) -> None:
+    # The first step's own loss and gradient are finite, and no other comes before the validation.
+    job = make_job(tmp_path / "run", make_config(learning_rate=1e30, warmup_steps=0, max_steps=1))
+    with pytest.raises(TrainingError, match=r"step 1: expected a finite validation loss, found nan; .*learning_rate"):
+        train(job, accelerator)
+    assert not list((tmp_path / "run").rglob("*.safetensors"))
+
+
 def test_data_without_a_usable_pair_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
     with pytest.raises(TrainingError, match=r"training split: expected at least one pair of at most 256 tokens"):
         config = make_config()
