@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-__all__ = ["MAX_LAYERS", "MAX_POSITIONS", "MAX_WIDTH", "KernelSizes"]
+__all__ = ["MAX_INTEGER", "MAX_LAYERS", "MAX_POSITIONS", "MAX_WIDTH", "KernelSizes"]
 
 #: Channels, features, classes and heads; the widest published model here has 8,192.
 MAX_WIDTH: Final = 1 << 16
@@ -18,6 +18,9 @@ MAX_LAYERS: Final = 256
 
 #: Rows of a position table; the longest published model here has 8,192.
 MAX_POSITIONS: Final = 1 << 17
+
+#: The largest integer of TOML, and of the records of a run; one beyond it would be found when the first is read back.
+MAX_INTEGER: Final = 2**63 - 1
 
 #: One kernel size per layer.
 KernelSizes = Annotated[tuple[Annotated[int, Field(le=MAX_POSITIONS)], ...], Field(max_length=MAX_LAYERS)]

@@ -9,9 +9,12 @@ __all__ = ["ConfigSection"]
 
 
 class ConfigSection(BaseModel):
-    """A section that rejects unknown keys and silent conversions such as "3" to 3; its instances are immutable."""
+    """A section that rejects unknown keys and silent conversions such as "3" to 3; its instances are immutable.
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    Its numbers are finite: records of runs and models are JSON, which has no others.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod

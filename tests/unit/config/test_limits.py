@@ -5,7 +5,7 @@ from pydantic.fields import FieldInfo
 
 from lite_nlp.config.limits import MAX_LAYERS
 from lite_nlp.config.model import ARCHITECTURES
-from lite_nlp.config.preset import parse_config, parse_model
+from lite_nlp.config.preset import TrainingConfig, parse_config, parse_model
 from lite_nlp.core.bounds import MAX_VOCAB_SIZE
 from lite_nlp.core.errors import ConfigError
 
@@ -35,13 +35,22 @@ def test_every_number_has_a_bound(architecture: str, key: str) -> None:
         parse_model({"architecture": architecture, **SMALL, key: 100_000_000})
 
 
-@pytest.mark.parametrize(
-    "line", ["length_penalty = 10.5", "length_penalty = inf", *(f"{key} = 1048577" for key in COUNTS)]
-)
+@pytest.mark.parametrize("line", ["length_penalty = 10.5", *(f"{key} = 1048577" for key in COUNTS)])
 def test_the_search_has_the_bounds_of_its_options(line: str) -> None:
     text = 'name = "mine"\n[model]\nfamily = "transformer"\nembed_dim = 16\nffn_dim = 4\n'
     with pytest.raises(ConfigError, match=rf"decoding\.{line.split()[0]}: .*less than or equal to"):
         parse_config(f"{text}[decoding]\n{line}\n", name="mine")
+
+
+INTEGERS = [key for key, field in TrainingConfig.model_fields.items() if field.annotation is int]
+
+
+@pytest.mark.parametrize("key", INTEGERS)
+def test_the_records_of_a_run_can_hold_every_integer_of_the_training(key: str) -> None:
+    text = f'name = "mine"\n[model]\nfamily = "transformer"\nembed_dim = 16\nffn_dim = 4\n[training]\n{key} = '
+    assert getattr(parse_config(f"{text}{2**63 - 1}\n", name="mine").training, key) == 2**63 - 1
+    with pytest.raises(ConfigError, match=rf"training\.{key}: .*less than or equal to 9223372036854775807"):
+        parse_config(f"{text}{2**63}\n", name="mine")
 
 
 @pytest.mark.parametrize("key", ["kernel_sizes", "decoder_kernel_sizes"])

@@ -28,7 +28,9 @@ def _message(*overrides: str, preset: str = PRESET) -> str:
         ("model.family=mamba", ["model.family", "'transformer', 'lite-transformer'", "'t2r'", "found 'mamba'"]),
         ("model.dropout=1.0", ["model.dropout", "less than 1", "found 1.0"]),
         ("training.learning_rate=0", ["training.learning_rate", "greater than 0"]),
-        ("training.learning_rate=nan", ["training.learning_rate"]),
+        ("training.learning_rate=nan", ["training.learning_rate", "finite number", "found nan"]),
+        ("training.learning_rate=inf", ["training.learning_rate", "finite number", "found inf"]),
+        ("training.clip_norm=inf", ["training.clip_norm", "finite number", "found inf"]),
         ("training.max_steps=0", ["training.max_steps", "greater than or equal to 1", "found 0"]),
     ],
 )
