@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from lite_nlp.config.limits import MAX_LAYERS
 from lite_nlp.config.problems import Sections, suggest_key
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.core.parsing import parse_toml
@@ -60,7 +61,10 @@ def fit_layer_lists(model: dict[str, Any], own: Mapping[str, Any], *, name: str)
         inherited, layers = model.get(key), own.get(number)
         if key in own or not isinstance(inherited, list) or not inherited:
             continue
-        if not isinstance(layers, int) or isinstance(layers, bool) or layers < 1 or layers == len(inherited):
+        # A number that is none of layers is refused later; a list of as many items might not fit into memory.
+        if not isinstance(layers, int) or isinstance(layers, bool) or not 1 <= layers <= MAX_LAYERS:
+            continue
+        if layers == len(inherited):
             continue
         model[key] = [*inherited, *inherited[-1:] * (layers - len(inherited))][:layers]
         logging.getLogger("lite_nlp").warning(

@@ -38,6 +38,12 @@ def test_an_inherited_list_follows_the_number_of_layers(layers: int, sizes: tupl
     assert _kernels(f"model.num_decoder_layers={layers}") == ((3, 7, 15, 31), sizes)
 
 
+def test_a_list_does_not_follow_more_layers_than_a_model_may_have() -> None:
+    # A list of so many sizes would take petabytes.
+    with pytest.raises(ConfigError, match=r"model\.num_encoder_layers: .*less than or equal to 256, found 10{15}"):
+        _kernels(f"model.num_encoder_layers={10**15}")
+
+
 def test_the_change_is_noted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="lite_nlp"):
         _kernels("model.num_encoder_layers=2")
