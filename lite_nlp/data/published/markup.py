@@ -9,13 +9,16 @@ from typing import Final, Literal
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.files import atomic_file
-from lite_nlp.data.lines import open_text
+from lite_nlp.data.lines import LongLine, read_lines
 
 __all__ = ["Markup", "plain_text"]
 
 #: ``segments``: a test set in SGML; ``talks``: transcribed talks; ``inference``: JSON lines of natural language
 #: inference; ``agreement``: the table of subject-verb dependencies. The last two become label, tab and sentences.
 Markup = Literal["none", "segments", "talks", "inference", "agreement"]
+
+#: Of the published formats; the longest lines have a few thousand.
+_MAX_LINE_BYTES: Final = 1 << 20
 
 
 def plain_text(path: Path, markup: Markup) -> Path:
@@ -25,20 +28,27 @@ def plain_text(path: Path, markup: Markup) -> Path:
         The plain text.
 
     Raises:
-        DataError: If the file is not in the format that it should have.
+        DataError: If the file is damaged, or not in the format that it should have.
         OutputError: If the copy cannot be written.
     """
     if markup == "none":
         return path
     plain = path.with_name(path.name + ".txt")
     if not plain.is_file():
-        with open_text(path) as marked, atomic_file(plain) as partial, partial.open("wb") as file:
+        with atomic_file(plain) as partial, partial.open("wb") as file:
             try:
-                for line in _READERS[markup](marked):
+                for line in _READERS[markup](_lines(path)):
                     file.write(line.strip() + b"\n")
             except (KeyError, ValueError, TypeError, AttributeError, RecursionError, csv.Error) as error:
                 raise DataError(f"{path}: expected the format of the published corpus, found: {error!r}") from error
     return plain
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    for number, line in enumerate(read_lines(path, max_bytes=_MAX_LINE_BYTES), start=1):
+        if isinstance(line, LongLine):
+            raise DataError(f"{path}: expected lines of at most {_MAX_LINE_BYTES:,} bytes, found line {number:,}")
+        yield line
 
 
 def _segments(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -368,6 +368,19 @@ def test_shakespeare_is_plain_text(mirror, tmp_path):
     assert pairs_of(corpus, "valid") == [("valid modern 0", "valid original 0"), ("valid modern 1", "valid original 1")]
 
 
+@pytest.mark.parametrize("damage", ["cut", "block", "checksum"])
+def test_a_damaged_table_of_the_corpus_is_reported(mirror, tmp_path, damage):
+    root, led_here = mirror
+    whole = gzip.compress(b"sentence\tverb_index\tverb_pos\n" + b"the cat is here\t3\tVBZ\n" * 50)
+    damaged = {"cut": whole[:-20], "block": whole[:10] + b"\xff" * 20, "checksum": whole[:-8] + bytes(8)}[damage]
+    (root / "agr_50_mostcommon_10K.tsv.gz").write_bytes(damaged)
+    with pytest.raises(
+        DataError, match=r"agr_50_mostcommon_10K\.tsv\.gz: expected a whole gzip file, found it damaged"
+    ):
+        download_examples(led_here("agreement"), tmp_path / "cache", progress=SilentProgress())
+    assert not list((tmp_path / "cache").rglob("*.txt"))
+
+
 def test_failed_download_is_reported(mirror, tmp_path):
     _, led_here = mirror
     with pytest.raises(DataError, match=r"train\.en\.gz: expected to download it, found: HTTP Error 404"):
