@@ -4,6 +4,7 @@ An epoch reads each source once, with one of its targets, drawn by the weights. 
 the weighted targets, at the cost of one.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -132,7 +133,8 @@ def choose_candidates(
     if targets.interpolation:
         progress.start("comparing with the references", len(split))
     sources, weights = list[int](), list[float]()
-    tokens = list[list[int]]()
+    # Lists of Python's own numbers take four times the memory.
+    tokens: list[Sequence[int]] = []
     for start in range(0, len(split), _SOURCES):
         rows = range(start, min(len(split), start + _SOURCES))
         _, references = split.texts(rows)
@@ -143,7 +145,7 @@ def choose_candidates(
         ]
         sources += [target.source for target in chosen]
         weights += [target.weight for target in chosen]
-        tokens += tokenizer.encode_batch([target.text for target in chosen])
+        tokens += [array("i", ids) for ids in tokenizer.encode_batch([target.text for target in chosen])]
         if targets.interpolation:
             progress.advance(len(rows))
     return Candidates(split, np.array(sources, dtype=np.int64), tokens, np.array(weights, dtype=np.float64))

@@ -1,6 +1,8 @@
 """The targets that a student draws from a teacher's translations: which, with what weights, and how often."""
 
+import tracemalloc
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -81,6 +83,34 @@ def test_a_hypothesis_that_is_next_to_impossible_is_left_out(split: Split) -> No
     options = SequenceTargets(beam=3, n_best=3)
     candidates = choose_candidates(split, found, TOKENIZER, options, progress=SilentProgress())
     assert candidates.weights[candidates.sources == 0].tolist() == [1.0]
+
+
+def test_targets_of_a_large_split_are_never_held_as_numbers_of_python() -> None:
+    words = [f"word{number}" for number in range(100)]
+    tokenizer = Tokenizer.train([" ".join(words)] * 3, vocab_size=600)
+    text = " ".join(words[:30])
+    rows = 10_000
+
+    class Repeated:
+        src_lengths = np.ones(rows, dtype=np.int32)
+
+        def __len__(self) -> int:
+            return rows
+
+        def texts(self, indices: range) -> tuple[list[str], list[str]]:
+            return [""] * len(indices), [text] * len(indices)
+
+    found = [[Alternative(text, -1.0)]] * rows
+    tracemalloc.start()
+    try:
+        candidates = choose_candidates(
+            cast("Split", Repeated()), found, tokenizer, SequenceTargets(), progress=SilentProgress()
+        )
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # Twice 4 bytes a token, a hundred a row, and a chunk of rows as lists; lists of all would take 40 a token.
+    assert peak < 20 * int(candidates.tgt_lengths.sum(dtype=np.int64))
 
 
 def batches(candidates: Candidates, *, max_tokens: int = 100, seed: int = 1) -> DrawnBatches:
