@@ -119,12 +119,9 @@ class CheckpointStore:
             try:
                 return self.load(step)
             except TrainingError as error:
-                problems.append(str(error))
-                warn(f"skipping a damaged checkpoint: {error}")
+                problems.append(_skip(error, warn))
         if problems:
-            raise TrainingError(
-                f"{self.path}: expected a whole checkpoint, found only damaged ones: {'; '.join(problems)}"
-            )
+            raise self._only_damaged(problems)
         return None
 
     def model_state(self, step: int) -> dict[str, Tensor]:
@@ -135,15 +132,36 @@ class CheckpointStore:
         """
         return self._tensors(step, _MODEL, self._trainer(step))
 
-    def average(self, steps: Sequence[int]) -> dict[str, Tensor]:
-        """The mean of the weights of several checkpoints (Vaswani et al. 2017, section 6.1), summed in double."""
+    def average(self, steps: Sequence[int], warn: Callable[[str], None]) -> tuple[list[int], dict[str, Tensor]]:
+        """The mean of the weights of several checkpoints (Vaswani et al. 2017, section 6.1), summed in double.
+
+        Args:
+            steps: Their steps.
+            warn: Receives a message about each damaged checkpoint, which is left out.
+
+        Returns:
+            The steps that the mean is of, and the weights.
+
+        Raises:
+            TrainingError: If all of them are damaged.
+        """
         sums: dict[str, Tensor] = {}
         types: dict[str, torch.dtype] = {}
+        whole: list[int] = []
+        problems: list[str] = []
         for step in steps:
-            for name, tensor in self.model_state(step).items():
+            try:
+                weights = self.model_state(step)
+            except TrainingError as error:
+                problems.append(_skip(error, warn))
+                continue
+            whole.append(step)
+            for name, tensor in weights.items():
                 types[name] = tensor.dtype
                 sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
-        return {name: (total / len(steps)).to(types[name]) for name, total in sums.items()}
+        if not whole:
+            raise self._only_damaged(problems)
+        return whole, {name: (total / len(whole)).to(types[name]) for name, total in sums.items()}
 
     def prune(self, keep: Collection[int]) -> None:
         """Remove the checkpoints of all other steps, and what an interrupted write left behind.
@@ -157,6 +175,11 @@ class CheckpointStore:
                 shutil.rmtree(directory)
         except OSError as error:
             raise OutputError(f"{self.path}: old checkpoints could not be removed: {error}") from error
+
+    def _only_damaged(self, problems: Sequence[str]) -> TrainingError:
+        return TrainingError(
+            f"{self.path}: expected a whole checkpoint, found only damaged ones: {'; '.join(problems)}"
+        )
 
     def _trainer(self, step: int) -> dict[str, Any]:
         path = self.directory(step) / _TRAINER
@@ -175,3 +198,9 @@ class CheckpointStore:
             raise TrainingError(f"{path}: damaged: expected SHA-256 {expected}, found {sha256_bytes(content)}")
         with parsing(str(path), "a safetensors file", TrainingError):
             return load_safetensors(content)
+
+
+def _skip(error: TrainingError, warn: Callable[[str], None]) -> str:
+    """Warn of a damaged checkpoint; return what is wrong with it."""
+    warn(f"skipping a damaged checkpoint: {error}")
+    return str(error)

@@ -185,7 +185,7 @@ class _Trainer(Generic[B]):
         )
 
     def _restore(self) -> None:
-        checkpoint = self.directory.checkpoints.load_latest(lambda text: self.console.print(text, markup=False))
+        checkpoint = self.directory.checkpoints.load_latest(self._warn)
         if checkpoint is None:
             self.console.print(f"{self.job.out}: no checkpoint yet, training starts at step 1", markup=False)
             return
@@ -306,14 +306,20 @@ class _Trainer(Generic[B]):
         steps = self.directory.averaged_steps(self.state)
         main = self.accelerator.is_main_process
         if main:
-            self.model.load_state_dict(store.average(steps))
+            steps, mean = store.average(steps, self._warn)
+            self.model.load_state_dict(mean)
         share_weights(self.accelerator, self.model)
         scores = self._validate()
         weights = {"made_of": "average", "steps": steps}
         if best.beats(scores, self.config.validate_metric):
+            of_mean = scores, weights
             scores, weights = best, {"made_of": "checkpoint", "steps": [best.step]}
             if main:
-                self.model.load_state_dict(store.model_state(best.step))
+                try:
+                    self.model.load_state_dict(store.model_state(best.step))
+                except TrainingError as error:
+                    self._warn(f"skipping a damaged checkpoint: {error}")
+                    scores, weights = of_mean
             share_weights(self.accelerator, self.model)
         metrics = self._metrics(scores, weights=weights)
         if main:
@@ -348,6 +354,9 @@ class _Trainer(Generic[B]):
         if best is not None:
             metrics["best_checkpoint"] = best.model_dump(exclude_none=True)
         return metrics
+
+    def _warn(self, text: str) -> None:
+        self.console.print(text, markup=False)
 
     def _record(self, event: str, **figures: float) -> None:
         if self.journal is not None:

@@ -49,10 +49,24 @@ def test_a_checkpoint_is_two_safetensors_and_json(store: CheckpointStore) -> Non
 
 
 def test_the_average_is_the_mean(store: CheckpointStore) -> None:
-    mean = store.average([1, 2, 30])
+    steps, mean = store.average([1, 2, 30], pytest.fail)
+    assert steps == [1, 2, 30]
     torch.testing.assert_close(mean["weight"], torch.full((2, 3), 11.0))
     assert torch.equal(mean["bias"], torch.arange(3.0))
     assert mean["weight"].dtype == torch.float32
+
+
+def test_damaged_checkpoints_are_left_out_of_the_average(store: CheckpointStore) -> None:
+    (store.directory(2) / "model.safetensors").unlink()
+    warnings: list[str] = []
+    steps, mean = store.average([1, 2, 30], warnings.append)
+    assert steps == [1, 30]
+    expected = (store.model_state(1)["weight"] + store.model_state(30)["weight"]) / 2
+    torch.testing.assert_close(mean["weight"], expected)
+    assert len(warnings) == 1
+    assert "skipping a damaged checkpoint" in warnings[0]
+    with pytest.raises(TrainingError, match=r"expected a whole checkpoint, found only damaged ones: .*step-00000002"):
+        store.average([2], warnings.append)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "trainer.json"])

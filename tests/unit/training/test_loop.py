@@ -142,6 +142,23 @@ def test_a_damaged_checkpoint_costs_the_steps_since_the_one_before(tmp_path: Pat
     assert same(before, weights_at(tmp_path / "run", 6))
 
 
+@pytest.mark.parametrize("scores", [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 9.0, 3.0, 4.0, 5.0, 6.0]])
+def test_damage_to_what_is_averaged_or_best_does_not_keep_a_run_from_its_end(
+    tmp_path: Path, accelerator: Accelerator, scores: list[float]
+) -> None:
+    given = iter(scores)
+    evaluate = {"bleu": lambda model: next(given)}
+    out, options = tmp_path / "run", {"average_checkpoints": 3, "validate_metric": "bleu"}
+    train(make_job(out, make_config(**options), evaluate=evaluate), accelerator)
+    (out / "checkpoints" / "step-00000004" / "model.safetensors").write_bytes(b"damaged")
+    output = io.StringIO()
+    console = Console(file=output, width=500)
+    job = make_job(out, make_config(max_steps=8, **options), evaluate=evaluate, resume=True, console=console)
+    # The mean of the last two scored 6.0; step 4 was among the last three, and in the second case the best.
+    assert train(job, accelerator)["weights"] == {"made_of": "average", "steps": [6, 8]}
+    assert "skipping a damaged checkpoint" in output.getvalue()
+
+
 def test_an_existing_run_is_not_overwritten_unless_asked(tmp_path: Path, accelerator: Accelerator) -> None:
     out = tmp_path / "run"
     train(make_job(out, make_config()), accelerator)
