@@ -16,7 +16,7 @@ from typing import Any, Final
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.suggestions import did_you_mean_path
 
-__all__ = ["LongLine", "open_text", "read_blocks", "read_lines"]
+__all__ = ["LongLine", "read_blocks", "read_lines"]
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
@@ -55,7 +55,7 @@ def read_lines(path: Path, *, max_bytes: int) -> Iterator[bytes | LongLine]:
         DataError: If the file is missing, empty, an archive, UTF-16, or its compressed stream is damaged.
     """
     number = 0
-    with _clear_errors(path, lambda: f"line {number:,}"), open_text(path) as file:
+    with _clear_errors(path, lambda: f"line {number:,}"), _open_text(path) as file:
         while line := file.readline(max_bytes + 2):
             number += 1
             if number == 1:
@@ -77,7 +77,7 @@ def read_blocks(path: Path, size: int) -> Iterator[bytes]:
         DataError: If the file is missing, an archive, or its compressed stream is damaged.
     """
     done = 0
-    with _clear_errors(path, lambda: f"{done:,} bytes"), open_text(path) as file:
+    with _clear_errors(path, lambda: f"{done:,} bytes"), _open_text(path) as file:
         while block := file.read1(size):
             yield block
             done += len(block)
@@ -96,7 +96,7 @@ def _clear_errors(path: Path, place: Callable[[], str]) -> Iterator[None]:
         raise DataError(f"{path}: expected a readable text file, found none: {found}") from error
 
 
-def open_text(path: Path) -> io.BufferedIOBase:
+def _open_text(path: Path) -> io.BufferedIOBase:
     """Open a file for reading bytes, through gzip or zstd where its content is that, whatever its name.
 
     Raises:
