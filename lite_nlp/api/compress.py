@@ -138,7 +138,7 @@ def compress_model(
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
     from lite_nlp.compress.stages import STRUCTURED
-    from lite_nlp.tasks.calibration import inspect_calibration
+    from lite_nlp.tasks.calibration import information_loss, inspect_calibration
     from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
     from lite_nlp.training.arithmetic import fast_arithmetic
     from lite_nlp.training.device import best_device, device_of
@@ -194,8 +194,10 @@ def compress_model(
         def shrink(_: "nn.Module") -> "Model":
             nonlocal structure
             fraction = structured or 0.0
+            # With labels of its own: those that planning draws are then the same where this choice was made before.
+            of_units = replace(subject, information=information_loss(guidance.predict))
             smaller, structure = shrink_model(
-                loaded, fraction, subject=subject, count_macs=count_macs, work=work, progress=progress
+                loaded, fraction, subject=of_units, count_macs=count_macs, work=work, progress=progress
             )
             if gate is not None:
                 gate.check_model(smaller.config, target=named)

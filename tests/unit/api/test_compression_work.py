@@ -10,6 +10,7 @@ from lite_nlp import compress_model, prepare_data
 from lite_nlp.api import compress
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.budget.gate.enforcement import BudgetGate
+from lite_nlp.compress.work import Work
 from tests.integration.conftest import write_model
 
 LINES = ["a man runs", "two dogs play in the snow", "she reads a book", "the boy is on a bike"]
@@ -82,3 +83,26 @@ def test_work_on_a_model_of_other_records_is_other_work(
     path = home / "model" / file
     path.write_bytes(content if file.endswith(".json") else path.read_bytes() + content)
     assert key_of() != usual
+
+
+def test_a_compression_interrupted_after_structured_pruning_ends_as_a_whole_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def compressed(name: str) -> bytes:
+        compress_model(home / "model", data=home / "data", out=home / name, structured=0.1, finetune_steps=1, threads=1)
+        return (home / name / "model.lnlp").read_bytes()
+
+    whole = compressed("whole")
+    keep = Work.keep
+
+    def keep_one(work: Work, name: str, make: Callable[[], Any]) -> Any:
+        keep(work, name, make)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Work, "keep", keep_one)
+        with pytest.raises(KeyboardInterrupt):
+            compressed("resumed")
+    assert (home / "resumed.partial" / "structured.pt").is_file()
+    assert compressed("resumed") == whole
+    assert not (home / "resumed.partial").exists()
