@@ -18,6 +18,7 @@ from lite_nlp.compress.lnlp.encodings import (
     encode_pruned,
     quantize_vector,
 )
+from lite_nlp.compress.lnlp.tensors import MAX_VECTOR_VALUE
 from lite_nlp.compress.quantize.protocol import QuantizedWeights
 from lite_nlp.core.errors import ModelError
 
@@ -145,14 +146,17 @@ def entropy_coded_model(
 
 
 def quantized_vectors(model: nn.Module, bits: int) -> dict[str, GridTensor]:
-    """The trained vectors of a model (biases, norms), each on a grid of so many bits, but for those not all finite."""
+    """The trained vectors of a model (biases, norms), each on a grid of so many bits.
+
+    Those with numbers that are not finite, or next to the ends of float32, are left out.
+    """
     return {
         name: quantize_vector(parameter.detach().float().cpu().numpy(), bits)
         for name, parameter in model.named_parameters()
         if parameter.ndim == 1
         and parameter.numel() > 1
         and parameter.is_floating_point()
-        and bool(parameter.isfinite().all())
+        and bool((parameter.abs() <= MAX_VECTOR_VALUE).all())
     }
 
 

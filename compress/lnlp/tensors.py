@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 __all__ = [
     "MAX_EXPONENT",
     "MAX_LEVEL",
+    "MAX_VECTOR_VALUE",
     "ClusteredTensor",
     "EncodedTensor",
     "GridScales",
@@ -24,6 +25,8 @@ __all__ = [
 MAX_LEVEL: Final = (1 << 23) - 1
 #: Greatest level of a quantized vector: below, so that the tables around its center have room.
 _MAX_VECTOR_LEVEL: Final = 1 << 22
+#: Greatest magnitude in a quantized vector: with a step more, and as a span with its opposite, it is a float32.
+MAX_VECTOR_VALUE: Final = 2.0**126
 MAX_EXPONENT: Final = 63
 
 #: Weights that are computed at once.
@@ -205,17 +208,17 @@ def quantize_vector(values: NDArray[Any], bits: int) -> GridTensor:
     and a value is at most half a step off, one at an end a whole step.
 
     Args:
-        values: (n,) finite; any shape is taken as it is.
+        values: (n,) within 2 ** 126 of zero; any shape is taken as it is.
         bits: 1 to 16.
 
     Raises:
-        ValueError: If a value is not finite, or ``bits`` is out of range.
+        ValueError: If a value or ``bits`` is out of range.
     """
     exact = np.asarray(values, dtype=np.float64)
     if not 1 <= bits <= 16:
         raise ValueError(f"bits: expected 1 to 16, found {bits}")
-    if not np.all(np.isfinite(exact)):
-        raise ValueError("values: expected finite numbers, found others")
+    if not np.all(np.abs(exact) <= MAX_VECTOR_VALUE):
+        raise ValueError(f"values: expected numbers within {MAX_VECTOR_VALUE:.1e} of zero, found others")
     rows, columns = matrix_shape(exact.shape)
     low, high = (float(exact.min()), float(exact.max())) if exact.size else (0.0, 0.0)
     # Far from zero a span says little about the size of a level: no level may be beyond its bound.

@@ -127,7 +127,10 @@ def test_vectors_of_special_values() -> None:
     assert np.allclose(quantize_vector(np.array([1e6, 1e6 + 1e-3]), 5).values(), 1e6, rtol=1e-6)
     assert quantize_vector(np.array([0.0, 3.0, 0.0]), 2).values()[[0, 2]].tolist() == [0.0, 0.0]
     assert quantize_vector(np.zeros(0), 3).levels.size == 0
-    for values, bits in (([np.nan], 5), ([np.inf], 5), ([1.0], 0), ([1.0], 17)):
+    ends = np.array([2.0**126, -(2.0**126)])
+    assert np.all(np.isfinite(quantize_vector(ends, 1).values()))
+    assert np.allclose(quantize_vector(ends, 5).values(), ends, rtol=0.1)
+    for values, bits in (([np.nan], 5), ([np.inf], 5), ([1e38, -1e38], 5), ([1.0], 0), ([1.0], 17)):
         with pytest.raises(ValueError, match="expected"):
             quantize_vector(np.array(values), bits)
 
