@@ -150,7 +150,9 @@ def _parse_tensor(name: object, shape: object, encoding: object, length: object)
     if not isinstance(name, str) or not isinstance(length, int) or not _is_count(length):
         raise ContainerError(f"header: expected a tensor with a name and a length, found {name!r} and {length!r}")
     if not isinstance(shape, list) or len(shape) > MAX_DIMENSIONS or not all(_is_count(size) for size in shape):
-        raise ContainerError(f"header: tensor {name!r}: expected a shape, found {shape!r}")
+        raise ContainerError(
+            f"header: tensor {name!r}: expected a shape of at most {MAX_DIMENSIONS} sizes, found {shape!r}"
+        )
     if not isinstance(encoding, str) or encoding not in ENCODINGS:
         raise ContainerError(
             f"header: tensor {name!r}: expected an encoding among {', '.join(ENCODINGS)}, found {encoding!r}"

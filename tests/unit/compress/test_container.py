@@ -131,7 +131,7 @@ def test_each_defect_has_one_message(change: Any, message: str, tmp_path: Path) 
         (header_of(tensors={"names": ["w"], "shapes": [], "encodings": [], "lengths": []}), "of one length"),
         (header_of([tensor_entry(b"", length=-1)]), "expected a tensor with a name and a length, found 'w' and -1"),
         (header_of([tensor_entry(b"", name=5)]), "expected a tensor with a name and a length, found 5 and 0"),
-        (header_of([tensor_entry(b"", shape=[-1])]), r"tensor 'w': expected a shape, found \[-1\]"),
+        (header_of([tensor_entry(b"", shape=[-1])]), r"tensor 'w': expected a shape of at most 8 sizes, found \[-1\]"),
         (header_of([tensor_entry(b"", shape=[True])]), "tensor 'w': expected a shape"),
         (header_of([tensor_entry(b"", shape=[1] * 9)]), "tensor 'w': expected a shape"),
         (header_of([tensor_entry(b"", encoding="zip")]), "expected an encoding among fp32, .* found 'zip'"),
