@@ -170,7 +170,8 @@ class _Matrix:
 
     def __init__(self, parameter: nn.Parameter, choice: Choice, importance: FloatArray) -> None:
         values = parameter.detach().float()
-        scale = float(values.square().mean().sqrt()) or 1.0
+        # Squares of large weights are no float32.
+        scale = float(values.double().square().mean().sqrt()) or 1.0
         # Six root mean squares hold nearly all weights.
         self._unit = scale * max(6.0 / choice.levels, _SMALLEST_UNIT)
         self.parameter = parameter
