@@ -22,11 +22,15 @@ from lite_nlp.compress.significance import Change, Scored, changes_between
 from lite_nlp.compress.stages import model_tensors, stage_file
 from lite_nlp.core.errors import ModelError
 
-__all__ = ["CompressionSubject", "Ledger", "ReferenceModel", "StageRow", "TensorRow"]
+__all__ = ["CompressionSubject", "Ledger", "ReferenceModel", "StageRow", "TensorRow", "UndefinedScoreError"]
 
 #: Fields of a row that the files of later stages embed; the others would cost bytes there, and are in ``ledger.json``.
 #: The time is not among them: with it no two compressions would write the same file.
 _EMBEDDED = ("stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores")
+
+
+class UndefinedScoreError(ModelError):
+    """The score of a stage's file is no number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +229,7 @@ class Ledger:
             plan: Why they are encoded so.
 
         Raises:
-            ModelError: If the score of the file is not finite.
+            UndefinedScoreError: If a score of the file is not finite; there is no file then.
             OutputError: If the system refuses the write.
         """
         path = self._out / stage_file(stage)
@@ -241,7 +245,11 @@ class Ledger:
         state = container.state_dict()
         rows = _tensor_rows(container, state)
         loaded = self._subject.load(path)
-        scored = self._score(loaded, _fingerprint(container, state))
+        try:
+            scored = self._score(loaded, _fingerprint(container, state))
+        except UndefinedScoreError:
+            path.unlink()
+            raise
         reference = self._subject.reference
         row = StageRow(
             stage=stage,
@@ -307,14 +315,14 @@ class Ledger:
         """The scores of a model, which are those of the file before it if both hold the same weights.
 
         Raises:
-            ModelError: If that of the metric is not finite.
+            UndefinedScoreError: If one is not finite.
         """
         if self._last is None or self._last[0] != fingerprint:
             found = self._subject.score(loaded)
             scored = found if isinstance(found, Scored) else Scored(scores=found)
-            name = self._subject.metric.name
-            if not math.isfinite(value := scored.scores[name]):
-                raise ModelError(f"{self._subject.name}: expected a finite {name}, found {value}")
+            for name, value in scored.scores.items():
+                if not math.isfinite(value):
+                    raise UndefinedScoreError(f"{self._subject.name}: expected a finite {name}, found {value}")
             self._last = fingerprint, scored
         return self._last[1]
 

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -11,6 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
@@ -90,7 +92,8 @@ def compress_module(
         name: Name of the model in the file and in messages; by default that of its class.
         files: Small files to embed, by plain file name.
         quantizer: A name of ``lite_nlp.compress.quantizers``; None compares them.
-        tolerance: Largest increase of ``evaluate`` by pruning where no target is given; by default 1 % of its value.
+        tolerance: Largest increase of ``evaluate`` by pruning where no target is given; by default 1 % of its value
+            or, where that is 0, ``max_loss`` if it is given.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the fp32 file to the final one.
         max_loss: Largest loss of quality from the fp32 file to the final one, in the unit of the score.
@@ -114,7 +117,16 @@ def compress_module(
     out = Path(out)
     owned = (*COMPRESSION_FILES, *LEDGER_FILES)
     check_output_directory(out, force=force, owned=owned)
-    _check_numbers(finetune_steps=finetune_steps, learning_rate=learning_rate, max_loss=max_loss)
+    check_range("finetune_steps", finetune_steps, 0, MAX_STEPS)
+    if not 0 < learning_rate < math.inf:
+        raise UsageError(f"learning_rate: expected a number above 0, found {learning_rate}")
+    options = CompressionOptions(
+        quantizer=quantizer,
+        tolerance=tolerance or 0.0,
+        target_bytes=target_bytes,
+        target_ratio=target_ratio,
+        max_loss=max_loss,
+    )
     for file in files or {}:
         if not is_plain_file_name(file):
             raise UsageError(f"files: expected plain file names, found {file!r}")
@@ -143,13 +155,12 @@ def compress_module(
     before = guide(working)
     if not math.isfinite(before):
         raise ModelError(f"{title}: expected a finite {guided_by}, found {before}")
-    options = CompressionOptions(
-        quantizer=quantizer,
-        tolerance=_RELATIVE_TOLERANCE * abs(before) if tolerance is None else tolerance,
-        target_bytes=target_bytes,
-        target_ratio=target_ratio,
-        max_loss=max_loss,
-    )
+    if tolerance is None:
+        allowed = _RELATIVE_TOLERANCE * abs(before)
+        if not allowed and target_bytes is None and target_ratio is None:
+            # Of nothing there is no fraction: the search for the largest loss begins with that loss itself.
+            allowed = max_loss or 0.0
+        options = replace(options, tolerance=allowed)
     subject = CompressionSubject(
         name=title,
         files=lambda _: files or {},
@@ -214,32 +225,37 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
     return module
 
 
-def _check_numbers(*, finetune_steps: int | None, learning_rate: float, max_loss: float | None) -> None:
-    """Refuse numbers out of range, of which those of ``CompressionOptions`` are not.
-
-    Raises:
-        UsageError: If one is.
-    """
-    check_range("finetune_steps", finetune_steps, 0, MAX_STEPS)
-    if not 0 < learning_rate < math.inf:
-        raise UsageError(f"learning_rate: expected a number above 0, found {learning_rate}")
-    if max_loss is not None and not 0 <= max_loss < math.inf:
-        raise UsageError(f"max_loss: expected a number of at least 0, found {max_loss}")
-
-
 def _copied(module: nn.Module, title: str) -> nn.Module:
     """A copy in evaluation mode, of which all weights have gradients: those of frozen modules matter and are tuned too.
 
     Raises:
-        ModelError: If it cannot be copied.
+        ModelError: If it cannot be copied, or was never called and has weights without a shape.
     """
     try:
         copied = copy.deepcopy(module).eval()
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"{title}: expected a module that copy.deepcopy can copy: {error}") from error
+    if lazy := [name for name, parameter in copied.named_parameters() if is_lazy(parameter)]:
+        raise ModelError(f"{title}: expected weights that have a shape, found {', '.join(lazy)}: call the module once")
+    _tie_alike(copied, module)
     for parameter in copied.parameters():
         parameter.requires_grad_(parameter.is_floating_point())
+    for part in copied.modules():
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag):
+            # Sparse gradients can neither be squared nor be passed on to what tables are computed from.
+            part.sparse = False
     return copied
+
+
+def _tie_alike(copied: nn.Module, module: nn.Module) -> None:
+    """Tie those parameters of a copy that are different objects on the same memory: a copy gives each its own."""
+    first: dict[tuple[object, ...], str] = {}
+    for name, parameter in module.named_parameters():
+        place = parameter.data_ptr(), tuple(parameter.shape), parameter.stride(), parameter.dtype
+        earlier = first.setdefault(place, name)
+        if earlier != name and parameter.numel():
+            owner, _, attribute = name.rpartition(".")
+            setattr(copied.get_submodule(owner), attribute, copied.get_parameter(earlier))
 
 
 def _rebuilt(module: nn.Module, path: Path) -> nn.Module:

@@ -11,7 +11,7 @@ from torch import nn
 
 from lite_nlp.budget.reporting.plan import ComparedQuantizer
 from lite_nlp.compress.explanation import compared_quantizers, explain_plan, preferred
-from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow
+from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow, UndefinedScoreError
 from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
 from lite_nlp.compress.quantizers import COMPARED, get_quantizer
@@ -32,6 +32,7 @@ from lite_nlp.compress.stored import holds_model
 from lite_nlp.compress.tolerance import largest_tolerance
 from lite_nlp.compress.weight_tuner import Finetuning, WeightTuner
 from lite_nlp.compress.work import Work
+from lite_nlp.core.bounds import check_loss
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
@@ -42,6 +43,8 @@ COMPRESSION_FILES: Final = ("*.lnlp",)
 
 #: Factors of the tolerance while the final file loses too much quality.
 _BACKOFF: Final = (0.5, 0.2, 0.05)
+#: Losses below are told with two digits, since two decimals of a metric in small units may be zeros.
+_TWO_DECIMALS: Final = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,8 @@ class CompressionOptions:
         quantizer: Name of a registered quantizer; None compares them.
         target_bytes: Largest size of the final file.
         target_ratio: Smallest ratio of the original's file to the final one.
-        max_loss: Largest loss of quality, in the unit of the metric, from the original's file to the final one.
+        max_loss: Largest loss of quality, at least 0, in the unit of the metric, from the original's file to the final
+            one.
 
     Raises:
         UsageError: If a number is out of range, or there is no such quantizer.
@@ -69,11 +73,8 @@ class CompressionOptions:
     def __post_init__(self) -> None:
         if self.target_ratio is not None and not 1 < self.target_ratio < math.inf:
             raise UsageError(f"target_ratio: expected more than 1, found {self.target_ratio}")
-        for name, value in (("max_loss", self.max_loss), ("tolerance", self.tolerance)):
-            if value is not None and not math.isfinite(value):
-                raise UsageError(f"{name}: expected a finite number, found {value}")
-        if self.tolerance < 0:
-            raise UsageError(f"tolerance: expected at least 0, found {self.tolerance}")
+        check_loss("max_loss", self.max_loss)
+        check_loss("tolerance", self.tolerance)
         if self.target_bytes is not None and not isinstance(self.target_bytes, int):
             raise UsageError(f"target_bytes: expected an integer, found {self.target_bytes!r}")
         if self.target_bytes is not None and self.target_bytes < 1:
@@ -203,27 +204,39 @@ class _Run:
 
         if max_loss is not None and target is None and tolerance > 0:
             tolerance = self._tolerance_within(max_loss, planner, choose)
+        missed: list[tuple[float, int]] = []
         for factor in (1.0, *_BACKOFF):
             planned = choose(factor * tolerance)
             if planned.size_bytes >= kept_bytes:
                 break
-            # Every attempt starts from the weights as they are now.
-            with weights_restored(dict(self.model.named_parameters())):
-                last = self._compress(planned, planner)
-            lost = self.subject.metric.lost(self.ledger.rows[0].scores, last.scores)
-            if max_loss is None or lost <= max_loss:
-                return self.ledger.rows
-            if target is not None:
-                break
+            try:
+                # Every attempt starts from the weights as they are now.
+                with weights_restored(dict(self.model.named_parameters())):
+                    last = self._compress(planned, planner)
+            except UndefinedScoreError:
+                # Weights too coarse for a score have lost more than any largest loss.
+                if max_loss is None or target is not None:
+                    raise
+            else:
+                lost = self.subject.metric.lost(self.ledger.rows[0].scores, last.scores)
+                if max_loss is None or lost <= max_loss:
+                    return self.ledger.rows
+                missed.append((lost, last.size_bytes))
+                if target is not None:
+                    break
             self.attempt += 1
             self._drop_after(done)
         if target is None and kept_bytes < math.inf:
             return self._keep_stored()
         within = "" if target is None else f" within {target:,} bytes"
         unit = self.subject.metric.unit
+        reached = "no file reached has a finite score"
+        if missed:
+            lost, size_bytes = min(missed)
+            figure = f"{lost:.2f}" if lost >= _TWO_DECIMALS else f"{lost:.2g}"
+            reached = f"the smallest loss reached is {figure} {unit} at {size_bytes:,} bytes"
         raise ModelError(
-            f"{self.subject.name}: cannot be compressed{within} with a loss of at most {max_loss} {unit}; "
-            f"the smallest loss reached is {lost:.2f} {unit} at {last.size_bytes:,} bytes"
+            f"{self.subject.name}: cannot be compressed{within} with a loss of at most {max_loss} {unit}; {reached}"
         )
 
     def _drop_after(self, done: int) -> None:

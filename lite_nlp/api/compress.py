@@ -13,7 +13,7 @@ from lite_nlp.api.compression_work import resumable_work, work_key
 from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
-from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_range
+from lite_nlp.core.bounds import MAX_STEPS, MAX_THREADS, check_loss, check_range
 from lite_nlp.core.errors import TargetSizeError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
@@ -117,8 +117,7 @@ def compress_model(
     """
     if target_ratio is not None and not 1 < target_ratio < math.inf:
         raise UsageError(f"--target-ratio: expected more than 1, found {target_ratio}")
-    if max_loss is not None and not 0 <= max_loss < math.inf:
-        raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
+    check_loss("--max-loss", max_loss)
     if structured is not None and not 0 < structured < 1:
         raise UsageError(f"--structured: expected a fraction between 0 and 1, found {structured}")
     check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)

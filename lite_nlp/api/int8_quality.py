@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.artifacts.models import LoadedModel
+from lite_nlp.core.bounds import check_loss
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.export.runtime.layout import Precision
@@ -83,8 +84,7 @@ class QualityGate:
     ) -> None:
         from lite_nlp.tasks.calibration import inspect_calibration
 
-        if not 0 <= max_loss < float("inf"):
-            raise UsageError(f"--max-loss: expected a number of at least 0, found {max_loss}")
+        check_loss("--max-loss", max_loss)
         architecture = loaded.config.model.architecture
         if architecture != _ARCHITECTURE:
             raise UsageError(

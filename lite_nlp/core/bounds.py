@@ -1,5 +1,6 @@
 """The largest values of options: far above what makes sense, and below what aborts the process or fills the memory."""
 
+import math
 from numbers import Integral, Real
 from typing import Final
 
@@ -20,6 +21,7 @@ __all__ = [
     "MAX_TOKENS",
     "MAX_VOCAB_SIZE",
     "MIN_TEMPERATURE",
+    "check_loss",
     "check_range",
 ]
 
@@ -85,3 +87,17 @@ def check_range(name: str, value: float | None, least: float, most: float) -> No
         raise UsageError(f"{name}: expected a {'whole ' if whole else ''}number, found {value!r}")
     if not least <= value <= most:
         raise UsageError(f"{name}: expected {least:,} to {most:,}, found {value}")
+
+
+def check_loss(name: str, value: float | None) -> None:
+    """Refuse a largest loss that is no number of at least 0, or infinite; None is one that is not given.
+
+    Args:
+        name: Of the option.
+        value: What is given.
+
+    Raises:
+        UsageError: If it is none.
+    """
+    if value is not None and not (isinstance(value, Real) and 0 <= value < math.inf):
+        raise UsageError(f"{name}: expected a number of at least 0, found {value!r}")

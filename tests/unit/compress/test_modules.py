@@ -332,7 +332,8 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
         ({"finetune_steps": -3}, "finetune_steps: expected 0 to 10,000,000, found -3"),
         ({"learning_rate": -1.0}, "learning_rate: expected a number above 0, found -1.0"),
         ({"learning_rate": math.nan}, "learning_rate: expected a number above 0, found nan"),
-        ({"tolerance": -1.0}, "tolerance: expected at least 0, found -1.0"),
+        ({"tolerance": -1.0}, "tolerance: expected a number of at least 0, found -1.0"),
+        ({"max_loss": "1"}, "max_loss: expected a number of at least 0, found '1'"),
         ({"max_loss": -1.0}, "max_loss: expected a number of at least 0, found -1.0"),
         ({"files": {"a/b": b""}}, "files: expected plain file names, found 'a/b'"),
     ],
@@ -340,8 +341,11 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
 def test_wrong_usage_leaves_nothing_behind(
     cnn: nn.Module, tmp_path: Path, arguments: dict[str, Any], message: str
 ) -> None:
+    def score(_: nn.Module) -> float:
+        raise AssertionError("what is out of range is refused before anything is measured")
+
     with pytest.raises(UsageError, match=message):
-        compress_module(cnn, out=tmp_path / "small", score=lambda _: 1.0, **arguments)
+        compress_module(cnn, out=tmp_path / "small", score=score, **arguments)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -417,6 +421,16 @@ def test_a_vector_that_is_not_all_finite_is_kept(tmp_path: Path) -> None:
     torch.testing.assert_close(held.mask, module.mask, equal_nan=True, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("values", [[-1.0, -1.0], [1.0, -1.0], [1.0, 0.0], [1.0, 1.0 - 2**-24]])
+def test_a_vector_at_the_ends_of_float32_stays_finite(tmp_path: Path, values: list[float]) -> None:
+    module = _normed()
+    greatest = torch.finfo(torch.float32).max
+    module.register_parameter("mask", nn.Parameter((torch.tensor(values).double() * greatest).float()))
+    compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+    held = load_compressed(tmp_path / "small" / "model.lnlp", copy.deepcopy(module))
+    torch.testing.assert_close(held.mask, module.mask, rtol=0, atol=0)
+
+
 def test_weights_near_the_greatest_float_are_compressed(tmp_path: Path) -> None:
     module = _normed()
     with torch.no_grad():
@@ -426,6 +440,28 @@ def test_weights_near_the_greatest_float_are_compressed(tmp_path: Path) -> None:
         return (model.weight / 1e30 - module.weight / 1e30).square().mean()  # type: ignore[operator]
 
     rows = compress_module(module, out=tmp_path / "small", score=error, lower_is_better=True, tolerance=1e-3)
+    assert rows[-1].scores["score"] <= 2e-3
+
+
+def test_weights_whose_squares_are_no_floats_are_fine_tuned(tmp_path: Path) -> None:
+    module = _normed()
+    with torch.no_grad():
+        module.weight *= 1e25
+
+    def error(model: nn.Module, _: object = None) -> Tensor:
+        return (model.weight / 1e25 - module.weight / 1e25).square().mean()  # type: ignore[operator]
+
+    rows = compress_module(
+        module,
+        out=tmp_path / "small",
+        score=lambda model: float(error(model)),
+        lower_is_better=True,
+        batches=[0],
+        loss=error,
+        finetune_steps=4,
+        tolerance=1e-3,
+        quantizer="kmeans",
+    )
     assert rows[-1].scores["score"] <= 2e-3
 
 
@@ -444,6 +480,117 @@ def test_a_file_whose_score_is_no_number_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="Normed: expected a finite score, found nan"):
         compress_module(_normed(), out=tmp_path / "small", score=score, evaluate=lambda _: 0.0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_without_a_score_has_lost_more_than_is_allowed(tmp_path: Path) -> None:
+    whole = _normed()
+    searched: list[nn.Module] = []
+
+    def score(model: nn.Module) -> float:
+        """No number for files of so few values that the search, which sees the module at work, allows."""
+        searched[:] = searched or [model]
+        few = len(torch.unique(model.weight)) < 150
+        return math.nan if few and model is not searched[0] else float(_normed_error(model))
+
+    options: dict[str, Any] = {"score": score, "lower_is_better": True, "quantizer": "kmeans", "tolerance": 1e-3}
+    with pytest.raises(ModelError, match="Normed: expected a finite score, found nan"):
+        compress_module(whole, out=tmp_path / "small", **options)
+    rows = compress_module(whole, out=tmp_path / "small", max_loss=1e-3, **options)
+    assert rows[-1].scores["score"] <= 1e-3
+    # Nothing is left of the attempts before.
+    assert {path.name for path in (tmp_path / "small").glob("*.lnlp")} == {row.file for row in rows}
+
+
+def test_of_files_without_a_score_none_keeps_within_a_loss(tmp_path: Path) -> None:
+    def score(model: nn.Module) -> float:
+        return 1.0 if torch.equal(model.weight, _normed().weight) else math.nan  # type: ignore[arg-type]
+
+    message = "Normed: cannot be compressed with a loss of at most 1 of score; no file reached has a finite score"
+    with pytest.raises(ModelError, match=message):
+        compress_module(_normed(), out=tmp_path / "small", score=score, max_loss=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_largest_loss_is_searched_for_where_the_score_is_zero_before(tmp_path: Path) -> None:
+    def error(model: nn.Module) -> Tensor:
+        return (model.weight - _normed().weight).square().mean()  # type: ignore[operator]
+
+    assert not error(_normed())
+    options: dict[str, Any] = {"score": error, "lower_is_better": True}
+    sizes = []
+    for max_loss in (None, 1e-3, 1e-1):
+        rows = compress_module(_normed(), out=tmp_path / f"{max_loss}", max_loss=max_loss, **options)
+        sizes.append(rows[-1].size_bytes)
+        assert rows[-1].scores["score"] <= (max_loss or math.inf)
+    assert sizes == sorted(sizes, reverse=True)
+    assert len(set(sizes)) == 3
+    # Small units have more than two decimals.
+    with pytest.raises(ModelError, match=r"the smallest loss reached is \d\.?\d?e-0\d of score"):
+        compress_module(_normed(), out=tmp_path / "none", max_loss=1e-12, **options)
+
+
+class Words(nn.Module):
+    """A table and an output layer of its shape."""
+
+    def __init__(self, *, sparse: bool = False, shared: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed = nn.Embedding(40, 16, sparse=sparse)
+        self.output = nn.Linear(16, 40, bias=False)
+        if shared:
+            # The same memory, but another parameter.
+            self.output.weight = nn.Parameter(self.embed.weight)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return self.output(self.embed(tokens))  # type: ignore[no-any-return]
+
+
+WORDS = torch.arange(40)
+
+
+def _words_loss(model: nn.Module, _: object = None) -> Tensor:
+    return F.cross_entropy(model(WORDS), WORDS)
+
+
+def test_tables_with_sparse_gradients_are_fine_tuned(tmp_path: Path) -> None:
+    found = []
+    for sparse in (True, False):
+        module = Words(sparse=sparse)
+        rows = compress_module(
+            module,
+            out=tmp_path / f"{sparse}",
+            score=_words_loss,
+            lower_is_better=True,
+            batches=[0],
+            loss=_words_loss,
+            finetune_steps=4,
+        )
+        assert module.embed.sparse is sparse
+        found.append([row.scores for row in rows])
+    assert found[0] == found[1]
+
+
+def test_parameters_on_the_same_memory_are_tied(tmp_path: Path) -> None:
+    module = Words(shared=True)
+    assert module.output.weight is not module.embed.weight
+    rows = compress_module(
+        module,
+        out=tmp_path / "small",
+        score=_words_loss,
+        lower_is_better=True,
+        batches=[0],
+        loss=_words_loss,
+        finetune_steps=4,
+    )
+    assert read_container(tmp_path / "small" / "model.lnlp").aliases == {"output.weight": "embed.weight"}
+    load_compressed(tmp_path / "small" / "model.lnlp", module)
+    assert _words_loss(module).item() == pytest.approx(rows[-1].scores["score"])
+
+
+def test_a_module_that_was_never_called_is_refused_where_its_weights_have_no_shape(tmp_path: Path) -> None:
+    module = nn.Sequential(nn.LazyLinear(64))
+    with pytest.raises(ModelError, match=r"expected weights that have a shape, found 0\.weight, 0\.bias: call the"):
+        compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
 
 
 def test_a_module_without_matrices_is_refused(tmp_path: Path) -> None:

@@ -278,9 +278,9 @@ def test_largest_loss_of_a_metric_that_is_better_when_lower(tmp_path: Path) -> N
         sizes.append(rows[-1].size_bytes)
     assert sizes[0] < sizes[1]
     with pytest.raises(
-        ModelError, match=r"a loss of at most -1 of error; the smallest loss reached is 0\.\d+ of error at"
+        ModelError, match=r"a loss of at most 0 of error; the smallest loss reached is 0\.000\d+ of error at"
     ):
-        run_pipeline(_model(), out=tmp_path, subject=subject, options=CompressionOptions(max_loss=-1))
+        run_pipeline(_model(), out=tmp_path, subject=subject, options=CompressionOptions(max_loss=0))
 
 
 def test_a_file_that_loses_more_than_the_search_saw_is_dropped(tmp_path: Path) -> None:
@@ -306,8 +306,41 @@ def test_a_file_that_loses_more_than_the_search_saw_is_dropped(tmp_path: Path) -
 
 
 def test_an_impossible_loss_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"with a loss of at most -1 BLEU; the smallest loss reached is 0\.\d+ BLEU"):
-        compress(tmp_path, max_loss=-1)
+    with pytest.raises(ModelError, match=r"with a loss of at most 0 BLEU; the smallest loss reached is 0\.\d+ BLEU"):
+        compress(tmp_path, max_loss=0)
+
+
+def test_of_several_losses_that_are_too_large_the_smallest_is_told(tmp_path: Path) -> None:
+    before = _model()
+    files: list[nn.Module] = []
+
+    def score(model: nn.Module) -> dict[str, float]:
+        """Of files, each distinct one loses more than the one before it."""
+        if all(torch.equal(*pair) for pair in zip(model.parameters(), before.parameters(), strict=True)):
+            return {"bleu": 50.0}
+        files.append(model)
+        return {"bleu": 50.0 - len(files)}
+
+    dropped: list[StageRow] = []
+    with pytest.raises(ModelError) as told:
+        run_pipeline(
+            _model(),
+            out=tmp_path,
+            subject=replace(_subject(), score=score),
+            options=CompressionOptions(max_loss=0, tolerance=0.05),
+            on_dropped=dropped.append,
+        )
+    last = [row for row in dropped if row.file == FINAL_FILE]
+    least = max(last, key=lambda row: row.scores["bleu"])
+    assert len(last) == 4
+    assert least is not last[-1]
+    assert f"is {50 - least.scores['bleu']:.2f} BLEU at {least.size_bytes:,} bytes" in str(told.value)
+
+
+def test_a_score_that_is_no_number_beside_the_metric_is_told(tmp_path: Path) -> None:
+    subject = replace(_subject(), score=lambda _: {"bleu": 1.0, "loss": float("nan")})
+    with pytest.raises(ModelError, match="regression: expected a finite loss, found nan"):
+        run_pipeline(_model(), out=tmp_path, subject=subject, options=CompressionOptions())
 
 
 def test_target_and_largest_loss_that_contradict_each_other(tmp_path: Path) -> None:
