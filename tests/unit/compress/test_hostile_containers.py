@@ -100,7 +100,7 @@ def _edit(draw: st.DrawFn, header: dict[str, Any]) -> None:
         target = target[key]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(headers())
 def test_any_header_is_read_or_refused(file: tuple[dict[str, Any], bytes, bytes]) -> None:
     header, plain, body = file
