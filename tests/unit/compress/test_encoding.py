@@ -165,9 +165,9 @@ def _payload(encoding: str) -> tuple[tuple[int, ...], bytes]:
 def test_payloads_that_are_too_short_or_too_long_name_the_tensor(encoding: str) -> None:
     shape, payload = _payload(encoding)
     for end in range(len(payload)):
-        with pytest.raises(ContainerError):
+        with pytest.raises(ContainerError, match="weight"):
             _decode(EncodedTensor(shape, encoding, payload[:end]))
-    with pytest.raises(ContainerError):
+    with pytest.raises(ContainerError, match="weight"):
         _decode(EncodedTensor(shape, encoding, payload + b"\0\0"))
 
 

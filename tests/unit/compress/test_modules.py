@@ -610,7 +610,7 @@ def test_work_that_cannot_be_counted_is_told(tmp_path: Path) -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x if float(x.sum()) > 0 else super().forward(x)
 
-    with pytest.raises(CountError):
+    with pytest.raises(CountError, match="expected code that runs the same whatever the numbers in its tensors are"):
         compress_module(
             Dependent(64, 64), out=tmp_path / "small", score=lambda _: 1.0, example_inputs=(torch.ones(1, 64),)
         )

@@ -116,12 +116,16 @@ def test_clusters_that_training_fills_more_evenly_take_no_more_than_planned() ->
 def test_weights_are_quantized_after_every_step(quantizer: Quantizer) -> None:
     model = _model()
     weights = _trainable(model, quantizer, 2.0)
+    checked = []
 
     def check(_: float, bits: float) -> None:
-        for name, values in weights.quantized().values().items():
+        checked.append(quantized := weights.quantized().values())
+        for name, values in quantized.items():
             np.testing.assert_allclose(model.get_parameter(name).detach().numpy(), values, rtol=1e-6, atol=1e-9)
 
     tune(model, repeat(0), _loss, weights=weights, options=TuningOptions(steps=25), on_step=check)
+    assert len(checked) == 25
+    assert all(checked)
 
 
 class _Stopped(Exception):  # noqa: N818

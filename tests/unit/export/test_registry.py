@@ -98,7 +98,7 @@ def test_a_name_that_is_taken(name: str) -> None:
 
 def test_every_key_of_a_manifest_is_taken() -> None:
     for name in Manifest.model_fields:
-        with pytest.raises(ConfigError):
+        with pytest.raises(ConfigError, match=f"runtime {name}: expected a new name, found one that is taken"):
             register_runtime(Runtime(name=name, package="torch", graphs="graphs", entry=ProgramEntry))
 
 

@@ -267,6 +267,7 @@ def test_no_example_is_both_scanned_and_tuned_on(tmp_path: Path) -> None:
 def test_labels_are_places_among_the_labels_of_the_model(tmp_path: Path) -> None:
     data = _prepare_labelled(tmp_path, 90)
     loaded, guidance = _labels_guidance(data, NAMES[::-1])
+    assert list(guidance.scan)
     for batch in guidance.scan:
         log_probs, labels = guidance.predict(loaded.model, batch)
         # The data has them in alphabetical order, as in NAMES.

@@ -35,7 +35,9 @@ def test_rows_are_left_out_by_the_longer_side() -> None:
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 5])
 def test_processes_share_out_a_step(processes: int) -> None:
-    for step in epoch_batches(4).steps(0):
+    steps = epoch_batches(4).steps(0)
+    assert max(map(len, steps)) == 4
+    for step in steps:
         parts = [deal(step, process=process, processes=processes) for process in range(processes)]
         assert sorted(work.slot for part in parts for work in part) == list(range(len(step)))
 

@@ -306,10 +306,9 @@ def test_weights_that_a_step_has_made_useless_are_neither_kept_nor_validated(
 
 
 def test_data_without_a_usable_pair_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
+    config = make_config()
+    config = config.model_copy(update={"model": config.model.model_copy(update={"max_positions": 1000})})
     with pytest.raises(TrainingError, match=r"training split: expected at least one pair of at most 256 tokens"):
-        config = make_config()
-        long_positions = config.model.model_copy(update={"max_positions": 1000})
-        config = config.model_copy(update={"model": long_positions})
         train(make_job(tmp_path / "run", config, train=make_split(0, seed=1)), accelerator)
     too_long = MemorySplit([make_split(1, seed=1).src[0].repeat(40)], [make_split(1, seed=1).src[0]])
     # 32 positions hold 31 tokens and the end mark.
