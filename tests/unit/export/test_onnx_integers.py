@@ -19,7 +19,7 @@ from lite_nlp.export.rounding import quantize_blocks
 from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds, Precision
 from lite_nlp.export.runtime.onnx import OnnxRunner
-from lite_nlp.export.tracing import trace_model
+from lite_nlp.export.tracing import TracedModel, trace_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.unit.export.conftest import build_wide, describe, members_of
 
@@ -36,7 +36,12 @@ def model() -> EncoderDecoder:
 
 
 @pytest.fixture(scope="module")
-def planned(model: EncoderDecoder) -> tuple[PlannedMatrix, ...]:
+def traced(model: EncoderDecoder) -> TracedModel:
+    return trace_model(model, BOUNDS)
+
+
+@pytest.fixture(scope="module")
+def planned(traced: TracedModel) -> tuple[PlannedMatrix, ...]:
     with pytest.MonkeyPatch.context() as patch:
         # Whatever the machine's times are.
         patch.setattr(
@@ -45,12 +50,11 @@ def planned(model: EncoderDecoder) -> tuple[PlannedMatrix, ...]:
         patch.setattr(plan, "_LIMIT", LIMIT)
         random = np.random.default_rng(6)
         sources = [random.integers(3, 160, length).tolist() for length in (3, 8, 14)]
-        return plan.plan_forms(trace_model(model, BOUNDS), product_calls=[onnx_product_call], src_rows=sources)
+        return plan.plan_forms(traced, product_calls=[onnx_product_call], src_rows=sources)
 
 
 @pytest.fixture(scope="module")
-def files(model: EncoderDecoder, planned: tuple[PlannedMatrix, ...]) -> dict[str, OnnxFiles]:
-    traced = trace_model(model, BOUNDS)
+def files(model: EncoderDecoder, traced: TracedModel, planned: tuple[PlannedMatrix, ...]) -> dict[str, OnnxFiles]:
     step = FusedDecoder(model)
     made = {precision: export_onnx(traced, step, rounding=Rounding(precision=precision)) for precision in WHOLE}
     forms = {one.matrix.key: one.form for one in planned}
@@ -75,8 +79,10 @@ def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[
 
 
 @pytest.mark.parametrize("precision", ["int8", "mixed"])
-def test_the_work_stays(model: EncoderDecoder, files: dict[str, OnnxFiles], precision: str) -> None:
-    expected = count_model_work(model, trace_model(model, BOUNDS).state, BOUNDS)
+def test_the_work_stays(
+    model: EncoderDecoder, traced: TracedModel, files: dict[str, OnnxFiles], precision: str
+) -> None:
+    expected = count_model_work(model, traced.state, BOUNDS)
     made = files[precision]
     assert count_onnx_work(encode=made.encode, decode_step=made.decode_step, bounds=BOUNDS) == expected
     assert count_search_work(made.greedy, BOUNDS) == expected
@@ -130,8 +136,8 @@ def test_a_tied_matrix_of_four_bits_gives_the_rows_and_the_product_of_one_table(
 
 
 @pytest.mark.parametrize("precision", ["int8", "mixed"])
-def test_logits_are_close_to_those_of_fp32(model: EncoderDecoder, files: dict[str, OnnxFiles], precision: str) -> None:
-    manifest = describe(trace_model(model, BOUNDS))
+def test_logits_are_close_to_those_of_fp32(traced: TracedModel, files: dict[str, OnnxFiles], precision: str) -> None:
+    manifest = describe(traced)
     vocabulary = manifest.vocabulary.model_copy(update={"src_size": 160, "tgt_size": 160})
     manifest = manifest.model_copy(update={"vocabulary": vocabulary})
     engines = {
