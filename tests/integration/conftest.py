@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,8 +16,18 @@ import lite_nlp.cli.console
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.cli.main import main
 from lite_nlp.config.preset import Config, parse_model
+from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.models.build import build_model
+
+#: Of everyday English.
+SENTENCES = [english for english, _ in read_everyday_pairs()]
+
+#: Source tokens that ``exported`` takes.
+MAX_SOURCE = 96
+
+#: What a phone does not have: torch and what needs it.
+TORCH = ("torch", "onnx", "executorch", "pyarrow", "accelerate")
 
 
 class Done(NamedTuple):
@@ -102,3 +113,38 @@ def write_model(
         tokenizer_json=vocabulary.to_json(),
         metrics=metrics or {},
     )
+
+
+def run_process(*words: str, missing: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which does not find the packages that are missing."""
+    hide = f"import sys; sys.modules.update(dict.fromkeys({list(missing)})); "
+    code = f"{hide}from lite_nlp.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model directory with random weights."""
+    path = tmp_path_factory.mktemp("made") / "tiny-model"
+    write_model(
+        path,
+        SENTENCES,
+        vocab_size=500,
+        metrics={"languages": {"src": "en", "tgt": "de"}},
+        family="lite-transformer",
+        num_heads=2,
+        kernel_sizes=(5,),
+        decoder_kernel_sizes=(3,),
+        conv_num_heads=2,
+        max_positions=128,
+    )
+    return path
+
+
+@pytest.fixture(scope="session")
+def exported(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Its bundle for both runtimes, which takes most of a minute; stdout and stderr of the command that made it."""
+    path = tmp_path_factory.mktemp("exported") / "tiny.zip"
+    done = run_process("export", str(model_path), "--out", str(path), "--max-src-tokens", str(MAX_SOURCE), "--json")
+    assert done.returncode == 0, done.stderr
+    return path, done.stdout, done.stderr

@@ -20,10 +20,9 @@ from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.runtime import create_engine, open_bundle
 from lite_nlp.export.runtime.latency import tokens_sha256
-from tests.integration.conftest import LiteNlp, write_model
+from tests.integration.conftest import SENTENCES, LiteNlp, run_process
 from tests.integration.installations import Installation
 from tests.integration.stopping import started, stop, wait_for
-from tests.integration.test_export_command import SENTENCES, _run
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "lite_nlp" / "assets" / "bench.schema.json").read_text(encoding="utf-8"))
@@ -45,12 +44,8 @@ def _problems(content: dict[str, Any]) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bench")
-    write_model(folder / "tiny", SENTENCES, vocab_size=300, family="transformer", num_heads=2, max_positions=64)
-    done = _run("export", str(folder / "tiny"), "--out", str(folder / "tiny.zip"))
-    assert done.returncode == 0, done.stderr
-    return folder / "tiny.zip"
+def bundle(exported: tuple[Path, str, str]) -> Path:
+    return exported[0]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +59,7 @@ def sentences(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def report(bundle: Path, sentences: Path) -> dict[str, Any]:
     """Both runtimes, two thread counts, everything counted twice."""
     words = ["--input", str(sentences), "--threads", "1,2", "--repeats", "2", "--warmup", "0", "--json"]
-    done = _run("bench", str(bundle), *words)
+    done = run_process("bench", str(bundle), *words)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -147,7 +142,7 @@ def test_tokens_and_work_are_those_of_the_translations(bundle: Path, report: dic
 def test_the_model_is_described(bundle: Path, report: dict[str, Any]) -> None:
     manifest = open_bundle(bundle).manifest
     model = report["model"]
-    assert (model["name"], model["params"]) == ("tiny", manifest.budget["params"]["total"])
+    assert (model["name"], model["params"]) == ("tiny-model", manifest.budget["params"]["total"])
     assert model["macs"] == manifest.budget["macs"]["executed"]
     assert model["size_bytes"] == sum(entry.size_bytes for entry in manifest.files.values())
     assert bundle.stat().st_size - 20_000 < model["size_bytes"] < bundle.stat().st_size
@@ -160,7 +155,7 @@ def test_a_table_and_the_object_in_a_file(
     out = tmp_path / "report.json"
     done = lite_nlp(*words, "--beam", "3", "--out", out)
     assert done.code == 0, done.err
-    assert "tiny, 4 sentences, beam 3" in done.out
+    assert "tiny-model, 4 sentences, beam 3" in done.out
     assert re.search(r"^ *onnx +1 ", done.out, re.MULTILINE)
     written = json.loads(out.read_text(encoding="utf-8"))
     assert _problems(written) == []
@@ -204,7 +199,7 @@ def test_a_process_that_dies_is_an_error(
         (["BUNDLE", "--threads", "1,x"], 2, "found '1,x'"),
         (["BUNDLE", "--runtime", "torch"], 2, "--runtime: expected one of onnx, executorch, found 'torch'"),
         (["BUNDLE", "--input", "nothing.txt"], 1, "nothing.txt: expected a readable text file"),
-        (["BUNDLE", "--input", "LONG"], 1, "line 2: expected at most 63 tokens, which the bundle takes at once, found"),
+        (["BUNDLE", "--input", "LONG"], 1, "line 2: expected at most 95 tokens, which the bundle takes at once, found"),
         (["BUNDLE", "--input", "BLANK"], 1, "expected at least one line that is not blank, found none"),
         (["CUT"], 1, "cut.zip: expected a bundle"),
     ],
@@ -222,10 +217,9 @@ def test_bad_input(words: list[str], code: int, message: str, bundle: Path, tmp_
 
 
 def test_a_model_that_is_no_bundle_is_exported_first(
-    bundle: Path, sentences: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: Path, model_path: Path, sentences: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Exporting takes a minute and is tested elsewhere: the bundle made before is what it gives here."""
-    write_model(tmp_path / "tiny", SENTENCES, vocab_size=300, family="transformer", num_heads=2, max_positions=64)
     exports = []
 
     def write(path: Path, loaded: LoadedModel, **options: Any) -> None:
@@ -237,7 +231,7 @@ def test_a_model_that_is_no_bundle_is_exported_first(
     monkeypatch.setattr("lite_nlp.artifacts.cache.write_model_bundle", write)
     monkeypatch.setattr("lite_nlp.api.bench.write_model_bundle", write)
     settings: dict[str, Any] = {"runtimes": ["onnx"], "threads": [1], "repeats": 1, "warmup": 0}
-    for model in (tmp_path / "tiny", tmp_path / "tiny", load_model(tmp_path / "tiny")):
+    for model in (model_path, model_path, load_model(model_path)):
         report = lite_nlp_package.bench_model(model, input_path=sentences, **settings)
         assert _problems({"schema_version": 1, **report.as_dict()}) == []
         assert report.same_tokens

@@ -1,9 +1,6 @@
 import json
 import shutil
-import subprocess
-import sys
 import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +12,7 @@ import pytest
 import lite_nlp as lite_nlp_package
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
-from lite_nlp.artifacts.models import load_model
+from lite_nlp.artifacts.models import DEFAULT_MODEL, load_model
 from lite_nlp.artifacts.packing import packing_of
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.budget.gate.limits import Limits
@@ -37,51 +34,11 @@ from lite_nlp.export.runtime.recipes import IntegersPart, Recipes, ScalesPart, T
 from lite_nlp.export.runtime.rounded import read_codes
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
-from tests.integration.conftest import LiteNlp, write_model
+from tests.integration.conftest import MAX_SOURCE, SENTENCES, TORCH, LiteNlp, run_process
 
-EVERYDAY = Path(__file__).parents[2] / "lite_nlp" / "assets" / "everyday.en-de.tsv"
-SENTENCES = [line.split("\t")[0] for line in EVERYDAY.read_text(encoding="utf-8").splitlines()]
 LINES = [*SENTENCES[:6], "", "A", "これは何ですか", "The old man is waiting for the bus. " * 20]
-MAX_SOURCE = 96
 #: Of a model, by runtime.
 Graphs: TypeAlias = dict[str, RuntimeGraphs]
-# What a phone does not have: torch and what needs it.
-TORCH = ["torch", "onnx", "executorch", "pyarrow", "accelerate"]
-
-
-def _run(*words: str, missing: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, which does not find the packages that are missing."""
-    hide = f"import sys; sys.modules.update(dict.fromkeys({list(missing)})); "
-    code = f"{hide}from lite_nlp.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="module")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model directory with random weights."""
-    path = tmp_path_factory.mktemp("made") / "tiny-model"
-    write_model(
-        path,
-        SENTENCES,
-        vocab_size=500,
-        metrics={"languages": {"src": "en", "tgt": "de"}},
-        family="lite-transformer",
-        num_heads=2,
-        kernel_sizes=(5,),
-        decoder_kernel_sizes=(3,),
-        conv_num_heads=2,
-        max_positions=128,
-    )
-    return path
-
-
-@pytest.fixture(scope="module")
-def exported(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """The bundle made by the command, and the command's stdout and stderr."""
-    path = tmp_path_factory.mktemp("exported") / "tiny.zip"
-    done = _run("export", str(model_path), "--out", str(path), "--max-src-tokens", str(MAX_SOURCE), "--json")
-    assert done.returncode == 0, done.stderr
-    return path, done.stdout, done.stderr
 
 
 def test_progress_on_stderr_and_one_object_on_stdout(exported: tuple[Path, str, str]) -> None:
@@ -107,10 +64,9 @@ def test_progress_on_stderr_and_one_object_on_stdout(exported: tuple[Path, str, 
     }
 
 
-def test_the_bundle_says_how_output_is_searched_for(
-    model_path: Path, tmp_path: Path, lite_nlp: LiteNlp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Converting takes most of a minute and is tested elsewhere; here it only takes the card."""
+@pytest.fixture
+def cards(monkeypatch: pytest.MonkeyPatch) -> list[pipeline.ModelCard]:
+    """Cards of what is exported and not converted: that takes most of a minute and is tested elsewhere."""
     cards = []
 
     def write(path: Path, *, card: pipeline.ModelCard, **rest: Any) -> Any:
@@ -120,6 +76,22 @@ def test_the_bundle_says_how_output_is_searched_for(
         return SimpleNamespace(files={}, packed=None, precision="fp32", bounds=bounds, parity={})
 
     monkeypatch.setattr(pipeline, "export_bundle", write)
+    return cards
+
+
+def test_without_a_model_the_shipped_one_is_exported(
+    cards: list[pipeline.ModelCard], tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
+    done = lite_nlp("export", "--out", tmp_path / "model.zip")
+    assert done.code == 0, done.err
+    (card,) = cards
+    shipped = load_model(DEFAULT_MODEL)
+    assert (card.name, card.tokenizer_json) == (DEFAULT_MODEL, shipped.tokenizer.to_json())
+
+
+def test_the_bundle_says_how_output_is_searched_for(
+    cards: list[pipeline.ModelCard], model_path: Path, tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
     summarizer = tmp_path / "summarizer"
     shutil.copytree(model_path, summarizer)
     config = summarizer / "config.toml"
@@ -195,13 +167,13 @@ def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = ["translate", str(exported[0]), "--runtime", "onnx", "--input", str(source)]
-    blocked = _run(*words, missing=TORCH)
+    blocked = run_process(*words, missing=TORCH)
     assert blocked.returncode == 0, blocked.stderr
-    assert blocked.stdout == _run(*words).stdout
+    assert blocked.stdout == run_process(*words).stdout
     assert blocked.stdout.count("\n") == len(LINES)
 
     words[words.index("onnx")] = "executorch"
-    refused = _run(*words, missing=TORCH)
+    refused = run_process(*words, missing=TORCH)
     assert refused.returncode == 1
     assert "--runtime executorch: needs the extra lite-nlp[export]" in refused.stderr
 
@@ -256,7 +228,7 @@ def test_wrong_usage(
 def int8_bundle(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
     """A bundle of integer weights, what the command said of it, and its stderr."""
     path = tmp_path_factory.mktemp("int8") / "tiny.zip"
-    done = _run("export", str(model_path), "--precision", "int8", "--out", str(path), "--json", "--verbose")
+    done = run_process("export", str(model_path), "--precision", "int8", "--out", str(path), "--json", "--verbose")
     assert done.returncode == 0, done.stderr
     return path, json.loads(done.stdout), done.stderr
 
@@ -291,9 +263,9 @@ def test_verbose_lists_what_xnnpack_does_not_take(int8_bundle: tuple[Path, dict[
 def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, Any], str], tmp_path: Path) -> None:
     source = tmp_path / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in SENTENCES[:3]), encoding="utf-8")
-    done = _run("translate", str(int8_bundle[0]), "--runtime", "onnx", "--input", str(source), missing=TORCH)
+    done = run_process("translate", str(int8_bundle[0]), "--runtime", "onnx", "--input", str(source), missing=TORCH)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3), done.stderr
-    other = _run("translate", str(int8_bundle[0]), "--runtime", "executorch", "--input", str(source))
+    other = run_process("translate", str(int8_bundle[0]), "--runtime", "executorch", "--input", str(source))
     assert (other.returncode, other.stdout.count("\n")) == (0, 3), other.stderr
 
 
@@ -349,9 +321,9 @@ def test_mixed_weights_run_without_torch_and_say_what_they_are(
     assert said["plan"] == plan
     assert "src_embedding.weight" in {planned["weight"] for planned in plan}
     assert all(planned["losses"]["fp32"] == 0 for planned in plan)
-    translated = _run("translate", str(path), "--runtime", "onnx", "--text", SENTENCES[0], missing=TORCH)
+    translated = run_process("translate", str(path), "--runtime", "onnx", "--text", SENTENCES[0], missing=TORCH)
     assert translated.returncode == 0, translated.stderr
-    other = _run("translate", str(path), "--runtime", "executorch", "--text", SENTENCES[0])
+    other = run_process("translate", str(path), "--runtime", "executorch", "--text", SENTENCES[0])
     assert other.returncode == 0, other.stderr
 
 
@@ -473,7 +445,7 @@ def test_a_compact_bundle_translates_without_torch_and_is_a_model_to_every_comma
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     words = ["translate", str(path), "--input", str(source)]
-    blocked = _run(*words, missing=TORCH)
+    blocked = run_process(*words, missing=TORCH)
     assert blocked.returncode == 0, blocked.stderr
     assert blocked.stdout == lite_nlp("translate", exported[0], "--input", source).out
     assert lite_nlp("translate", path, "--input", source, "--runtime", "executorch").out == blocked.stdout

@@ -12,8 +12,7 @@ from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.parity import Reference, compare_engines
 from lite_nlp.export.runtime import Bundle, create_engine
 from lite_nlp.export.runtime.recipes import SinusoidPart, read_recipes
-from tests.integration.conftest import LiteNlp
-from tests.integration.test_export_command import TORCH, _run
+from tests.integration.conftest import TORCH, LiteNlp, run_process
 
 #: Longest joined line, in tokens; the bundle was exported for 256.
 LONGEST = 250
@@ -124,12 +123,12 @@ def test_the_file_of_the_small_one_is_what_its_card_says(lite_nlp: LiteNlp) -> N
 def test_it_translates_without_torch(tmp_path: Path, lite_nlp: LiteNlp) -> None:
     source = tmp_path / "source.txt"
     source.write_text("Where is the book?\nGood morning!\nThe old man is waiting for the bus.\n", encoding="utf-8")
-    blocked = _run("translate", "--input", str(source), missing=TORCH)
+    blocked = run_process("translate", "--input", str(source), missing=TORCH)
     assert blocked.returncode == 0, blocked.stderr
     assert blocked.stdout.startswith("Wo ist das Buch?\n")
     with_torch = lite_nlp("translate", "--input", source, "--runtime", "torch")
     assert (with_torch.code, with_torch.out) == (0, blocked.stdout)
-    named = _run("translate", DEFAULT_MODEL, "--input", str(source), missing=TORCH)
+    named = run_process("translate", DEFAULT_MODEL, "--input", str(source), missing=TORCH)
     assert named.stdout == blocked.stdout
 
 
