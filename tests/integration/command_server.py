@@ -1,8 +1,9 @@
 """``lite-nlp`` for many commands in a row: a process that has imported everything forks one for each.
 
 The shell commands of the docs start ``lite-nlp`` more than a hundred times, and most of their time would be the imports
-of torch. ``write_command`` writes a ``lite-nlp`` that hands its words, directory, environment and open files to the
-server and ends with the exit code that comes back; what runs is ``lite_nlp.cli.main`` as the installed command runs it.
+of torch; exports, and whatever runs in ExecuTorch, would import that for as long again. ``command_directory`` has a
+``lite-nlp`` that hands its words, directory, environment and open files to the server and ends with the exit code that
+comes back; what runs is ``lite_nlp.cli.main`` as the installed command runs it.
 """
 
 import json
@@ -22,6 +23,8 @@ _PREPARED = (
     *("torch", "accelerate", "onnxruntime", "sacrebleu.metrics", "torch_pruning", "torch.utils.tensorboard"),
     *("lite_nlp.cli.program", "lite_nlp.training.loop", "lite_nlp.compress.pipeline", "lite_nlp.export.pipeline"),
     *("lite_nlp.tasks.translation.training", "lite_nlp.tasks.classification.evaluate", "lite_nlp.api.data"),
+    *("executorch.extension.pybindings.portable_lib", "executorch.extension.llm.custom_ops.custom_ops"),
+    "executorch.backends.xnnpack.partition.xnnpack_partitioner",
 )
 
 _CLIENT = """#!{python} -IS
