@@ -36,7 +36,7 @@ class Verdict:
     Attributes:
         outcome: ``accepted``, ``refused``, or ``finding``: neither, or at too high a price.
         detail: Digest of what was read, the message of the refusal, or what was found.
-        seconds: Time that it took.
+        seconds: Time of the processor that it took, which is the same on a busy machine.
         peak: Bytes of memory that it took beyond those held before.
     """
 
@@ -54,9 +54,9 @@ def judge(kind: Kind, path: Path) -> Verdict:
         os.dup2(printed.fileno(), 1)
         try:
             reset_peak()
-            held, started = peak_bytes(), time.perf_counter()
+            held, started = peak_bytes(), time.process_time()
             outcome, detail = _read(kind, path)
-            seconds, peak = time.perf_counter() - started, peak_bytes() - held
+            seconds, peak = time.process_time() - started, peak_bytes() - held
         finally:
             sys.stdout.flush()
             os.dup2(stdout, 1)
