@@ -248,7 +248,7 @@ def test_kmeans_is_registered() -> None:
     [
         ({"target_ratio": 1.0}, "target_ratio: expected more than 1, found 1.0"),
         ({"target_bytes": 0}, "target_bytes: expected at least 1, found 0"),
-        ({"tolerance": math.nan}, "tolerance: expected a finite number, found nan"),
+        ({"tolerance": math.nan}, "tolerance: expected a number of at least 0, found nan"),
     ],
 )
 def test_options_out_of_range(options: dict[str, Any], message: str) -> None:
