@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-__all__ = ["MAX_INTEGER", "MAX_LAYERS", "MAX_POSITIONS", "MAX_WIDTH", "KernelSizes"]
+__all__ = ["MAX_LAYERS", "MAX_POSITIONS", "MAX_WIDTH", "KernelSizes", "RecordedInt"]
 
 #: Channels, features, classes and heads; the widest published model here has 8,192.
 MAX_WIDTH: Final = 1 << 16
@@ -19,8 +19,8 @@ MAX_LAYERS: Final = 256
 #: Rows of a position table; the longest published model here has 8,192.
 MAX_POSITIONS: Final = 1 << 17
 
-#: The largest integer of TOML, and of the records of a run; one beyond it would be found when the first is read back.
-MAX_INTEGER: Final = 2**63 - 1
+#: An integer that TOML and the records of a run hold; one beyond would be found when the first record is read back.
+RecordedInt = Annotated[int, Field(le=2**63 - 1)]
 
 #: One kernel size per layer.
 KernelSizes = Annotated[tuple[Annotated[int, Field(le=MAX_POSITIONS)], ...], Field(max_length=MAX_LAYERS)]

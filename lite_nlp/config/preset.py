@@ -8,7 +8,7 @@ import tomli_w
 from pydantic import Field, TypeAdapter, ValidationError
 
 from lite_nlp.config.inheritance import EXTENDS, read_resolved
-from lite_nlp.config.limits import MAX_INTEGER
+from lite_nlp.config.limits import RecordedInt
 from lite_nlp.config.model import ModelConfig, ModelSection
 from lite_nlp.config.overrides import apply_overrides
 from lite_nlp.config.problems import Sections, describe_problems
@@ -45,19 +45,19 @@ class Reproduces(ConfigSection):
 class TrainingConfig(ConfigSection):
     """Training of a model. Durations are in optimizer steps unless the name says otherwise."""
 
-    seed: int = Field(default=1, ge=0, le=MAX_INTEGER)
-    max_steps: int = Field(default=100_000, ge=1, le=MAX_INTEGER)
-    max_epochs: int = Field(default=1_000, ge=1, le=MAX_INTEGER)
+    seed: RecordedInt = Field(default=1, ge=0)
+    max_steps: RecordedInt = Field(default=100_000, ge=1)
+    max_epochs: RecordedInt = Field(default=1_000, ge=1)
     #: Bound of rows x (longest source + longest target) in one batch of one process, padding included; of running text,
     #: bound of its blocks x ``block_tokens``.
-    batch_tokens: int = Field(default=4096, ge=8, le=MAX_INTEGER)
+    batch_tokens: RecordedInt = Field(default=4096, ge=8)
     #: Tokens of a block of running text; language models alone learn from such blocks.
-    block_tokens: int = Field(default=512, ge=2, le=MAX_INTEGER)
+    block_tokens: RecordedInt = Field(default=512, ge=2)
     #: Batches whose gradients are summed for one optimizer step.
-    gradient_accumulation: int = Field(default=1, ge=1, le=MAX_INTEGER)
+    gradient_accumulation: RecordedInt = Field(default=1, ge=1)
     learning_rate: float = Field(default=1e-3, gt=0.0)
     min_learning_rate: float = Field(default=1e-9, ge=0.0)
-    warmup_steps: int = Field(default=4000, ge=0, le=MAX_INTEGER)
+    warmup_steps: RecordedInt = Field(default=4000, ge=0)
     schedule: Literal["inverse_sqrt", "cosine", "constant"] = "inverse_sqrt"
     adam_beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
     adam_beta2: float = Field(default=0.98, ge=0.0, lt=1.0)
@@ -68,17 +68,17 @@ class TrainingConfig(ConfigSection):
     clip_norm: float = Field(default=1.0, ge=0.0)
     precision: Literal["fp32", "bf16"] = "fp32"
     #: Validate, and keep a checkpoint for averaging, every so many steps; 0 means at the end of every epoch.
-    validate_every_steps: int = Field(default=0, ge=0, le=MAX_INTEGER)
+    validate_every_steps: RecordedInt = Field(default=0, ge=0)
     #: Measure of the validation split that early stopping compares; the task must offer it.
     validate_metric: str = "loss"
     #: Validations without improvement before training stops; 0 never stops early.
-    patience: int = Field(default=0, ge=0, le=MAX_INTEGER)
+    patience: RecordedInt = Field(default=0, ge=0)
     #: Write a checkpoint to resume from every so many steps (and at every validation).
-    checkpoint_every_steps: int = Field(default=500, ge=1, le=MAX_INTEGER)
+    checkpoint_every_steps: RecordedInt = Field(default=500, ge=1)
     #: The final weights are the mean of this many of the latest validated checkpoints.
-    average_checkpoints: int = Field(default=5, ge=1, le=MAX_INTEGER)
+    average_checkpoints: RecordedInt = Field(default=5, ge=1)
     #: Longest source or target in tokens; longer training pairs are left out and counted.
-    max_tokens: int = Field(default=256, ge=2, le=MAX_INTEGER)
+    max_tokens: RecordedInt = Field(default=256, ge=2)
     #: Cut such pairs off after ``max_tokens`` instead, in training and validation; of pairs alone.
     truncate: bool = False
     #: Probability that a merge is left out whenever a training pair is read (BPE-dropout); of pairs alone. Sequences

@@ -19,7 +19,7 @@ from lite_nlp.core.files import atomic_directory, sha256_bytes
 from lite_nlp.core.parsing import parse_json_object, parsing, read_document
 from lite_nlp.training.state import RunIdentity, RunState
 
-__all__ = ["Checkpoint", "CheckpointStore"]
+__all__ = ["Checkpoint", "CheckpointStore", "skip_damaged"]
 
 _VERSION = 1
 
@@ -119,7 +119,7 @@ class CheckpointStore:
             try:
                 return self.load(step)
             except TrainingError as error:
-                problems.append(_skip(error, warn))
+                problems.append(skip_damaged(error, warn))
         if problems:
             raise self._only_damaged(problems)
         return None
@@ -153,7 +153,7 @@ class CheckpointStore:
             try:
                 weights = self.model_state(step)
             except TrainingError as error:
-                problems.append(_skip(error, warn))
+                problems.append(skip_damaged(error, warn))
                 continue
             whole.append(step)
             for name, tensor in weights.items():
@@ -200,7 +200,7 @@ class CheckpointStore:
             return load_safetensors(content)
 
 
-def _skip(error: TrainingError, warn: Callable[[str], None]) -> str:
+def skip_damaged(error: TrainingError, warn: Callable[[str], None]) -> str:
     """Warn of a damaged checkpoint; return what is wrong with it."""
     warn(f"skipping a damaged checkpoint: {error}")
     return str(error)

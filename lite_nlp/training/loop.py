@@ -17,7 +17,7 @@ from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.training.arithmetic import fast_arithmetic, has_bf16_units
 from lite_nlp.training.batching import Work, deal, load_ahead
-from lite_nlp.training.checkpoints import Checkpoint
+from lite_nlp.training.checkpoints import Checkpoint, skip_damaged
 from lite_nlp.training.interruption import StopSignal, TimeLimit
 from lite_nlp.training.journal import Journal
 from lite_nlp.training.memory import kept_memory
@@ -318,7 +318,7 @@ class _Trainer(Generic[B]):
                 try:
                     self.model.load_state_dict(store.model_state(best.step))
                 except TrainingError as error:
-                    self._warn(f"skipping a damaged checkpoint: {error}")
+                    skip_damaged(error, self._warn)
                     scores, weights = of_mean
             share_weights(self.accelerator, self.model)
         metrics = self._metrics(scores, weights=weights)
