@@ -148,8 +148,8 @@ def prepare_data(
         **{f"--{form}": files for form, files in tables.items()}, **held_out, "--columns": columns,
         "--text": texts["train"], "--valid-text": texts["valid"], "--test-text": texts["test"],
         "--labelled": examples["train"], "--valid-labelled": examples["valid"], "--test-labelled": examples["test"],
-        "--corpus": corpus, "--from": from_dir, "--src-lang": src_lang, "--tgt-lang": tgt_lang, "--task": task,
-        "--valid-pairs": valid_pairs, "--test-pairs": test_pairs,
+        "--corpus": corpus, "--from": from_dir, "--cache": cache, "--src-lang": src_lang, "--tgt-lang": tgt_lang,
+        "--task": task, "--valid-pairs": valid_pairs, "--test-pairs": test_pairs,
     }  # fmt: skip
     source = check_options({option: value for option, value in values.items() if value is not None and value != []})
     check_choice("--task", task or "translation", get_args(PairTask))

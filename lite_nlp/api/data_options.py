@@ -27,6 +27,7 @@ _ONLY_WITH: Final[Mapping[str, Sequence[str]]] = {
     "--valid-labelled": ("--labelled",),
     "--test-labelled": ("--labelled",),
     "--from": ("--corpus",),
+    "--cache": ("--corpus",),
 }
 
 #: Options of sentence pairs; those of held-out pairs apply to labelled examples too.

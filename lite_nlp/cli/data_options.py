@@ -88,7 +88,7 @@ VALID_LABELLED: Final = _files(_LABELLED, "--valid-labelled", "The same for vali
 TEST_LABELLED: Final = _files(_LABELLED, "--test-labelled", "The same for test.")
 CORPUS: Final = _panel(_CORPUS, metavar="NAME", help=f"One of {', '.join(CORPORA)}.")
 FROM: Final = _panel(_CORPUS, "--from", metavar="DIR", help="Read the corpus from this copy, without a download.")
-CACHE: Final = _panel(_CORPUS, metavar="DIR", help="Keep downloads here.", envvar="LITE_NLP_CACHE")
+CACHE: Final = _panel(_CORPUS, metavar="DIR", help="Keep downloads here instead of in $LITE_NLP_CACHE or ~/.cache.")
 VALID_PAIRS: Final = _panel(
     _HELD_OUT,
     min=0,

@@ -136,6 +136,7 @@ def test_the_first_types_of_the_tokenizer_of_a_model(run):
         ),
         (["--corpus", "multi31k"], "expected one of multi30k, tatoeba, iwslt14"),
         (["--tsv", "a", "--from", "b"], "--from needs --corpus"),
+        (["--tsv", "a", "--cache", "b"], "--cache needs --corpus"),
         (["--tmx", "a", "--columns", "1,2"], "--columns needs --tsv or --jsonl"),
         (["--train", "a", "b", "--valid-file", "c"], "--valid-file needs --tsv or --tmx or --jsonl"),
         (["--tsv", "a", "--test-file", "c", "--test-pairs", "3"], "--test-file and --test-pairs exclude each other"),

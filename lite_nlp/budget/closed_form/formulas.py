@@ -21,6 +21,7 @@ recurrence that T2R describes (section 2.2), in both conventions.
 """
 
 from collections.abc import Iterator
+from numbers import Integral
 
 from lite_nlp.budget.closed_form.blocks import Rows
 from lite_nlp.budget.closed_form.classifiers import count_pair_classifier, count_sequence_classifier
@@ -53,9 +54,13 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
         beam: Hypotheses that every step extends; the ``paper`` convention knows no beam and stays as it is.
 
     Raises:
-        ConfigError: If a length is below 1 or beyond the model's ``max_positions``, or the beam is out of range.
+        ConfigError: If a length is below 1 or beyond the model's ``max_positions``, or the beam is out of range, or one
+            of them is no whole number.
         UsageError: If the beam is not 1 although the model searches nothing.
     """
+    for name, number in {"beam": beam, "source length": src_len, "target length": tgt_len}.items():
+        if not isinstance(number, Integral):
+            raise ConfigError(f"{name}: expected a whole number, found {number!r}")
     if beam < 1:
         raise ConfigError(f"beam: expected at least 1 hypothesis, found {beam}")
     if beam > MAX_BEAM:

@@ -247,6 +247,19 @@ def test_parameters_of_matrices_alone() -> None:
     assert (count.params_paper, count.params_weights) == (44_138_496, 44_040_192)
 
 
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        ({"beam": 2.5}, "beam: expected a whole number, found 2.5"),
+        ({"src_len": 7.5}, "source length: expected a whole number, found 7.5"),
+        ({"tgt_len": "30"}, "target length: expected a whole number, found '30'"),
+    ],
+)
+def test_what_is_counted_is_a_whole_number(number, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        count_config(load_config("transformer-wmt-128").model, **number)
+
+
 def test_a_beam_of_none_is_refused() -> None:
     with pytest.raises(ConfigError, match="beam: expected at most 256 hypotheses, found 257"):
         count_config(load_config("transformer-wmt-128").model, beam=257)

@@ -3,6 +3,7 @@ package dev.litenlp.desktop
 import dev.litenlp.core.LiteNlpException
 import dev.litenlp.core.bundle.BundleInstaller
 import dev.litenlp.core.bundle.InstalledBundle
+import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
 import java.io.File
 import java.io.PrintStream
@@ -43,7 +44,7 @@ private fun parse(arguments: List<String>): Options? {
     val beamSize = (named["--beam"] ?: "1").toIntOrNull() ?: return null
     val bundle = File(arguments[0])
     val models = named["--models"]?.let(::File)
-    if (threads < 1 || beamSize < 1 || (models == null) != bundle.isDirectory) return null
+    if (threads < 1 || beamSize !in 1..SearchOptions.MAX_BEAM || (models == null) != bundle.isDirectory) return null
     return Options(bundle, models, threads, beamSize)
 }
 

@@ -23,10 +23,10 @@ import dev.litenlp.core.tokenizer.Tokenizer
  * @param engine Of the model; the translator does not close it.
  * @param options How to search.
  * @param longInput What to do with a line that is too long.
- * @param maxSourceTokens Longest source handed to the model, the end mark not counted, at least 4, the bytes of one character;
- *   the engine may take fewer. Models are trained on sentences, not on pages.
+ * @param maxSourceTokens Longest source handed to the model, the end mark not counted, at least 1; the engine may take fewer. Of a
+ *   character of more tokens the first are read. Models are trained on sentences, not on pages.
  * @param work Of the bundle's graphs, for [Translation.executedMacs].
- * @throws LiteNlpException `UNSUPPORTED` if the engine takes no source of [MIN_SOURCE_TOKENS] tokens.
+ * @throws LiteNlpException `UNSUPPORTED` if the engine takes no source of a token and the end mark.
  */
 class Translator(
     private val tokenizer: Tokenizer,
@@ -39,10 +39,10 @@ class Translator(
     private val maxSourceTokens = minOf(maxSourceTokens, engine.maxSourceTokens - 1)
 
     init {
-        if (this.maxSourceTokens < MIN_SOURCE_TOKENS) {
+        if (this.maxSourceTokens < 1) {
             throw LiteNlpException(
                 Problem.UNSUPPORTED,
-                "longest source: expected at least $MIN_SOURCE_TOKENS tokens and the end mark, found ${this.maxSourceTokens}",
+                "longest source: expected at least 1 token and the end mark, found ${this.maxSourceTokens}",
             )
         }
     }
@@ -76,7 +76,8 @@ class Translator(
         }
         val pieces = splitText(line, maxSourceTokens) { tokenizer.encode(it).size }
         notices.add(Notice.Cut(number, pieces.size, tokens.size, maxSourceTokens))
-        return pieces.map { tokenizer.encode(it) }.filter { it.isNotEmpty() }
+        // One character may be more tokens than the model takes: a ligature that normalization spells out.
+        return pieces.map(tokenizer::encode).filter { it.isNotEmpty() }.map { it.copyOf(minOf(it.size, maxSourceTokens)) }
     }
 
     /** The beginning of a line that is tokenized in one piece. */
@@ -156,9 +157,6 @@ class Translator(
     companion object {
         /** Default for the longest source in tokens. */
         const val MAX_SOURCE_TOKENS = 200
-
-        /** The bytes of one character, which can be cut no further. */
-        const val MIN_SOURCE_TOKENS = 4
 
         /** A line with at least this fraction of letters that the vocabulary has no token for is told of. */
         private const val UNFAMILIAR = 0.25

@@ -127,6 +127,18 @@ class TranslatorTest {
     }
 
     @Test
+    fun aCharacterOfMoreTokensThanTheModelTakesIsCut() {
+        // The tokens of a cat are its bytes.
+        val cat = "\uD83D\uDC31"
+        val tokens = tokenizer.encode(cat)
+        assertTrue(tokens.size >= 4) { tokens.toString() }
+        val found = translator(maxSourceTokens = 2).translate("dog dog dog $cat dog")
+        assertEquals(2, sources.maxOf { it.size })
+        assertTrue(tokens.take(2) in sources) { sources.toString() }
+        assertTrue(found.text.startsWith("dog dog dog") && found.text.endsWith("dog")) { found.text }
+    }
+
+    @Test
     fun longLinesAreTruncatedIfSoChosen() {
         val line = "The second one is white and sleeps on the sofa"
         val tokens = tokenizer.encode(line)
@@ -171,7 +183,7 @@ class TranslatorTest {
         }
         val found = translator(engine = small).translate("one two three four five six seven eight nine ten")
         assertEquals(6, (found.notices.single() as Notice.Cut).limit)
-        val tiny = ModelEngine(tokenizer.vocabSize, maxSourceTokens = 4) { _, _ -> FloatArray(0) }
+        val tiny = ModelEngine(tokenizer.vocabSize, maxSourceTokens = 1) { _, _ -> FloatArray(0) }
         val error = assertThrows(LiteNlpException::class.java) { translator(engine = tiny) }
         assertEquals(Problem.UNSUPPORTED, error.problem)
     }
