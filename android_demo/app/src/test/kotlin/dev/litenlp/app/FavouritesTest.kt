@@ -108,6 +108,8 @@ class FavouritesTest : AppTest() {
     fun `a write that is cut off leaves the old list`() {
         restart()
         services.favourites.add(KeptTranslation(1_790_000_000_000, "kept", "behalten", "en" to "de", "onnx", 84.0))
+        // What is added before the file has been read is written after that.
+        await("favourite") { sources() == listOf("kept") }
         awaitFile()
         // As a process leaves it that ends while it writes: the new file is not whole, and the old one is still in place.
         File(app.filesDir, "favourites.jsonl.new").writeText("{\"time\": 17, \"sour")
