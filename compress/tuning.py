@@ -7,6 +7,7 @@ can make up for each small loss (Zhu and Gupta 2017, arXiv 1710.01878; Han et al
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -39,15 +40,17 @@ class TuningOptions:
     """Length and speed of a tuning.
 
     Attributes:
-        steps: Optimizer steps, one batch each.
+        steps: Optimizer steps.
         learning_rate: Adam's highest learning rate for what quantized weights are computed from, in units of the
             distance of their values; beyond 1,000 steps lower in proportion to their number.
         free_learning_rate: That of all other parameters; the same holds for it.
+        batches_per_step: Batches whose mean loss each step goes down.
         tightening: Fraction of the steps over which pruning and quantization tighten.
         tighten_every: Steps between two adjustments.
     """
 
     steps: int
+    batches_per_step: int = 1
     learning_rate: float = 6e-3
     free_learning_rate: float = 2e-4
     tightening: float = 0.1
@@ -82,7 +85,7 @@ def tune(
 
     Args:
         model: The model.
-        batches: At least as many as there are steps; fewer end it early. The same at every call, if it is to be
+        batches: At least as many as all steps take; fewer end it early. The same at every call, if it is to be
             resumed.
         loss: Scalar loss of the model on a batch.
         weights: What holds the weights; it tightens from 0 to 1.
@@ -103,10 +106,10 @@ def tune(
     safe, retreats = training.state(), 0
     try:
         while training.step < options.steps:
-            batch = next(source, None)
-            if batch is None:
+            taken = list(islice(source, options.batches_per_step))
+            if len(taken) < options.batches_per_step:
                 break
-            value = training.take(loss(model, batch))
+            value = training.take([partial(loss, model, batch) for batch in taken])
             if value is None:
                 retreats += 1
                 if retreats > _MOST_RETREATS:
@@ -153,16 +156,21 @@ class _Training:
         self.rate = 1.0
         self.bits = weights.tighten(self._share(), scale)
 
-    def take(self, loss: Tensor) -> float | None:
-        """Take a step down a loss; None, and nothing is changed, if it or a gradient is no number."""
-        self.consumed += 1
+    def take(self, losses: Sequence[Callable[[], Tensor]]) -> float | None:
+        """Take a step down the mean of losses; None, and nothing is changed, if it or a gradient is no number."""
+        self.consumed += len(losses)
         self._model.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        mean = torch.zeros(())
+        # One after the other: each takes the memory of its own batch.
+        for compute in losses:
+            loss = compute() / len(losses)
+            loss.backward()  # type: ignore[no-untyped-call]
+            mean = mean.to(loss.device) + loss.detach()
         self._weights.pass_gradients()
         gradients = [p.grad for p in (*self._weights.trained, *self._free) if p.grad is not None]
         # Read together, once for each step: an accelerator works ahead until a number is read.
-        read = [loss.detach(), *(gradient.sum() for gradient in gradients)]
-        sums = torch.stack([number.to(loss.device, torch.float32) for number in read]).tolist()
+        read = [mean, *(gradient.sum() for gradient in gradients)]
+        sums = torch.stack([number.to(mean.device, torch.float32) for number in read]).tolist()
         if not all(map(math.isfinite, sums)):
             return None
         # Half a cosine, after a warm-up in which Adam's averages fill.

@@ -22,7 +22,7 @@ from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
 from lite_nlp.cli.quantities import parse_size
-from lite_nlp.core.bounds import MAX_STEPS
+from lite_nlp.core.bounds import MAX_ACCUMULATION, MAX_STEPS
 
 __all__ = ["compress"]
 
@@ -71,6 +71,16 @@ def compress(
     finetune_steps: Annotated[
         int | None,
         typer.Option("--finetune-steps", min=1, max=MAX_STEPS, help="Finetuning steps in place of --effort."),
+    ] = None,
+    gradient_accumulation: Annotated[
+        int | None,
+        typer.Option(
+            "--gradient-accumulation",
+            min=1,
+            max=MAX_ACCUMULATION,
+            help="Batches of some 2,048 tokens a side in each finetuning step; else 4 with --effort thorough, and 1.",
+            show_default=False,
+        ),
     ] = None,
     own_outputs: Annotated[
         bool,
@@ -137,6 +147,7 @@ def compress(
             max_loss=max_loss,
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
+            gradient_accumulation=gradient_accumulation,
             effort=effort,
             own_outputs=own_outputs,
             structured=structured,

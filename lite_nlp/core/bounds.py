@@ -7,6 +7,7 @@ from typing import Final
 from lite_nlp.core.errors import UsageError
 
 __all__ = [
+    "MAX_ACCUMULATION",
     "MAX_BATCH",
     "MAX_BEAM",
     "MAX_COUNT",
@@ -53,6 +54,9 @@ MAX_REPEATS: Final = 10_000
 
 #: Optimizer steps of a finetuning.
 MAX_STEPS: Final = 10_000_000
+
+#: Batches of a step of it.
+MAX_ACCUMULATION: Final = 1_024
 
 #: Temperature of a softmax: beyond, distributions are one type or all types alike, and its square weighs a loss.
 MIN_TEMPERATURE: Final = 0.1

@@ -125,6 +125,19 @@ def test_the_effort_that_the_package_has_no_text_for(tmp_path: Path, effort: Lit
         lite_nlp.compress_model("no-such-model", out=tmp_path / "small", effort=effort)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gradient_accumulation": 0}, "--gradient-accumulation: expected 1 to 1,024, found 0"),
+        ({"gradient_accumulation": 1.5}, "--gradient-accumulation: expected a whole number, found 1.5"),
+        ({"gradient_accumulation": 2, "finetune": False}, "--no-finetune and --gradient-accumulation: expected one"),
+    ],
+)
+def test_the_batches_of_a_step_of_finetuning(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        lite_nlp.compress_model("no-such-model", out=tmp_path / "small", **options)
+
+
 def test_the_samples_of_a_report() -> None:
     with pytest.raises(UsageError, match="--samples: expected 0 to 1,000,000,000, found -1"):
         lite_nlp.report_model("no-such-model", samples=-1)

@@ -112,6 +112,31 @@ def test_clusters_that_training_fills_more_evenly_take_no_more_than_planned() ->
     assert weights.tighten(1.0) < 1.005 * planned
 
 
+def test_a_step_goes_down_the_mean_of_its_batches() -> None:
+    # Of other inputs, so that there is something to learn.
+    targets = TARGETS.roll(1, dims=0)
+    halves = [(INPUTS[:32], targets[:32]), (INPUTS[32:], targets[32:])]
+
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return F.mse_loss(model(batch[0]), batch[1]) / TARGETS.var()
+
+    def tuned(batches: list[tuple[Tensor, Tensor]], options: TuningOptions) -> tuple[Regression, list[float]]:
+        model, losses = _model(), list[float]()
+        weights = PrunedWeights(prunable_parameters(model), dict.fromkeys(prunable_parameters(model), 0.5))
+        on_step: Callable[[float, float], None] = lambda value, bits: losses.append(value)  # noqa: E731
+        tune(model, iter(batches), loss, weights=weights, options=options, on_step=on_step)
+        return model, losses
+
+    whole, expected = tuned([(INPUTS, targets)] * 5, TuningOptions(steps=5))
+    parts, found = tuned([*halves * 5, halves[0]], TuningOptions(steps=5, batches_per_step=2))
+    torch.testing.assert_close(found, expected)
+    first = _model().state_dict()
+    for name, weight in whole.state_dict().items():
+        torch.testing.assert_close(parts.state_dict()[name], weight)
+        assert not torch.equal(first[name], weight)
+    assert len(tuned([*halves, halves[0]], TuningOptions(steps=5, batches_per_step=2))[1]) == 1
+
+
 @pytest.mark.parametrize("quantizer", QUANTIZERS, ids=lambda quantizer: quantizer.name)
 def test_weights_are_quantized_after_every_step(quantizer: Quantizer) -> None:
     model = _model()
