@@ -7,7 +7,6 @@ can make up for each small loss (Zhu and Gupta 2017, arXiv 1710.01878; Han et al
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -109,7 +108,7 @@ def tune(
             taken = list(islice(source, options.batches_per_step))
             if len(taken) < options.batches_per_step:
                 break
-            value = training.take([partial(loss, model, batch) for batch in taken])
+            value = training.take(loss, taken)
             if value is None:
                 retreats += 1
                 if retreats > _MOST_RETREATS:
@@ -156,19 +155,20 @@ class _Training:
         self.rate = 1.0
         self.bits = weights.tighten(self._share(), scale)
 
-    def take(self, losses: Sequence[Callable[[], Tensor]]) -> float | None:
-        """Take a step down the mean of losses; None, and nothing is changed, if it or a gradient is no number."""
-        self.consumed += len(losses)
+    def take(self, loss: Callable[[nn.Module, Batch], Tensor], batches: Sequence[Batch]) -> float | None:
+        """Take a step down the mean loss of batches; None, and nothing is changed, if it or a gradient is no number."""
+        self.consumed += len(batches)
         self._model.zero_grad(set_to_none=True)
-        mean = torch.zeros(())
+        shares = []
         # One after the other: each takes the memory of its own batch.
-        for compute in losses:
-            loss = compute() / len(losses)
-            loss.backward()  # type: ignore[no-untyped-call]
-            mean = mean.to(loss.device) + loss.detach()
+        for batch in batches:
+            share = loss(self._model, batch) / len(batches)
+            share.backward()  # type: ignore[no-untyped-call]
+            shares.append(share.detach())
         self._weights.pass_gradients()
         gradients = [p.grad for p in (*self._weights.trained, *self._free) if p.grad is not None]
         # Read together, once for each step: an accelerator works ahead until a number is read.
+        mean = torch.stack(shares).sum()
         read = [mean, *(gradient.sum() for gradient in gradients)]
         sums = torch.stack([number.to(mean.device, torch.float32) for number in read]).tolist()
         if not all(map(math.isfinite, sums)):

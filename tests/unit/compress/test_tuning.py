@@ -123,8 +123,11 @@ def test_a_step_goes_down_the_mean_of_its_batches() -> None:
     def tuned(batches: list[tuple[Tensor, Tensor]], options: TuningOptions) -> tuple[Regression, list[float]]:
         model, losses = _model(), list[float]()
         weights = PrunedWeights(prunable_parameters(model), dict.fromkeys(prunable_parameters(model), 0.5))
-        on_step: Callable[[float, float], None] = lambda value, bits: losses.append(value)  # noqa: E731
-        tune(model, iter(batches), loss, weights=weights, options=options, on_step=on_step)
+
+        def note(value: float, _: float) -> None:
+            losses.append(value)
+
+        tune(model, iter(batches), loss, weights=weights, options=options, on_step=note)
         return model, losses
 
     whole, expected = tuned([(INPUTS, targets)] * 5, TuningOptions(steps=5))
