@@ -64,6 +64,9 @@ class Products:
             return _count(product for product in self._of(inputs) if product.outer)
         if node.op_type == "Mul":
             self._multiply(node, tensors)
+        elif node.op_type == "Where" and all(tensors[branch][0] for branch in node.input[1:]):
+            # A choice between two tensors of values leaves no product.
+            pass
         elif node.op_type in _CARRIERS:
             cast = node.op_type == "Cast" and node.input[0] in self._masks
             mask = cast or (bool(inputs) and all(name in self._masks for name in inputs))

@@ -6,7 +6,8 @@ it, its elements count, one Mult-Add each, once: this is a contraction written b
 unfolded windows or a linear attention. When a plain addition or subtraction consumes it, it counts only if it is an
 outer product (more elements than either factor), which is how a linear attention updates its state; gates, biases and
 residual sums are additions too and count nothing. Not products in this sense: scaling by a number or a tensor without
-axes, masking by a boolean or integer tensor or one cast from it, and the square of a tensor, which is a statistic.
+axes, masking by a boolean or integer tensor or one cast from it, the square of a tensor, which is a statistic, and a
+choice between a product and another tensor, such as that of a recurrent state between its new and its last value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -84,6 +85,9 @@ class ProductTracker:
             macs = _count(product for product in self._of(inputs) if product.outer)
             # The complement of a mask (1 - mask) is one too.
             mask = len(inputs) == 1 and self._is_mask(inputs[0])
+        elif operator == "aten.where" and all(branch.dim() for branch in inputs[1:]):
+            # A choice between two tensors of values leaves no product; masking chooses between one and a number.
+            pass
         elif is_view or operator in _CARRIERS:
             carried = tuple(self._of(inputs))
             mask = bool(inputs) and all(self._is_mask(tensor) for tensor in inputs)

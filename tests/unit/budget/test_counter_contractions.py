@@ -28,6 +28,7 @@ def _count(function: Callable[..., Any], *shapes: tuple[int, ...]) -> WorkCount:
         lambda x, y: torch.mul(x, y).transpose(1, 2).reshape(B, -1).sum(dim=1),
         lambda x, y: (x * y).to(torch.bfloat16)[:, 1:].sum(),
         lambda x, y: (-(x * y) * 2.0 / x.norm()).masked_fill(x > 0, 0.0).sum(),
+        lambda x, y: torch.where(x > 0, x * y, 0.0).sum(),
         lambda x, y: x.mul_(y).sum(),
         lambda x, y: torch.cat([x * y, x]).sum(),
         lambda x, y: torch.zeros(B, T, K).index_add_(1, torch.zeros(T, dtype=torch.int64), x * y),
@@ -72,6 +73,8 @@ def test_a_product_counts_at_its_first_sum_only() -> None:
         lambda x, y: (x * (y > 0).to(x.dtype)[:, :1]).sum(),
         lambda x, y: (x * (1.0 - (y > 0).float()).expand(B, T, K)).sum(),
         lambda x, y: ((y > 0).float() * (y < 1).float()).sum(),
+        # A choice between two values, as of a recurrent state.
+        lambda x, y: torch.where(x > 0, x * y, x).sum(),
         # Whatever is written over a product is none.
         lambda x, y: torch.mul(x, y).copy_(x).sum(),
         lambda x, y: (x / (x * y)).sum(),

@@ -179,6 +179,13 @@ def test_an_outer_product_added_to_a_state_counts() -> None:
             helper.make_node("Mul", ["complement", "x"], ["m"]),
             helper.make_node("ReduceSum", ["m"], ["y"]),
         ],
+        # A choice between two values, as of a recurrent state.
+        [
+            helper.make_node("Mul", ["x", "z"], ["m"]),
+            helper.make_node("Cast", ["mask"], ["here"], to=TensorProto.BOOL),
+            helper.make_node("Where", ["here", "m", "x"], ["chosen"]),
+            helper.make_node("ReduceSum", ["chosen"], ["y"]),
+        ],
         # A square is a statistic of one tensor.
         [helper.make_node("Mul", ["x", "x"], ["m"]), helper.make_node("ReduceMean", ["m"], ["y"])],
         # A sum of what was not multiplied.

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.config.model import PairClassifierConfig
 from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.torch_model import TorchClassifier, TorchTextModel
@@ -23,6 +25,7 @@ from lite_nlp.export.runtime.programs import Classes
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
 from lite_nlp.export.task_tracing import describe_text_state
 from lite_nlp.export.tasks.pipeline import TaskModel, export_task_bundle
+from lite_nlp.models.build import build_model
 
 TOKENIZER = Tokenizer.train(["good morning", "thank you"], vocab_size=270)
 TYPES = TOKENIZER.vocab_size
@@ -114,6 +117,18 @@ def test_the_classifier_and_its_work(bundles: Path) -> None:
     ):
         with pytest.raises(BundleError, match=message):
             engine.classify(sentences)
+
+
+def test_the_work_of_a_recurrent_pair_classifier(tmp_path: Path) -> None:
+    config = PairClassifierConfig(
+        family="lstm", src_vocab_size=TYPES, embedding_dim=12, embed_dim=8, ffn_dim=10, num_classes=3
+    )
+    pairs = Classes(labels=CLASSES.labels, sentences=2)
+    work = export(tmp_path / "pair.zip", build_model(config).eval(), classes=pairs).graphs
+    assert work["torch"] == work["onnx"]
+    ((kind, counts),) = work["torch"]["classify"].items()
+    found = sum(value * 7**first * 4**second for value, first, second in counts)
+    assert (kind, found) == ("matmul", count_config(config, src_len=7, tgt_len=4).macs_executed)
 
 
 def test_the_language_model_and_its_work(bundles: Path) -> None:
