@@ -6,7 +6,7 @@ from typing import Final
 
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.continuation import GenerationOptions, TextStepModel, TokenRun, continue_rows, continue_steps
-from lite_nlp.decoding.lines import one_line
+from lite_nlp.decoding.lines import input_line, one_line
 from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_letters
 
 __all__ = ["Generated", "Generator"]
@@ -117,7 +117,7 @@ class Generator:
     def _prompt(self, text: str, number: int) -> list[int]:
         """The tokens of a text, as many as the model reads."""
         tail = text[-WHOLE_CHARACTERS:]
-        lines = [self._tokenizer.encode(line) for line in tail.split("\n")]
+        lines = [self._tokenizer.encode(input_line(line)) for line in tail.split("\n")]
         tokens = [token for place, line in enumerate(lines) for token in ([EOS_ID] * (place > 0) + line)]
         warn_of_letters(self._tokenizer, tail, number, result="continuation", warn=self._warn)
         if len(tokens) < self._max_positions and len(tail) == len(text):

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, cast
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.suggestions import did_you_mean_path
 
-__all__ = ["one_line", "open_lines", "read_chunks", "read_file_lines"]
+__all__ = ["input_line", "one_line", "open_lines", "read_chunks", "read_file_lines"]
 
 #: Bytes requested at a time; a terminal or a pipe returns what it has, which may be one line.
 _READ_BYTES: Final = 1 << 16
@@ -96,6 +96,11 @@ def read_file_lines(path: Path) -> list[str]:
     """
     with _open(path) as stream:
         return [line for chunk in read_chunks(stream, str(path)) for line in chunk]
+
+
+def input_line(text: str) -> str:
+    """A line of a caller's as one of a file would be read: no byte order mark, no line break at its end or inside."""
+    return one_line(text.removeprefix("\ufeff"))
 
 
 def one_line(text: str) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.decoding.hypotheses import length_penalty
-from lite_nlp.decoding.lines import one_line
+from lite_nlp.decoding.lines import input_line, one_line
 from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search, search_best, stream_search
 from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_letters
@@ -37,7 +37,8 @@ class Alternative(NamedTuple):
 class Translator:
     """Translator of lines with any engine: every line gets a translation, whatever it contains.
 
-    An empty or blank line gives an empty line. A line of more than ``max_source_tokens`` tokens is cut into pieces
+    An empty or blank line gives an empty line. A byte order mark before a line and a line break behind it count for
+    nothing, those inside for spaces. A line of more than ``max_source_tokens`` tokens is cut into pieces
     (see :func:`~lite_nlp.decoding.pieces.split_text`), whose translations are joined by spaces, or cut off there: the
     summary of a text is not the summaries of its sentences. Letters unknown to the vocabulary are translated from their
     bytes. All three cases are reported to ``warn``. Beside the text of a line and its translation, memory is that of a
@@ -142,7 +143,8 @@ class Translator:
         Returns:
             For each line its alternatives, the best by the length-penalized score first; possibly none.
         """
-        sources = [self._tokenizer.encode(line[:WHOLE_CHARACTERS]) if line.strip() else [] for line in lines]
+        heads = [input_line(line)[:WHOLE_CHARACTERS] for line in lines]
+        sources = [self._tokenizer.encode(head) if head.strip() else [] for head in heads]
         if self._long_input == "truncate":
             sources = [tokens[: self._max_source_tokens] for tokens in sources]
         usable = [place for place, tokens in enumerate(sources) if 0 < len(tokens) <= self._max_source_tokens]
@@ -194,6 +196,7 @@ class Translator:
 
     def _cut(self, line: str, number: int) -> list[_Piece]:
         """The pieces of a line; none if there is nothing to translate."""
+        line = input_line(line)
         head = line[:WHOLE_CHARACTERS]
         if not line.strip():
             return []

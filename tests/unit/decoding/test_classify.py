@@ -42,6 +42,13 @@ def classified(
     return list(classifier.classify_chunks(chunks, batch_size=batch)), told
 
 
+def test_line_breaks_and_a_byte_order_mark_are_no_words(tokenizer: Tokenizer) -> None:
+    model = CountingModel()
+    found, told = classified(tokenizer, [[["\ufeffa b\r\n"], ["a b"]]], model)
+    assert found[0] == found[1]
+    assert told == []
+
+
 def test_probabilities_by_label_in_the_order_of_the_lines(tokenizer: Tokenizer) -> None:
     model = CountingModel()
     lines = [["a b c d e"], ["a"], [" "], ["a b c"], ["b"]]

@@ -57,6 +57,16 @@ class Setup:
         return list(self.translator.translate_lines(lines, batch_size=batch_size))
 
 
+def test_line_breaks_and_a_byte_order_mark_are_no_words():
+    setup = Setup()
+    plain = ["a small house", "the river in summer"]
+    assert setup.translate(["\ufeffa small house\r", "the river\r\nin summer\n"]) == setup.translate(plain)
+    assert list(setup.translator.stream("\ufeffa small house\r\nthe river"))[-1] == "a small house\nthe river"
+    marked, found = (setup.translator.find_alternatives([line]) for line in ("\ufeffa small house\r\n", plain[0]))
+    assert marked == found
+    assert setup.warnings == []
+
+
 def test_order_is_kept_and_batches_are_sorted_by_length():
     setup = Setup()
     lines = ["the river in summer " * (1 + number % 5) + str(number) for number in range(11)]
