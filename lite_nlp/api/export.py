@@ -20,7 +20,7 @@ from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.progress import Progress
 from lite_nlp.core.suggestions import expected_one_of
-from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Precision
+from lite_nlp.export.runtime.layout import Precision
 
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
@@ -130,7 +130,8 @@ def export_model(
             once; at least 8, lowered to the model's positions. None is 256, or what a model reads that cuts its input
             off, if that is more.
         max_tgt_tokens: Longest output, end mark included, or most tokens that a language model reads and writes;
-            likewise. None is 512. A classifier writes nothing, and takes no such bound.
+            likewise. None is 512, or all that a language model has positions for. A classifier writes nothing, and
+            takes no such bound.
         target_bytes: Largest size of a compact bundle, for which the model is compressed as far as it takes;
             ``finetune`` and ``finetune_steps`` are for that alone.
         data: Data directory to score and finetune on, or to score integer weights on; None is the package's own
@@ -209,7 +210,7 @@ def export_model(
                 loaded,
                 source=source,
                 max_src_tokens=max_src_tokens,
-                max_tgt_tokens=DEFAULT_BOUNDS.capacity if max_tgt_tokens is None else max_tgt_tokens,
+                max_tgt_tokens=max_tgt_tokens,
                 compact=compact,
                 portable=portable,
                 precision=precision,

@@ -37,7 +37,7 @@ def write_model_bundle(
     *,
     source: Source | None = None,
     max_src_tokens: int | None = None,
-    max_tgt_tokens: int = DEFAULT_BOUNDS.capacity,
+    max_tgt_tokens: int | None = None,
     compact: bool = False,
     portable: bool = False,
     precision: Precision = "fp32",
@@ -58,7 +58,8 @@ def write_model_bundle(
         max_src_tokens: Longest source, end mark included; lowered to the model's positions. None is 256, or what a
             model reads that cuts its input off, if that is more. For other architectures see
             :mod:`lite_nlp.artifacts.task_bundles`.
-        max_tgt_tokens: Most decoder steps; lowered likewise.
+        max_tgt_tokens: Most decoder steps; lowered likewise. None is 512, or all that a language model has positions
+            for.
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
         precision: Of the weights.
@@ -102,7 +103,7 @@ def write_model_bundle(
     positions = loaded.config.model.max_positions
     bounds = Bounds(
         source=source_bound(loaded.config, max_src_tokens),
-        capacity=min(max_tgt_tokens, positions, MAX_TOKENS),
+        capacity=min(DEFAULT_BOUNDS.capacity if max_tgt_tokens is None else max_tgt_tokens, positions, MAX_TOKENS),
         executorch_batch=DEFAULT_BOUNDS.executorch_batch,
     )
     proof = Proof(

@@ -12,7 +12,7 @@ from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
-from lite_nlp.export.runtime.limits import MAX_TOKENS
+from lite_nlp.export.runtime.limits import MAX_STATE_BYTES, MAX_TOKENS
 
 if TYPE_CHECKING:
     from lite_nlp.export.packing import Packing
@@ -33,7 +33,7 @@ def write_task_bundle(
     card: "ModelCard",
     packing: "Packing | None",
     max_src_tokens: int | None,
-    max_tgt_tokens: int,
+    max_tgt_tokens: int | None,
     force: bool,
     progress: Progress | None,
     accept: Callable[[Path], None],
@@ -47,7 +47,8 @@ def write_task_bundle(
         packing: What to make a compact bundle with; None for a plain one.
         max_src_tokens: Longest sentence of a classifier, end mark included; None is what the model reads. A language
             model scores at least as long texts as it was trained on; None is 256, or these if they are longer.
-        max_tgt_tokens: Most steps of a language model. Both are lowered to the model's positions.
+        max_tgt_tokens: Most steps of a language model; None is all that the model has positions for, or that a state
+            of 256 MiB has place for. Both are lowered to the model's positions.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``.
@@ -58,7 +59,8 @@ def write_task_bundle(
     longest = min(config.model.max_positions, MAX_TOKENS)
     source = capacity = source_bound(config, max_src_tokens)
     if model.task == "language-modelling":
-        source, capacity = max(source, config.training.block_tokens), max_tgt_tokens
+        source = max(source, config.training.block_tokens)
+        capacity = _most_steps(loaded) if max_tgt_tokens is None else max_tgt_tokens
     bounds = Bounds(
         source=min(source, longest),
         capacity=min(capacity, longest),
@@ -67,6 +69,15 @@ def write_task_bundle(
     return export_task_bundle(
         path, model=model, card=card, bounds=bounds, packing=packing, force=force, progress=progress, accept=accept
     )
+
+
+def _most_steps(loaded: LoadedModel) -> int:
+    """The steps that the state of one text may have place for in a bundle; a state grows in proportion, if at all."""
+    from lite_nlp.models.build import as_language_model
+
+    model = as_language_model(loaded.model, source=loaded.name)
+    one, two = (sum(tensor.nbytes for tensor in model.init_state(1, steps).values()) for steps in (1, 2))
+    return MAX_TOKENS if one == two else 1 + (MAX_STATE_BYTES - one) // (two - one)
 
 
 def _describe(loaded: LoadedModel) -> "TaskModel":

@@ -65,7 +65,8 @@ def export(
             "--max-tgt-tokens",
             min=MIN_BOUND,
             max=MAX_TOKENS,
-            help=f"Longest output, end mark included; else {DEFAULT_BOUNDS.capacity}.",
+            help=f"Longest output, end mark included; else {DEFAULT_BOUNDS.capacity}, or all that a language model has "
+            "positions for.",
             show_default=False,
         ),
     ] = None,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from lite_nlp.artifacts import task_bundles
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.core.errors import BundleError
@@ -45,6 +46,20 @@ def test_a_classifier_reads_as_much_in_a_bundle(tmp_path: Path, asked: list[dict
     for bound in (None, 64):
         write_model_bundle(tmp_path / "model.zip", loaded, max_src_tokens=bound)
     assert [(one["bounds"].source, one["bounds"].capacity) for one in asked] == [(600, 600), (64, 64)]
+
+
+def test_a_language_model_writes_as_much_in_a_bundle(
+    tmp_path: Path, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"architecture": "language-model", "family": "transformer", "max_positions": 600}
+    write_model(tmp_path / "model", LINES, **options)
+    loaded = load_model(tmp_path / "model")
+    for bound in (None, 64):
+        write_model_bundle(tmp_path / "model.zip", loaded, max_tgt_tokens=bound)
+    # Keys and values of one layer, 16 channels of 4 bytes each: as many as a state of a bundle may have.
+    monkeypatch.setattr(task_bundles, "MAX_STATE_BYTES", 100 * 2 * 16 * 4 + 50)
+    write_model_bundle(tmp_path / "model.zip", loaded)
+    assert [one["bounds"].capacity for one in asked] == [600, 64, 100]
 
 
 def test_records_that_a_manifest_does_not_hold_are_named(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
