@@ -1,4 +1,4 @@
-"""The tensors of a quantized model's own file: what compression falls back on where it finds no smaller file."""
+"""The tensors of a quantized model's own file, which serve as long as the model is what it was."""
 
 from collections.abc import Mapping
 

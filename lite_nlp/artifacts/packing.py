@@ -14,7 +14,8 @@ def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
     """The tensors for a compact bundle of a model, in the encodings of the model's own file, and its tokenizer.
 
     Args:
-        source: Origin of the model, None if it is no file; the weights of a directory are kept in fp32.
+        source: Origin of the model, None if it is not known; the weights of a directory, and those that were changed
+            since they were loaded, are kept in fp32.
         loaded: The model.
 
     Raises:
@@ -28,9 +29,13 @@ def packing_of(source: Source | None, loaded: LoadedModel) -> Packing:
         tensors, aliases = container.tensors, container.aliases
     else:
         from lite_nlp.compress.stages import dense_model, model_tensors
+        from lite_nlp.compress.stored import holds_model
 
         made_of = model_tensors(loaded.model)
-        tensors, aliases = dense_model(made_of.tensors), made_of.aliases
+        # A model that was loaded from a file and not changed since has that file's encodings too.
+        unchanged = holds_model(loaded.stored, loaded.model)
+        tensors = dict(loaded.stored) if unchanged else dense_model(made_of.tensors)
+        aliases = made_of.aliases
     content = container_bytes(
         tensors=tensors,
         # A container writes the merges alone.
