@@ -59,6 +59,8 @@ class Bundle:
 
     def __init__(self, path: Path, contents: BundleFile, *, made: MadeMembers) -> None:
         self.path = path
+        # Members may be read much later, in another working directory.
+        self._file = path.absolute()
         self.manifest = contents.manifest
         self.manifest_sha256 = contents.manifest_sha256
         self._stored = contents.stored
@@ -84,7 +86,7 @@ class Bundle:
                 raise BundleError(f"{self.path}: expected {name} to be made, found a bundle opened without it")
             known = sorted({*self.manifest.files, *(packed.members if packed else ())})
             raise BundleError(f"{self.path}: expected a member {name}, found {known}")
-        with _open_file(self.path) as (file, _):
+        with _open_file(self._file) as (file, _):
             return _read_verified(f"{self.path}: {name}", file, self._stored[name], entry)
 
 

@@ -6,6 +6,7 @@ Each is named exactly: a warning that is new, or about our own graphs, still com
 import logging
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -35,6 +36,10 @@ _LOGGERS: Final = (
 )
 
 
+#: The descriptors of the process: two blocks at once would take each other's for those to put back.
+_DESCRIPTORS: Final = threading.RLock()
+
+
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
     """Silence the known warnings and log lines within the block."""
@@ -57,18 +62,30 @@ def quiet_native_code() -> Iterator[None]:
     """Drop what native code prints within the block, itself or through Python's streams.
 
     For the start of ExecuTorch's thread pool, which reports processor files that x86 machines do not have, and for
-    loading a program, of which the error says the same.
+    loading a program, of which the error says the same. What other threads print meanwhile is dropped too; another
+    thread that enters such a block waits.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = {number: os.dup(number) for number in (1, 2)}
+    with _DESCRIPTORS:
+        for stream in (sys.stdout, sys.stderr):
+            # A process may have been started without them.
+            if stream is not None:
+                stream.flush()
+        kept = {number: os.dup(number) for number in (1, 2) if _is_open(number)}
+        try:
+            with open(os.devnull, "w", encoding="utf-8") as nowhere:
+                for number in kept:
+                    os.dup2(nowhere.fileno(), number)
+                with redirect_stdout(nowhere), redirect_stderr(nowhere):
+                    yield
+        finally:
+            for number, copy in kept.items():
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+def _is_open(descriptor: int) -> bool:
     try:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:
-            for number in kept:
-                os.dup2(nowhere.fileno(), number)
-            with redirect_stdout(nowhere), redirect_stderr(nowhere):
-                yield
-    finally:
-        for number, copy in kept.items():
-            os.dup2(copy, number)
-            os.close(copy)
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

@@ -19,6 +19,9 @@ __all__ = ["main"]
 #: Errors with another exit code than 1.
 _EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
+#: Number of the standard error stream.
+_STDERR: Final = 2
+
 #: Name of the handler of characters that UTF-8 has no bytes for, which are stray bytes of file names.
 _DISPLAYED: Final = "lite-nlp-displayed"
 
@@ -30,6 +33,8 @@ def main() -> None:
         # Accepted anywhere on the line, since people add it to the end of the command that just failed.
         sys.argv = [sys.argv[0], "--debug", *(word for word in sys.argv[1:] if word != "--debug")]
     with stopped_by_signals():
+        if sys.stderr is None:
+            _drop_messages()
         if sys.stdout is None:
             # Results would go nowhere, and the next file that is opened would take its place for libraries that write
             # to it by number.
@@ -61,6 +66,15 @@ def main() -> None:
             )
         except MemoryError:
             _fail("error: this takes more memory than there is", debug=debug)
+
+
+def _drop_messages() -> None:
+    """Open a standard error stream that goes nowhere: a file would take its number, and messages would be results."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    if nowhere != _STDERR:
+        os.dup2(nowhere, _STDERR)
+        os.close(nowhere)
+    sys.stderr = os.fdopen(_STDERR, "w")
 
 
 def _run() -> None:

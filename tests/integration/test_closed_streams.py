@@ -31,6 +31,12 @@ def test_a_closed_stream_is_an_error_in_a_line(line: str, stream: str) -> None:
     assert done.stdout == ""
 
 
+def test_errors_are_no_results_where_they_cannot_be_told() -> None:
+    line = f"exec {COMMAND} translate nothing-there --text Hello <&- 2>&-"
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+
+
 def test_what_reads_nothing_needs_no_standard_input() -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", f"exec {COMMAND} presets --json <&-"], capture_output=True, text=True, check=False

@@ -227,6 +227,13 @@ def test_sizes_that_only_the_directory_declares(bundle_path: Path) -> None:
         open_bundle(bundle_path)
 
 
+def test_another_working_directory_after_opening(bundle_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bundle_path.parent)
+    bundle = open_bundle(bundle_path.name)
+    monkeypatch.chdir("/")
+    assert bundle.read("config.toml") == open_bundle(bundle_path).read("config.toml")
+
+
 def test_a_member_altered_after_opening(bundle_path: Path) -> None:
     bundle = open_bundle(bundle_path)
     _rewrite(bundle_path, lambda members: members.update({"extra.bin": bytes(5120)}))

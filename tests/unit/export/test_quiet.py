@@ -1,0 +1,34 @@
+"""Native code's own output is dropped, and the streams of the process come back."""
+
+import os
+import threading
+
+import pytest
+
+from lite_nlp.export.runtime.quiet import quiet_native_code
+
+
+def test_two_threads_put_back_the_descriptors_of_the_process(capfd: pytest.CaptureFixture[str]) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with quiet_native_code():
+            entered.set()
+            assert leave.wait(10)
+            os.write(1, b"dropped\n")
+
+    def second() -> None:
+        assert entered.wait(10)
+        # The first one is left while this one waits to enter, or is inside.
+        threading.Timer(0.05, leave.set).start()
+        with quiet_native_code():
+            os.write(2, b"dropped\n")
+
+    threads = [threading.Thread(target=run) for run in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    os.write(1, b"out\n")
+    os.write(2, b"err\n")
+    assert capfd.readouterr() == ("out\n", "err\n")
