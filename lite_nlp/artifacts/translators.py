@@ -44,8 +44,8 @@ class SearchChoices:
         beam: Hypotheses kept per sentence, 1 to 256; 1 is greedy search.
         length_penalty: Exponent of the length penalty of beam search.
         no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
-        min_length: Fewest tokens of an output.
-        max_length: Most tokens of an output; 0 leaves it to the length of the input.
+        min_length: Fewest tokens of an output, of which a source of n tokens has at most 2 n + 9.
+        max_length: Most tokens of an output, besides those; 0 is those alone.
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
 
     Raises:
@@ -193,8 +193,8 @@ def open_translator(
         length_penalty: Exponent of the length penalty of beam search, 0 to 10. This and the values below are those of
             the model's ``[decoding]`` section where they are None.
         no_repeat_ngram: No run of so many tokens occurs twice in an output; 0 allows all.
-        min_length: Fewest tokens of an output, without the end mark.
-        max_length: Most tokens of an output, likewise; 0 leaves it to the length of the input.
+        min_length: Fewest tokens of an output, without the end mark; a source of n tokens has at most 2 n + 9.
+        max_length: Most tokens of an output, besides those; 0 is those alone.
         long_input: An input too long for the model: ``split`` it into pieces or ``truncate`` it.
         warn: Receives a warning for each line that is cut, shortened or in unknown letters; None logs them.
         progress: Receives the progress of making a bundle, and of lines that are cut into many pieces.

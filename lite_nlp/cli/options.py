@@ -157,7 +157,8 @@ MinLengthOption = Annotated[
         "--min-length",
         min=0,
         max=MAX_TOKENS,
-        help="Fewest tokens of an output; else that of the model's config, or 0.",
+        help="Fewest tokens of an output, of which an input of n tokens has at most 2n + 9; else that of the model's "
+        "config, or 0.",
         show_default=False,
     ),
 ]
@@ -167,7 +168,8 @@ MaxLengthOption = Annotated[
         "--max-length",
         min=0,
         max=MAX_TOKENS,
-        help="Most tokens of an output; 0 bounds it by the length of the input. Else that of the model's config, or 0.",
+        help="Most tokens of an output, besides the 2n + 9 that an input of n tokens may have; 0 is these alone. Else "
+        "that of the model's config, or 0.",
         show_default=False,
     ),
 ]
