@@ -194,6 +194,8 @@ class TrainedGrid:
         bits = self._bits()
         precision = _LOOSE if share < 1.0 else _HELD
         if abs(math.log(max(bits, 1.0) / wanted)) > precision:
+            if share < 1.0:
+                self._follow_zones()
             bits = self._settle(bits, wanted, precision)
         self.update_weights()
         return bits
@@ -205,9 +207,6 @@ class TrainedGrid:
         what lies between two bounds only where the guess leads beyond them.
         """
         finer, coarser = -math.inf, math.inf
-        self._zones = [
-            _dead_zone(_round(latent, zone).abs()) for latent, zone in zip(self._latents, self._zones, strict=True)
-        ]
         for number in range(_MOST_ROUNDS):
             error = math.log(max(bits, 1.0) / wanted)
             if abs(error) <= precision:
@@ -229,6 +228,17 @@ class TrainedGrid:
                 slope = -math.log(max(bits, 1.0) / max(before, 1.0)) / change
                 self._slope = min(max(slope, _LEAST_SLOPE), _LARGEST_SLOPE)
         return bits
+
+    def _follow_zones(self) -> None:
+        """Dead zones as wide as the levels now make them.
+
+        Not where the size is held: by then a tenth of the weights lie within 0.002 of the border of a zone, to and fro
+        over it, so that their mean is between two levels. A border that moves by 0.005 throws all of them to one side,
+        and late in the training the rate is too low for them to come back.
+        """
+        self._zones = [
+            _dead_zone(_round(latent, zone).abs()) for latent, zone in zip(self._latents, self._zones, strict=True)
+        ]
 
     def _bits(self) -> float:
         """The format's own estimate."""

@@ -319,6 +319,27 @@ def test_the_size_of_a_grid_is_held_where_weights_gather_at_borders() -> None:
     assert len(set(sizes[-4:])) == 1
 
 
+def test_where_the_size_is_held_weights_at_the_borders_of_dead_zones_stay_on_both_sides() -> None:
+    """They are the mean of two levels together: all on one side they are another weight each."""
+    generator = torch.Generator().manual_seed(5)
+    weights = _trainable(nn.Linear(256, 256), GridQuantizer(), 2.0)
+    assert isinstance(weights, TrainedGrid)
+    weights.tighten(0.9)
+    weights.tighten(1.0)
+    (latent,), (zone,) = weights.trained, weights.state()["zones"]
+    with torch.no_grad():
+        gathered = latent[:64]
+        gathered.copy_(gathered.sign() * (zone + 0.001 * torch.randn(gathered.shape, generator=generator)))
+    weights.tighten(1.0)
+    before = np.abs(weights.quantized().tensors["weight"].levels[:64])
+    with torch.no_grad():
+        # More zeros among the others: fewer bits, and zeros that are cheaper.
+        latent[64:128] *= 0.3
+    weights.tighten(1.0)
+    after = np.abs(weights.quantized().tensors["weight"].levels[:64])
+    assert after.mean() == pytest.approx(before.mean(), abs=0.2)
+
+
 def test_the_size_of_a_grid_is_counted_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """How the size depends on the steps is known from the adjustments before."""
     counted = []
