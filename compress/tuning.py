@@ -279,5 +279,7 @@ class PrunedWeights:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on with those masks."""
-        self._masks = dict(state["masks"])
+        # A kept state is read on the processor.
+        masks: Mapping[str, Tensor] = state["masks"]
+        self._masks = {name: mask.to(self._parameters[name].device) for name, mask in masks.items()}
         self.update_weights()

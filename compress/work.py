@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import torch
 
 from lite_nlp.core.errors import OutputError
-from lite_nlp.core.files import write_bytes
+from lite_nlp.core.files import make_directories, remove_empty, write_bytes
 from lite_nlp.core.outputs import refusals
 
 __all__ = ["Work"]
@@ -35,19 +35,26 @@ class Work:
             else.
         key: Identifies the compression: model, data and options.
 
+    Attributes:
+        resumed: Whether it holds results of the same compression.
+        replaced: Whether it held those of another one.
+
     Raises:
         OutputError: If the directory holds something, but no work, or the system refuses it.
     """
 
     def __init__(self, directory: Path, key: str) -> None:
         self._directory = directory
+        self._made: list[Path] = []
+        self.replaced = False
         path = directory / _KEY_FILE
         with refusals(directory):
-            directory.mkdir(parents=True, exist_ok=True)
+            make_directories(directory, self._made)
             if not path.is_file():
                 _check_empty(directory)
             elif path.read_bytes() != key.encode("utf-8"):
                 self._clear()
+                self.replaced = True
             if not path.is_file():
                 write_bytes(path, key.encode("utf-8"))
             self.resumed = any(file.suffix == ".pt" for file in directory.iterdir())
@@ -85,10 +92,11 @@ class Work:
         return state
 
     def remove(self) -> None:
-        """Remove all of it, once the compression is done, and the directory unless something else is in it."""
+        """Remove all of it, once the compression is done, and the directories made for it that hold nothing else."""
         with suppress(OSError):
             self._clear()
             self._directory.rmdir()
+        remove_empty(self._made)
 
     def _clear(self) -> None:
         # The key last: without it, what is left of an interrupted removal would be taken for somebody else's.

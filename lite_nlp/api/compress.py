@@ -19,6 +19,7 @@ from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress, SilentProgress
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.tasks.changed_outputs import find_changes
 from lite_nlp.tasks.usefulness import CompressionFacts, compression_warnings
 
@@ -140,6 +141,8 @@ def compress_model(
             raise UsageError(f"--no-finetune and {option}: expected one of them")
     if effort is not None and finetune_steps is not None:
         raise UsageError("--effort and --finetune-steps: expected one of them")
+    if effort is not None and effort not in _STEPS:
+        raise UsageError(f"--effort: {expected_one_of(_STEPS, effort)}")
     if effort not in (None, "quick") and data is None:
         raise UsageError(
             f"--effort {effort}: expected --data with it: the package's sentences are learned by heart sooner"
@@ -188,7 +191,7 @@ def compress_model(
     candidates: list[StageRow] = []
     structure: Structure | None = None
     given = None if data is None else Path(data)
-    key = work_key(loaded, given, options, finetuning, own_outputs, structured, guidance.name, lengths)
+    key = work_key(loaded, given, options, finetuning, own_outputs, structured, lengths)
     with (
         resumable_work(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
         threads_restored(),
@@ -236,7 +239,9 @@ def compress_model(
             gate.check_size(config.model, target=named, size_bytes=file.stat().st_size)
         facts = CompressionFacts(
             targeted=target_bytes is not None or target_ratio is not None,
-            finetune_steps=None if finetuning is None else finetuning.options.steps,
+            finetune_steps=None if finetuning is None else steps,
+            batches_per_step=batches,
+            effort=effort,
             own_data=data is not None,
             structured=None if structured is None else STRUCTURED,
             sparsity=rows[-1].sparsity,

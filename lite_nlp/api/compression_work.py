@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lite_nlp.api.compression_subject import embedded_files
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.core.errors import LiteNlpError, OutputError
+from lite_nlp.core.errors import LiteNlpError, OutputError, UsageError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.directory import content_digest
 
@@ -20,7 +20,10 @@ __all__ = ["resumable_work", "work_key"]
 
 @contextmanager
 def resumable_work(out: Path, key: str | None, progress: Progress) -> "Iterator[Work | None]":
-    """What a compression has worked out, beside its output; kept where it is interrupted or the disk is full."""
+    """What a compression has worked out, beside its output.
+
+    It is kept where the compression is interrupted, the disk is full, or an option is refused: the work is of no other.
+    """
     from lite_nlp.compress.work import Work
 
     if key is None:
@@ -29,9 +32,11 @@ def resumable_work(out: Path, key: str | None, progress: Progress) -> "Iterator[
     work = Work(out.with_name(f"{out.name}.partial"), key)
     if work.resumed:
         progress.start(f"going on from {out.name}.partial", None)
+    elif work.replaced:
+        progress.start(f"beginning anew: {out.name}.partial is of another model, data or options", None)
     try:
         yield work
-    except OutputError:
+    except (OutputError, UsageError):
         raise
     except LiteNlpError:
         work.remove()

@@ -230,6 +230,8 @@ class CompressionFacts:
     Attributes:
         targeted: Whether a size or a ratio was asked for.
         finetune_steps: Of fine-tuning after pruning; None if there was none.
+        batches_per_step: Of fine-tuning.
+        effort: What its length was chosen by, if anything.
         own_data: Whether it was given data.
         structured: Name of the stage that removed channels, heads or layers; None if none did.
         sparsity: Fraction of zeros in the final file.
@@ -241,6 +243,8 @@ class CompressionFacts:
     own_data: bool
     structured: str | None
     sparsity: float
+    batches_per_step: int = 1
+    effort: str | None = None
     kept: bool = False
 
 
@@ -294,7 +298,10 @@ def _advise(facts: CompressionFacts, stage: str) -> list[str]:
     if facts.finetune_steps is None:
         advice.append("fine-tuning (leave --no-finetune out)")
     else:
-        advice.append(f"--finetune-steps {2 * facts.finetune_steps} or more")
+        steps = f"--finetune-steps {2 * facts.finetune_steps}"
+        if facts.batches_per_step > 1:
+            steps += f" --gradient-accumulation {facts.batches_per_step}"
+        advice.append(f"{steps} or more" + (f", in place of --effort {facts.effort}" if facts.effort else ""))
     if not facts.own_data:
         advice.append("--data with the model's own training pairs")
     if stage == facts.structured:

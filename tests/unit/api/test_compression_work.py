@@ -8,9 +8,12 @@ import pytest
 
 from lite_nlp import compress_model, prepare_data
 from lite_nlp.api import compress
+from lite_nlp.api.compression_work import resumable_work
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.compress.work import Work
+from lite_nlp.core.errors import OverBudgetError, UsageError
+from lite_nlp.core.progress import SilentProgress
 from tests.integration.conftest import write_model
 
 LINES = ["a man runs", "two dogs play in the snow", "she reads a book", "the boy is on a bike"]
@@ -40,7 +43,7 @@ def key_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
     def key_of(**options: Any) -> str:
         with pytest.raises(WorkBeginsError):
-            compress_model(load_model(home / "model"), data=home / "data", out=home / "out", **options)
+            compress_model(load_model(home / "model"), out=home / "out", **{"data": home / "data", **options})
         return keys[-1]
 
     monkeypatch.setattr(compress, "resumable_work", stop)
@@ -59,6 +62,11 @@ def test_work_counted_at_other_lengths_is_other_work(key_of: Callable[..., str])
     assert key_of(structured=0.1, gate=BudgetGate(src_len=30, tgt_len=30)) == usual
     assert key_of(structured=0.1, gate=BudgetGate(src_len=5, tgt_len=30)) != usual
     assert key_of(structured=0.1, gate=BudgetGate(src_len=30, tgt_len=5)) != usual
+
+
+def test_the_same_data_may_be_named_otherwise(key_of: Callable[..., str], home: Path) -> None:
+    (home / "other").symlink_to(home / "data")
+    assert key_of(data=home / "other") == key_of()
 
 
 def test_work_on_other_text_of_the_same_counts_is_other_work(key_of: Callable[..., str], home: Path) -> None:
@@ -83,6 +91,22 @@ def test_work_on_a_model_of_other_records_is_other_work(
     path = home / "model" / file
     path.write_bytes(content if file.endswith(".json") else path.read_bytes() + content)
     assert key_of() != usual
+
+
+def test_an_option_that_is_refused_costs_no_work(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "out"
+    with pytest.raises(UsageError), resumable_work(out, "key", SilentProgress()) as work:
+        assert work is not None
+        work.keep("figures", lambda: 1)
+        raise UsageError("--reference: another task")
+    assert (tmp_path / "new" / "out.partial" / "figures.pt").is_file()
+
+
+def test_a_failed_compression_leaves_no_directory(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "sub" / "out"
+    with pytest.raises(OverBudgetError), resumable_work(out, "key", SilentProgress()):
+        raise OverBudgetError("out of reach")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_compression_interrupted_after_structured_pruning_ends_as_a_whole_one(

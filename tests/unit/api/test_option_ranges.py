@@ -119,6 +119,11 @@ def test_lengths_of_the_model_give_way_to_those_of_the_caller() -> None:
         SearchChoices(min_length=10, max_length=9)
 
 
+def test_an_unknown_effort(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--effort: expected one of quick, normal, thorough, found 'fast'"):
+        lite_nlp.compress_model("no-such-model", out=tmp_path / "small", effort="fast")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("effort", ["normal", "thorough"])
 def test_the_effort_that_the_package_has_no_text_for(tmp_path: Path, effort: Literal["normal", "thorough"]) -> None:
     with pytest.raises(UsageError, match=f"--effort {effort}: expected --data with it"):

@@ -379,7 +379,7 @@ def test_a_damaged_state_is_worked_out_anew(tmp_path: Path) -> None:
 def test_another_compression_does_not_take_over_the_work(tmp_path: Path) -> None:
     Work(tmp_path / "work", "one").keep("figures", lambda: 1)
     other = Work(tmp_path / "work", "another")
-    assert not other.resumed
+    assert (other.resumed, other.replaced) == (False, True)
     assert other.keep("figures", lambda: 2) == 2
     made: Any = [path.name for path in (tmp_path / "work").iterdir()]
     assert sorted(made) == ["figures.pt", "key.txt"]
@@ -409,7 +409,7 @@ def test_of_finished_work_nothing_is_left(tmp_path: Path) -> None:
     work = Work(tmp_path / "above" / "work", "key")
     work.keep("figures", lambda: 1)
     work.remove()
-    assert list((tmp_path / "above").iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_where_no_directory_can_be_made_is_told(tmp_path: Path) -> None:

@@ -124,6 +124,11 @@ def test_a_compression_that_lost_a_few_points() -> None:
     assert warning.startswith("perplexity rose from 20.00 to 26.00, most of it in the stage 'entropy-coded'")
 
 
+def test_longer_tuning_has_as_many_batches_a_step() -> None:
+    (warning,) = compress(30.0, 20.0, 20.0, facts=replace(FACTS, batches_per_step=4, effort="thorough"))
+    assert "--finetune-steps 600 --gradient-accumulation 4 or more, in place of --effort thorough" in warning
+
+
 def test_the_advice_is_what_was_not_done() -> None:
     facts = CompressionFacts(targeted=False, finetune_steps=None, own_data=False, structured="pruned", sparsity=0.4)
     (warning,) = compress(30.0, 20.0, 20.0, facts=facts)
