@@ -17,6 +17,7 @@ from lite_nlp.core.errors import OutputError
 from lite_nlp.core.signals import undisturbed
 
 __all__ = [
+    "check_deleted_directory",
     "check_output_directory",
     "check_output_file",
     "check_replaced_directory",
@@ -97,6 +98,24 @@ def check_shared_directory(path: Path) -> None:
             raise _no_directory(path, found)
 
 
+def check_deleted_directory(path: Path, *, owned: Collection[str]) -> None:
+    """Check, before a directory is deleted, that it holds nothing of anybody else's.
+
+    Args:
+        path: The directory; nothing need be there.
+        owned: Patterns of what may be lost, such as ``step-*``; a directory that one covers goes with its content.
+
+    Raises:
+        OutputError: If it holds other files, or ``path`` is anything but a directory.
+    """
+    with refusals(path):
+        found = _kind(path)
+        if found == _DIRECTORY:
+            _check_owned(path, path, owned)
+        elif found is not None:
+            raise _no_directory(path, found)
+
+
 def place_of(path: Path) -> Path:
     """The path with a last part that is a name, which ``.`` and ``..`` are not."""
     return path.resolve() if path.name in ("", "..") else path
@@ -150,17 +169,22 @@ def _check_content(path: Path, place: Path, *, force: bool, owned: Collection[st
     if any(place.iterdir()):
         if not force:
             raise _existing(path)
-        foreign = [] if owned is None else list(_foreign(place, owned))
-        if foreign:
-            named = ", ".join(foreign[:_NAMED]) + (" and more" if len(foreign) > _NAMED else "")
-            raise OutputError(
-                f"{path}: expected a directory that this command wrote, found other files, which --force would delete: "
-                f"{named}; move them, or choose another path"
-            )
+        if owned is not None:
+            _check_owned(path, place, owned)
     if os.path.ismount(place) or Path.cwd().is_relative_to(place.resolve()):
         raise OutputError(
             f"{path}: expected a directory that can be replaced, found a mount point or the current directory; name a "
             "new directory in it"
+        )
+
+
+def _check_owned(path: Path, place: Path, owned: Collection[str]) -> None:
+    foreign = list(_foreign(place, owned))
+    if foreign:
+        named = ", ".join(foreign[:_NAMED]) + (" and more" if len(foreign) > _NAMED else "")
+        raise OutputError(
+            f"{path}: expected a directory that this command wrote, found other files, which --force would delete: "
+            f"{named}; move them, or choose another path"
         )
 
 

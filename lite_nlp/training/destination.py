@@ -1,24 +1,30 @@
 """Where a run may be: in a new or empty directory, or in that of an earlier run. Imports no torch."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from lite_nlp.artifacts.model_files import MODEL_FILES
+from lite_nlp.budget.reporting.history import read_log
 from lite_nlp.core.errors import OutputError
-from lite_nlp.core.outputs import check_shared_directory, refusals
+from lite_nlp.core.outputs import check_deleted_directory, check_shared_directory, refusals
 
 __all__ = ["HYPOTHESES_DIRECTORY", "RUN_DIRECTORIES", "RUN_FILES", "check_destination"]
 
-#: What a run writes.
+#: Names of checkpoints: a step of 8 to 16 digits.
+_STEPS: Final = tuple("step-" + "[0-9]" * digits for digits in range(8, 17))
+_EVENTS: Final = "events.out.tfevents.*"
+
+#: What a run writes; the directories with patterns of what is in them.
 RUN_FILES: Final = (*MODEL_FILES, "log.jsonl", "curves.svg")
-RUN_DIRECTORIES: Final = ("checkpoints", "tensorboard")
+RUN_DIRECTORIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "checkpoints": (*_STEPS, ".step-*.partial"),
+    "tensorboard": (_EVENTS,),
+}
 
 #: A teacher's translations, made before a run begins. It says itself what it was made of, and is no part of what
 #: ``--force`` overwrites.
 HYPOTHESES_DIRECTORY: Final = "hypotheses"
-
-#: What shows that a directory is that of a run or a model; the other names are common elsewhere.
-_MARKS: Final = ("checkpoints", "log.jsonl", "model.safetensors", "tensorboard")
 
 
 def check_destination(path: Path, *, resume: bool, force: bool) -> None:
@@ -32,7 +38,8 @@ def check_destination(path: Path, *, resume: bool, force: bool) -> None:
         force: Overwrite the run in it.
 
     Raises:
-        OutputError: If it is not empty and neither is set, or what it holds is no run, or the system refuses.
+        OutputError: If it is not empty and neither is set, or what it holds is no run, or ``force`` would delete files
+            of others, or the system refuses.
     """
     check_shared_directory(path)
     with refusals(path):
@@ -43,8 +50,25 @@ def check_destination(path: Path, *, resume: bool, force: bool) -> None:
                 f"{path}: output exists already; expected a new path, or --force to overwrite it, or --resume to "
                 "continue the run in it"
             )
-        if not any((path / name).exists() for name in _MARKS):
+        if not _is_run(path):
             raise OutputError(
-                f"{path}: expected the directory of a run, found other files and none of {', '.join(_MARKS)}; name a "
-                "new directory in it"
+                f"{path}: expected the directory of a run, found other files: neither a step-* in checkpoints/, nor "
+                f"steps in log.jsonl, nor all of {', '.join(MODEL_FILES)}; name a new directory in it"
             )
+        if force:
+            for name, owned in RUN_DIRECTORIES.items():
+                check_deleted_directory(path / name, owned=owned)
+
+
+def _is_run(path: Path) -> bool:
+    """Whether a directory is that of a run or a model: each name alone is common elsewhere."""
+    if all((path / name).is_file() for name in MODEL_FILES):
+        return True
+    if any(any((path / "checkpoints").glob(pattern)) for pattern in _STEPS):
+        return True
+    log = path / "log.jsonl"
+    first = next(read_log(log), None)
+    if first is not None:
+        return {"event", "step"} <= first[1].keys()
+    # A run that ended before its first step.
+    return log.is_file() and not log.stat().st_size and any((path / "tensorboard").glob(_EVENTS))
