@@ -49,7 +49,7 @@ class TrainingJob(Generic[B]):
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
         out: The run's directory.
         console: For progress and warnings; the processes other than the first are silent.
-        resume: Resume the run in ``out``; without a checkpoint, begin at the first step.
+        resume: Resume the run in ``out``; without a checkpoint and a finished model, begin at the first step.
         force: Overwrite the run in ``out``.
         threads: Threads of each process; None chooses them by a measurement, or resumes with those of the run.
         max_minutes: Wall time after which this call ends the run; None sets no limit.
@@ -85,7 +85,7 @@ def train(job: TrainingJob[B], accelerator: Accelerator) -> dict[str, Any]:
 
     Raises:
         TrainingError: If there is nothing to train on, the loss is not finite, the run in ``job.out`` is another
-            one, or a signal stopped the run, after writing a checkpoint.
+            one or has a finished model and no checkpoint, or a signal stopped the run, after writing a checkpoint.
         OutputError: If ``job.out`` has content already, or a write fails.
     """
     with threads_restored(), fast_arithmetic(accelerator.device), kept_memory(accelerator.device):
@@ -187,6 +187,11 @@ class _Trainer(Generic[B]):
     def _restore(self) -> None:
         checkpoint = self.directory.checkpoints.load_latest(self._warn)
         if checkpoint is None:
+            if self.directory.holds_other_model():
+                raise TrainingError(
+                    f"{self.job.out}: expected checkpoints to resume from, found a model and no checkpoint; "
+                    "--init-from continues from its weights in another --out, --force starts anew"
+                )
             self.console.print(f"{self.job.out}: no checkpoint yet, training starts at step 1", markup=False)
             return
         self.identity.check_resumable(checkpoint.identity)

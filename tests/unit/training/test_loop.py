@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from lite_nlp.artifacts.directory import load_model_directory, model_from_state
 from lite_nlp.core.errors import OutputError, TrainingError
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training import batching, sampling
+from lite_nlp.training.checkpoints import CheckpointStore
 from lite_nlp.training.loop import train
 
 from .tiny_task import MemorySplit, make_config, make_job, make_split
@@ -117,6 +119,36 @@ def test_resuming_what_has_no_checkpoint_begins(tmp_path: Path, accelerator: Acc
     job = make_job(tmp_path / "run", make_config(), resume=True, console=Console(file=output, width=200))
     assert train(job, accelerator)["steps"] == 6
     assert "no checkpoint yet, training starts at step 1" in output.getvalue()
+
+
+def test_resuming_overwrites_no_model_that_has_lost_its_checkpoints(tmp_path: Path, accelerator: Accelerator) -> None:
+    out = tmp_path / "run"
+    train(make_job(out, make_config()), accelerator)
+    shutil.rmtree(out / "checkpoints")
+    metrics = json.loads((out / "metrics.json").read_text())
+    # As a run leaves it, as a conversion does, and damaged.
+    for content in (metrics, {"converted": "t2r"}, None):
+        (out / "metrics.json").write_text("damaged" if content is None else json.dumps(content))
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        with pytest.raises(
+            TrainingError, match=r"run: expected checkpoints to resume from, found a model.*--init-from.*--force starts"
+        ):
+            train(make_job(out, make_config(), resume=True), accelerator)
+        assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_killed_between_its_first_model_and_checkpoint_is_resumed(
+    tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(store: CheckpointStore, checkpoint: object) -> None:
+        raise KeyboardInterrupt
+
+    out, config = tmp_path / "run", make_config(checkpoint_every_steps=1000)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(CheckpointStore, "save", kill)
+        train(make_job(out, config), accelerator)
+    assert (out / "model.safetensors").exists()
+    assert train(make_job(out, config, resume=True), accelerator)["steps"] == 6
 
 
 def test_resuming_another_run_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
