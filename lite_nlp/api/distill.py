@@ -13,6 +13,7 @@ from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, load_config
 from lite_nlp.core.errors import ModelError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.outputs import refusals
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.tasks.distillation import BEAM, LEVELS, Lesson, Level, SequenceTargets, TeacherModel, Teaching
@@ -81,7 +82,8 @@ def distill_model(
         n_best: How many of them are used, weighted by their probabilities; None is 1, with ``interpolation`` all.
         interpolation: Use the one of them that is nearest to the reference, by sentence BLEU.
         reference_weight: Weight of the data's own targets at sequence level, from 0 to less than 1; None is 0.
-        hypotheses: Directory of the teacher's translations, where another student finds them; None is one in ``out``.
+        hypotheses: Directory of the teacher's translations outside ``out``, where another student finds them; None is
+            ``hypotheses`` in ``out``.
         runtime: Runtime of the teacher's search: ``torch``, on an accelerator if there is one, or one of bundles, to
             which a teacher that is none is exported once; None is ``torch``.
         overrides: ``section.key=value`` strings that change one key of the config each.
@@ -98,7 +100,8 @@ def distill_model(
         The finished run in the first process, None in the others.
 
     Raises:
-        UsageError: If options exclude each other, do not go with the level, or are out of range.
+        UsageError: If options exclude each other, do not go with the level, or are out of range, or ``hypotheses`` is
+            elsewhere in ``out``.
         ModelError: If the teacher cannot be loaded, or is of another architecture than the data asks for.
         DataError: If the data is damaged, does not fit student or teacher, or ``hypotheses`` are others.
         ConfigError: If the config is invalid.
@@ -119,6 +122,7 @@ def distill_model(
     limit = TimeLimit(max_minutes)
     first = os.environ.get("RANK", "0") == "0"
     place = Path(out) / HYPOTHESES_DIRECTORY if hypotheses is None else Path(hypotheses)
+    _check_place(place, Path(out))
     if first:
         from lite_nlp.tasks.translation.hypotheses import check_hypotheses
 
@@ -189,6 +193,17 @@ def _sequence_targets(values: Mapping[str, Any]) -> SequenceTargets:
     if given.get("interpolation"):
         given.setdefault("n_best", given.get("beam", BEAM))
     return SequenceTargets(**given)
+
+
+def _check_place(hypotheses: Path, out: Path) -> None:
+    """Refuse translations in the directory of the run, which would then not be empty when the run begins."""
+    with refusals(hypotheses):
+        place, run = (Path(os.path.realpath(path)) for path in (hypotheses, out))
+    if place.is_relative_to(run) and not place.is_relative_to(run / HYPOTHESES_DIRECTORY):
+        raise UsageError(
+            f"--hypotheses: expected a directory outside --out {out}, or {HYPOTHESES_DIRECTORY} in it, "
+            f"found {hypotheses}"
+        )
 
 
 def _check_level(level: Level | None, *, soft: Mapping[str, Any], targets: Mapping[str, Any]) -> None:

@@ -338,6 +338,23 @@ def test_another_teacher_or_search_needs_other_hypotheses_or_force(
     assert "the teacher's translations are there already" in done.message
 
 
+@pytest.mark.parametrize("place", ["run", "run/teacher", "other/../run/hypotheses2", "link"])
+def test_hypotheses_among_the_files_of_the_run_are_refused_before_the_search(
+    distill: Distill, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "run" / "teacher")
+    done = distill("--hypotheses", tmp_path / place)
+    assert done.code == 2
+    assert f"--hypotheses: expected a directory outside --out {tmp_path / 'run'}, or hypotheses in it" in done.message
+    assert os.listdir(tmp_path) == ["link"]
+
+
+def test_hypotheses_may_be_named_where_they_are_by_default(distill: Distill, tmp_path: Path) -> None:
+    done = distill("--hypotheses", tmp_path / "run" / "hypotheses")
+    assert done.code == 0, done.err
+    assert (tmp_path / "run" / "hypotheses" / "hypotheses.jsonl").exists()
+
+
 def test_several_students_read_finished_translations_at_once(distill: Distill, tmp_path: Path) -> None:
     shared = tmp_path / "hypotheses"
     words = ("--level", "sequence", "--hypotheses", shared)
