@@ -146,6 +146,9 @@ class _Trainer(Generic[B]):
             with StopSignal() as stop:
                 while self._end() is None:
                     self._run_epoch(progress, stop)
+            # A run that stopped between two validations may be resumed at what is now its end: it takes no step here.
+            if [validation.step for validation in self.state.all_validations[-1:]] != [self.state.step]:
+                self._after_step(progress, epoch_ended=False, stopping=False)
             return self._finish()
 
     def _end(self) -> str | None:

@@ -18,10 +18,12 @@ from torch import nn
 
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
 from lite_nlp.core.errors import OutputError, TrainingError
+from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training import batching, sampling
 from lite_nlp.training.checkpoints import CheckpointStore
 from lite_nlp.training.loop import train
+from lite_nlp.training.stepper import StepFigures, Stepper
 
 from .tiny_task import MemorySplit, make_config, make_job, make_split
 
@@ -380,6 +382,35 @@ def test_a_signal_ends_the_run_with_a_checkpoint(
     assert 0 < int(name.removeprefix("step-")) < 20
     train(make_job(tmp_path / "run", config, resume=True), accelerator)
     assert same(weights_at(tmp_path / "whole", 20), weights_at(tmp_path / "run", 20))
+
+
+@pytest.mark.parametrize("every", [2, 1000])
+def test_a_run_resumed_at_its_end_is_validated_there(
+    tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    take = Stepper.take
+
+    def stop(stepper: Stepper[Batch], step: int, *rest: Any, **options: Any) -> StepFigures:
+        return take(stepper, step, *rest, **options)._replace(stopping=step == 3)
+
+    def run(out: Path, max_steps: int, **options: Any) -> dict[str, Any]:
+        config = make_config(max_steps=max_steps, validate_every_steps=every, validate_metric="bleu")
+        # All alike, so that the mean of all is kept.
+        return train(make_job(out, config, evaluate={"bleu": lambda model: 1.0}, **options), accelerator)
+
+    with monkeypatch.context() as patch, pytest.raises(TrainingError, match="after step 3"):
+        patch.setattr(Stepper, "take", stop)
+        run(parts, 9)
+    metrics = [run(whole, 3), run(parts, 3, resume=True)]
+    for key in ("ended_by", "steps", "weights", "valid", "best_checkpoint"):
+        assert metrics[0][key] == metrics[1][key], key
+    assert metrics[1]["weights"]["steps"][-1] == 3
+    assert (whole / "model.safetensors").read_bytes() == (parts / "model.safetensors").read_bytes()
+    # Once more there is nothing to be done.
+    before = events(parts, "valid")
+    run(parts, 3, resume=True)
+    assert events(parts, "valid") == before == events(whole, "valid")
 
 
 @pytest.mark.parametrize(
