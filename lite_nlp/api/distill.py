@@ -144,7 +144,8 @@ def distill_model(
     initial = None if init_from is None else load_model(init_from)
     check_start(fitted, opened, init_from=initial)
     if gate is not None:
-        gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
+        target = fitted.name if isinstance(config, Config) else str(config)
+        gate.check_model(fitted.model, target=target, vocabulary_of_data=True)
 
     def say(text: str) -> None:
         if console is not None and first:

@@ -98,7 +98,8 @@ def train_model(
     opened = open_data(Path(data), loaded, vectors=None if vectors is None else Path(vectors))
     fitted = fit_data(loaded, opened)
     if gate is not None:
-        gate.check_model(fitted.model, target=fitted.name if isinstance(config, Config) else str(config))
+        target = fitted.name if isinstance(config, Config) else str(config)
+        gate.check_model(fitted.model, target=target, vocabulary_of_data=True)
     return train_fitted(
         fitted,
         opened,

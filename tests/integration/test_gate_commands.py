@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from lite_nlp.artifacts.directory import save_model_directory
+from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.preset import load_config
 from lite_nlp.core.files import atomic_file
 from lite_nlp.data.pairs.directory import open_sentence_pairs
@@ -99,6 +100,20 @@ def test_train_counts_the_vocabulary_of_the_data(train: Run, tmp_path: Path) -> 
     # The config's 8000 types would have 128,000 parameters in the table alone; the data has at most 280 types.
     done = train("--count-params", "total", "--max-params", "20K")
     assert done.code == 0, done.err
+
+
+def test_train_and_distill_advise_no_vocabulary_that_is_not_the_datas(
+    train: Run, lite_nlp: LiteNlp, home: Path, tmp_path: Path
+) -> None:
+    # The joint table has 16 parameters for each of 280 types: three of them are to go.
+    model = load_config(home / "model").model
+    most = count_config(model, src_len=30, tgt_len=30).params_total - 3 * 16
+    limit = ("--count-params", "total", "--max-params", str(most))
+    words = ["--data", home / "data", "--out", tmp_path / "out", *limit]
+    for done in (train(*limit), lite_nlp("distill", home / "model", home / "tiny.toml", *words)):
+        _refused(done, "parameters (total): ", tmp_path)
+        assert f"  data prepare --vocab-size 277: {MACS:,} Mult-Adds, {most:,} parameters\n" in done.err
+        assert "vocab_size" not in done.err
 
 
 def test_a_checkpointed_run_is_held_against_the_budget_too(train: Run, tmp_path: Path) -> None:

@@ -102,7 +102,14 @@ def advise(
     return tuple(advice)
 
 
-def describe_excess(target: str, lengths: str, verdicts: Sequence[Verdict], advice: Sequence[Advice]) -> str:
+def describe_excess(
+    target: str,
+    lengths: str,
+    verdicts: Sequence[Verdict],
+    advice: Sequence[Advice],
+    *,
+    vocabulary_of_data: bool = False,
+) -> str:
     """Describe a model over budget: the excesses and the changes that would bring it under.
 
     Args:
@@ -110,12 +117,15 @@ def describe_excess(target: str, lengths: str, verdicts: Sequence[Verdict], advi
         lengths: The tokens counted, such as ``30 -> 30``.
         verdicts: From :func:`~lite_nlp.budget.gate.limits.check_limits`.
         advice: From :func:`advise`.
+        vocabulary_of_data: Whether the vocabulary is that of a data directory, which ``data prepare`` makes smaller.
     """
     lines = [f"over budget: {target}, {lengths} tokens", *list_excesses(verdicts)]
     resizes = [item for item in advice if isinstance(item, Resize)]
     if any(verdict.quantity != "size_bytes" for verdict in verdicts if not verdict.within):
         lines.append(_introduce(resizes))
-        lines.extend(f"  {resize.describe()}" for resize in resizes[:_NAMED_CHANGES])
+        lines.extend(
+            f"  {resize.describe(vocabulary_of_data=vocabulary_of_data)}" for resize in resizes[:_NAMED_CHANGES]
+        )
     for item in advice:
         if isinstance(item, Compression):
             lines.extend(("the file size needs:", f"  {item.describe()}"))

@@ -53,12 +53,13 @@ class BudgetGate:
         usual = min(USUAL_LENGTH, model.max_positions)
         return usual if self.src_len is None else self.src_len, usual if self.tgt_len is None else self.tgt_len
 
-    def check_model(self, model: ModelConfig, *, target: str) -> None:
+    def check_model(self, model: ModelConfig, *, target: str, vocabulary_of_data: bool = False) -> None:
         """Check a model's Mult-Adds and parameters.
 
         Args:
             model: The architecture.
             target: How messages name the model.
+            vocabulary_of_data: Whether the vocabulary is that of a data directory, as before a training.
 
         Raises:
             OverBudgetError: If one of them exceeds its limit and the gate does not allow that.
@@ -66,7 +67,8 @@ class BudgetGate:
             UsageError: If a length is set for a side that the model does not have.
         """
         count = self._count(model)
-        self._enforce(model, count, check_limits(count, self.limits), target=target, bundle=False)
+        verdicts = check_limits(count, self.limits)
+        self._enforce(model, count, verdicts, target=target, vocabulary_of_data=vocabulary_of_data)
 
     def check_size(self, model: ModelConfig, *, target: str, size_bytes: int, bundle: bool = False) -> None:
         """Check the size of the file that a model was written to, and nothing else.
@@ -90,13 +92,20 @@ class BudgetGate:
         return count_config(model, src_len=src_len, tgt_len=tgt_len)
 
     def _enforce(
-        self, model: ModelConfig, count: ModelCount, verdicts: Sequence[Verdict], *, target: str, bundle: bool
+        self,
+        model: ModelConfig,
+        count: ModelCount,
+        verdicts: Sequence[Verdict],
+        *,
+        target: str,
+        bundle: bool = False,
+        vocabulary_of_data: bool = False,
     ) -> None:
         if all(verdict.within for verdict in verdicts):
             return
         src_len, tgt_len = self.lengths(model)
         advice = advise(model, self.limits, verdicts, src_len=src_len, tgt_len=tgt_len, target=target, bundle=bundle)
-        text = describe_excess(target, count.lengths, verdicts, advice)
+        text = describe_excess(target, count.lengths, verdicts, advice, vocabulary_of_data=vocabulary_of_data)
         if not self.allow:
             raise OverBudgetError(f"{text}\n--allow-over-budget goes on nevertheless")
         self.warn(f"{text}\ngoing on: --allow-over-budget")

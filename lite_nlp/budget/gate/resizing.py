@@ -69,10 +69,21 @@ class Resize:
         """The changes as ``--set`` takes them."""
         return tuple(change.override for change in self.changes)
 
-    def describe(self) -> str:
-        """Describe the change in one line."""
+    def describe(self, *, vocabulary_of_data: bool = False) -> str:
+        """Describe the change in one line.
+
+        Args:
+            vocabulary_of_data: Whether the vocabulary is that of a data directory, which no key of the config changes.
+        """
+        chosen = [change for change in self.changes if not change.follows]
+        # One joint vocabulary: two keys, one command.
         changed = ", ".join(
-            f"{change.key} {change.before} -> {change.after}" for change in self.changes if not change.follows
+            dict.fromkeys(
+                f"data prepare --vocab-size {change.after}"
+                if vocabulary_of_data and change.key.removeprefix("model.") in _VOCABULARY.keys
+                else f"{change.key} {change.before} -> {change.after}"
+                for change in chosen
+            )
         )
         followers = " and ".join(change.override for change in self.changes if change.follows)
         following = f" (with {followers})" if followers else ""

@@ -44,6 +44,20 @@ def test_over_budget_is_an_error_with_advice() -> None:
     assert lines[-1] == "--allow-over-budget goes on nevertheless"
 
 
+def test_a_vocabulary_of_data_is_made_smaller_where_it_is_made() -> None:
+    gate = BudgetGate(limits=Limits(max_params=10_000, count_params="total"), src_len=1, tgt_len=1)
+    said = []
+    for of_data in (False, True):
+        with pytest.raises(OverBudgetError) as stopped:
+            gate.check_model(MODEL, target="mine", vocabulary_of_data=of_data)
+        said.append(str(stopped.value).splitlines())
+    # 4512 parameters in the layers (see ``test_advice``) and 16 for each of the joint types.
+    figures = ": 4,272 Mult-Adds, 10,000 parameters"
+    assert f"  model.src_vocab_size 400 -> 343, model.tgt_vocab_size 400 -> 343{figures}" in said[0]
+    assert f"  data prepare --vocab-size 343{figures}" in said[1]
+    assert [line for line in said[0] if "vocab" not in line] == [line for line in said[1] if "vocab" not in line]
+
+
 def test_allowed_it_is_a_warning() -> None:
     said: list[str] = []
     gate = BudgetGate(limits=Limits(max_macs=4271), src_len=1, tgt_len=1, allow=True, warn=said.append)
