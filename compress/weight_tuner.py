@@ -163,10 +163,12 @@ class WeightTuner:
         def go_on(steps: int) -> None:
             self._progress.start(f"tuning ({what}), from step {steps:,} on", options.steps - steps)
 
+        # Making them may be work that is shown by itself.
+        batches = finetuning.batches()
         self._progress.start(f"tuning ({what})", options.steps)
         tune(
             self._model,
-            finetuning.batches(),
+            batches,
             finetuning.loss,
             weights=weights,
             options=options,

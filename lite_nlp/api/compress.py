@@ -3,10 +3,11 @@
 import copy
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lite_nlp.api.compression_subject import compression_subject, guide_compression, macs_counter
 from lite_nlp.api.compression_work import resumable_work, work_key
@@ -204,7 +205,8 @@ def compress_model(
             warn(doubt)
         subject = compression_subject(loaded, guidance, progress, count_macs, other)
         if finetuning is not None and work is not None and say is not None:
-            finetuning = replace(finetuning, batches=say(steps * batches, work.keep, progress))
+            said = partial(say, steps * batches, work.keep, progress)
+            finetuning = replace(finetuning, batches=_when_wanted(said))
 
         def shrink(_: "nn.Module") -> "Model":
             nonlocal structure
@@ -317,6 +319,12 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int, batches: 
     else:
         loss = projected_distillation_loss(guidance.project, original, weight, precision=precision)
     return Finetuning(batches=guidance.tuning, loss=loss, options=TuningOptions(steps=steps, batches_per_step=batches))
+
+
+def _when_wanted(make: Callable[[], Callable[[], Iterator[Any]]]) -> Callable[[], Iterator[Any]]:
+    """Batches that are made when the first training begins: a target may be refused, or need none."""
+    made = cache(make)
+    return lambda: made()()
 
 
 def _steps_of(loaded: LoadedModel, effort: Effort, *, few: bool) -> int:

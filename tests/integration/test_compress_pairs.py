@@ -101,3 +101,7 @@ def test_compression_on_own_outputs(lite_nlp: LiteNlp, files: Path, tmp_path: Pa
     assert code == 0, errors
     assert "translating what is tuned on: 24 in" in errors
     assert load_model(tmp_path / "small" / "model.lnlp").name == "model"
+    # A target that is refused takes no translations.
+    options = (*options[:-1], tmp_path / "smaller", "--target-size", "1KB")
+    code, _, errors = lite_nlp("compress", files / "model", "--data", files / task, *options)
+    assert (code, "translating what is tuned on" in errors) == (1, False), errors
