@@ -35,7 +35,6 @@ _LOGGERS: Final = (
     "executorch.backends.xnnpack.partition.xnnpack_partitioner",
 )
 
-
 #: The descriptors of the process: two blocks at once would take each other's for those to put back.
 _DESCRIPTORS: Final = threading.RLock()
 
