@@ -22,6 +22,7 @@ from lite_nlp.compress.lnlp.header import is_plain_file_name
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
 from lite_nlp.compress.significance import Scored, mean_measure
+from lite_nlp.compress.stages import model_tensors
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.compress.weight_tuner import Finetuning
 from lite_nlp.core.bounds import MAX_STEPS, check_range
@@ -71,7 +72,7 @@ def compress_module(
     """Compress any module: sensitivity scan, pruning, fine-tuning, quantization, entropy coding.
 
     Matrices and convolution kernels of at least 512 weights are pruned and quantized, whatever layer they belong to;
-    biases and norms are stored with 5 to 8 bits where that is harmless, everything else as fp16 (integers exactly).
+    biases and norms are stored with 5 to 8 bits where that is harmless, all else as fp16, whole numbers exactly.
 
     Args:
         module: Not changed: a copy in evaluation mode is compressed. Frozen parameters are compressed, and fine-tuned,
@@ -130,7 +131,13 @@ def compress_module(
     for file in files or {}:
         if not is_plain_file_name(file):
             raise UsageError(f"files: expected plain file names, found {file!r}")
+    if others := [file for file, content in (files or {}).items() if not isinstance(content, bytes)]:
+        raise UsageError(f"files: expected bytes, found others in {', '.join(others)}")
     title = name or type(module).__name__
+    try:
+        title.encode("utf-8")
+    except UnicodeEncodeError:
+        raise UsageError(f"name: expected Unicode text, found {title!r}") from None
     working = _copied(module, title)
     finetuning: Finetuning | None = None
     guiding: list[Batch] = []
@@ -221,7 +228,10 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
     ]
     if problems:
         raise ModelError(f"{path}: expected the weights of {type(module).__name__}, found {', '.join(problems)}")
-    module.load_state_dict(state)
+    try:
+        module.load_state_dict(state)
+    except RuntimeError as error:
+        raise ModelError(f"{path}: expected a module whose weights can be set: {error}") from error
     return module
 
 
@@ -229,7 +239,8 @@ def _copied(module: nn.Module, title: str) -> nn.Module:
     """A copy in evaluation mode, of which all weights have gradients: those of frozen modules matter and are tuned too.
 
     Raises:
-        ModelError: If it cannot be copied, or was never called and has weights without a shape.
+        ModelError: If it cannot be copied, was never called and has weights without a shape, or has tensors that a
+            file cannot hold.
     """
     try:
         copied = copy.deepcopy(module).eval()
@@ -237,6 +248,8 @@ def _copied(module: nn.Module, title: str) -> nn.Module:
         raise ModelError(f"{title}: expected a module that copy.deepcopy can copy: {error}") from error
     if lazy := [name for name, parameter in copied.named_parameters() if is_lazy(parameter)]:
         raise ModelError(f"{title}: expected weights that have a shape, found {', '.join(lazy)}: call the module once")
+    # Refused before it is called.
+    model_tensors(copied)
     _tie_alike(copied, module)
     for parameter in copied.parameters():
         parameter.requires_grad_(parameter.is_floating_point())

@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lite_nlp.compress.lnlp.encodings import (
+    ClusteredTensor,
     EncodedTensor,
     GridTensor,
     encode_fp16,
@@ -15,6 +18,8 @@ from lite_nlp.compress.lnlp.encodings import (
     encode_grid,
     encode_grid_rans,
     encode_int64,
+    encode_kmeans,
+    encode_kmeans_rans,
     encode_pruned,
     quantize_vector,
 )
@@ -53,6 +58,8 @@ FIXED_STAGES: Final = (ORIGINAL, STRUCTURED, PRUNED, FINETUNED, ENTROPY_CODED)
 FINAL_FILE: Final = "model.lnlp"
 #: Bits of biases and norms on grids, fewest first.
 VECTOR_BITS: Final = (5, 6, 8)
+#: So many different numbers of a mask or a table of kinds are listed, and its elements stored as places in the list.
+_FEW_NUMBERS: Final = 256
 
 
 def stage_file(stage: str) -> str:
@@ -82,7 +89,7 @@ def model_tensors(model: nn.Module) -> ModelTensors:
     """The tensors that a file of this model must hold; those that share their memory are one.
 
     Raises:
-        ModelError: If the state dict holds something else than tensors of real numbers.
+        ModelError: If the state dict holds something else than plain tensors of real numbers that a float32 holds.
     """
     tensors: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
@@ -91,6 +98,10 @@ def model_tensors(model: nn.Module) -> ModelTensors:
         if not isinstance(tensor, Tensor) or tensor.is_complex():
             found = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
             raise ModelError(f"{type(model).__name__}: {name}: expected a tensor of real numbers, found {found}")
+        if kind := _unlike_plain(tensor):
+            raise ModelError(f"{type(model).__name__}: {name}: expected a plain tensor, found one that is {kind}")
+        if tensor.dtype == torch.float64 and bool((tensor.float().isinf() & tensor.isfinite()).any()):
+            raise ModelError(f"{type(model).__name__}: {name}: expected numbers within float32, found larger ones")
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if tensor.numel() and place in first_names:
             aliases[name] = first_names[place]
@@ -98,6 +109,18 @@ def model_tensors(model: nn.Module) -> ModelTensors:
             first_names[place] = name
             tensors[name] = tensor.detach().cpu()
     return ModelTensors(tensors, aliases)
+
+
+def _unlike_plain(tensor: Tensor) -> str:
+    """What a tensor is that cannot be written to a file, or set to what a file has; empty for one that can."""
+    if tensor.is_meta:
+        return "on no device"
+    if tensor.is_quantized:
+        return "quantized"
+    if tensor.layout != torch.strided:
+        return str(tensor.layout)
+    expanded = any(size > 1 and not stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return "expanded: its elements share memory" if expanded else ""
 
 
 def dense_model(tensors: Mapping[str, Tensor]) -> dict[str, EncodedTensor]:
@@ -168,6 +191,26 @@ def set_weights(parameters: Mapping[str, Tensor], quantized: QuantizedWeights) -
 
 
 def _encode_unquantized(tensor: Tensor, *, exact: bool) -> EncodedTensor:
+    """A tensor as 16-bit floats, or what takes fewer bytes; whole numbers, and all if ``exact``, stay as they are."""
     if not tensor.is_floating_point():
-        return encode_int64(tensor.numpy())
-    return encode_fp32(tensor.float().numpy()) if exact else encode_fp16(tensor.float().numpy())
+        return _of_few_numbers(tensor.numpy(), encode_int64(tensor.numpy()))
+    values = tensor.float().numpy()
+    if exact:
+        return encode_fp32(values)
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float16).astype(np.float32)
+    whole = np.array_equal(values, np.rint(values)) and not np.array_equal(values, rounded)
+    return _of_few_numbers(values, encode_fp32(values) if whole else encode_fp16(values))
+
+
+def _of_few_numbers(values: NDArray[Any], encoded: EncodedTensor) -> EncodedTensor:
+    """A tensor's places in the list of its numbers, such as the zeros and ones of a mask, if that takes fewer bytes."""
+    if not values.size or not values.ndim:
+        return encoded
+    numbers, places = np.unique(values, return_inverse=True)
+    codebook = numbers.astype(np.float32)
+    if len(numbers) > _FEW_NUMBERS or not np.array_equal(codebook.astype(numbers.dtype), numbers):
+        return encoded
+    clustered = ClusteredTensor(codebook, places.reshape(values.shape).astype(np.uint16))
+    coded = encode_kmeans_rans({"": clustered})[""]
+    return min(encoded, encode_kmeans(clustered), coded, key=lambda tensor: len(tensor.payload))

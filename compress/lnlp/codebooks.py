@@ -40,8 +40,11 @@ def fp16_codebook(codebook: FloatArray) -> FloatArray:
 
 
 def fits_fp16(values: NDArray[np.floating]) -> bool:
-    """Whether 16-bit floats hold the values: none is too large, and not all of them so small that they lose digits."""
-    greatest = float(np.max(np.abs(values), initial=0.0))
+    """Whether 16-bit floats hold the values: none is too large, and not all of them so small that they lose digits.
+
+    They hold infinities too.
+    """
+    greatest = float(np.max(np.abs(values), where=~np.isinf(values), initial=0.0))
     return greatest == 0 or _FP16_NORMAL <= greatest <= _FP16_MAX
 
 

@@ -66,8 +66,8 @@ def quiet_native_code() -> Iterator[None]:
     """
     with _DESCRIPTORS:
         for stream in (sys.stdout, sys.stderr):
-            # A process may have been started without them.
-            if stream is not None:
+            # A process may have been started without them, or have closed them.
+            if stream is not None and not stream.closed:
                 stream.flush()
         kept = {number: os.dup(number) for number in (1, 2) if _is_open(number)}
         try:

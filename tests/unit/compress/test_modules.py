@@ -336,6 +336,8 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
         ({"max_loss": "1"}, "max_loss: expected a number of at least 0, found '1'"),
         ({"max_loss": -1.0}, "max_loss: expected a number of at least 0, found -1.0"),
         ({"files": {"a/b": b""}}, "files: expected plain file names, found 'a/b'"),
+        ({"files": {"a": "text", "b": b""}}, "files: expected bytes, found others in a$"),
+        ({"name": "\ud83d"}, r"name: expected Unicode text, found '\\ud83d'"),
     ],
 )
 def test_wrong_usage_leaves_nothing_behind(
@@ -596,6 +598,57 @@ def test_a_module_that_was_never_called_is_refused_where_its_weights_have_no_sha
 def test_a_module_without_matrices_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="LayerNorm: expected weight matrices of at least 512 elements"):
         compress_module(nn.LayerNorm(4), out=tmp_path / "small", score=lambda _: 1.0)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "message"),
+    [
+        (torch.eye(4).to_sparse(), "expected a plain tensor, found one that is torch.sparse_coo"),
+        (torch.zeros(4, device="meta"), "expected a plain tensor, found one that is on no device"),
+        (torch.arange(4).expand(2, 4), "expected a plain tensor, found one that is expanded"),
+        (torch.tensor([1e300], dtype=torch.float64), "expected numbers within float32, found larger ones"),
+    ],
+    ids=["sparse", "meta", "expanded", "large"],
+)
+def test_a_module_with_tensors_that_a_file_cannot_hold_is_refused(tmp_path: Path, buffer: Tensor, message: str) -> None:
+    module = nn.Linear(64, 64)
+    module.register_buffer("held", buffer)
+    with pytest.raises(ModelError, match=f"^Linear: held: {message}"):
+        compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_that_cannot_be_set_are_told(tmp_path: Path) -> None:
+    module = nn.Linear(64, 64)
+    module.register_buffer("held", torch.arange(8).reshape(2, 4))
+    compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+    module.held = torch.arange(4).expand(2, 4)
+    with pytest.raises(ModelError, match=r"model\.lnlp: expected a module whose weights can be set: "):
+        load_compressed(tmp_path / "small" / "model.lnlp", module)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "most"),
+    [
+        (torch.ones(128, 128, dtype=torch.bool).tril(), 2_100),
+        (torch.full((128, 128), -math.inf).triu(1), 2_100),
+        (torch.arange(128).remainder(3), 50),
+        (torch.arange(4096.0), 4 * 4096),
+        (torch.tensor(2**40), 8),
+        (torch.zeros(0), 0),
+    ],
+    ids=["bool", "infinite", "kinds", "whole", "count", "empty"],
+)
+def test_masks_and_whole_numbers_are_kept_exactly_in_few_bytes(tmp_path: Path, buffer: Tensor, most: int) -> None:
+    module = nn.Linear(64, 64)
+    module.register_buffer("held", buffer)
+    compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+    fresh = nn.Linear(64, 64)
+    fresh.register_buffer("held", torch.zeros_like(buffer))
+    load_compressed(tmp_path / "small" / "model.lnlp", fresh)
+    assert torch.equal(fresh.held, buffer)
+    container = read_container(tmp_path / "small" / "model.lnlp")
+    assert len(container.tensors["held"].payload) <= most
 
 
 def test_a_module_that_cannot_be_copied_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """Native code's own output is dropped, and the streams of the process come back."""
 
+import io
 import os
+import sys
 import threading
 
 import pytest
@@ -32,3 +34,13 @@ def test_two_threads_put_back_the_descriptors_of_the_process(capfd: pytest.Captu
     os.write(1, b"out\n")
     os.write(2, b"err\n")
     assert capfd.readouterr() == ("out\n", "err\n")
+
+
+def test_a_process_that_has_closed_its_streams_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        closed = io.StringIO()
+        closed.close()
+        monkeypatch.setattr(sys, name, closed)
+    with quiet_native_code():
+        pass
+    assert sys.stdout.closed
