@@ -37,22 +37,28 @@ class Services(
     /** Thread on which engines are opened, run and closed; it does nothing else. */
     val inference = SerialThread("lite-nlp-inference") { log.failure("inference thread", it) }
 
-    /** Thread for file access and token counting. */
+    /** Thread for the app's own files and token counting. */
     val files = SerialThread("lite-nlp-files") { log.failure("file thread", it) }
 
+    /** Thread that installs models: what a person picks may be read from a network, and stall. */
+    val installs = SerialThread("lite-nlp-installs") { log.failure("installation thread", it) }
+
     val engines = EngineHost(factories, log)
+    val tokens = TokenCounter(files, main, log)
     val models = ModelStore(
         directory = File(context.noBackupFilesDir, "models"),
         archives = archives,
         appVersion = appVersion,
         preferences = preferences,
         log = log,
-        thread = files,
+        thread = installs,
         main = main,
         freeBytes = freeBytes,
-        onRemoved = { folder -> inference.run { engines.unload(folder) } },
+        onRemoved = { folder ->
+            inference.run { engines.unload(folder) }
+            tokens.forget()
+        },
     )
-    val tokens = TokenCounter(files, main, log)
     val history = TranslationList(File(context.filesDir, "history.jsonl"), log, files, main)
 
     /** Those that a person marked; none of them goes by itself. */
@@ -70,6 +76,7 @@ class Services(
     /** Frees what the engines hold, after what they are at. The next translation loads them again, in a moment. */
     fun unloadEngines(why: String) {
         inference.run { engines.unloadAll(why) }
+        tokens.forget()
     }
 
     /** The log with what a reader of it needs to know about this device; holds no text that was translated. */

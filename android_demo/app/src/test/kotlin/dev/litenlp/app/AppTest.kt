@@ -37,6 +37,7 @@ abstract class AppTest {
         onnx.permits?.release(1_000_000)
         executorch.permits?.release(1_000_000)
         services.inference.stop()
+        services.installs.stop()
         services.files.stop()
     }
 

@@ -292,6 +292,29 @@ class BenchmarkScreenTest : MeasureTest() {
     }
 
     @Test
+    fun `a report is saved also if the process ended behind the picker`() {
+        restart()
+        val controller = launch(Screens.BENCHMARK)
+        controller.get().choose(1)
+        controller.get().measure()
+        await("file") { services.files.isIdle }
+        val report = done().json.toString()
+        controller.get().click(R.id.benchmark_save)
+        val asked = shadowOf(controller.get()).nextStartedActivityForResult
+        val saved = Bundle()
+        controller.pause().stop().saveInstanceState(saved)
+        restart()
+        val place = Uri.parse("content://documents/report")
+        val written = ByteArrayOutputStream()
+        shadowOf(app.contentResolver).registerOutputStream(place, written)
+        val next = Robolectric.buildActivity(MainActivity::class.java).create(saved).start().restoreInstanceState(saved)
+        next.get().startActivityForResult(asked.intent, asked.requestCode)
+        shadowOf(next.get()).receiveResult(asked.intent, Activity.RESULT_OK, Intent().setData(place))
+        await("file") { written.size() > 0 && ShadowToast.getTextOfLatestToast() == "The report is saved." }
+        assertEquals(report, JSONObject(String(written.toByteArray())).toString())
+    }
+
+    @Test
     fun `a damaged kept result is left out`() {
         for (content in listOf("{\"rows\": [", "{\"rows\": [{}]}", "[]")) {
             app.filesDir.resolve("benchmark.json").writeText(content)

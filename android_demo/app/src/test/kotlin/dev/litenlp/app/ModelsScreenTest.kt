@@ -7,6 +7,7 @@ import android.net.Uri
 import android.view.View
 import android.widget.LinearLayout
 import android.widget.TextView
+import dev.litenlp.app.history.KeptTranslation
 import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.models.ModelArchives
 import dev.litenlp.app.ui.MainActivity
@@ -54,7 +55,7 @@ class ModelsScreenTest : AppTest() {
 
     private fun MainActivity.import(content: ByteArray) {
         pick { ByteArrayInputStream(content) }
-        await("end of the import") { services.files.isIdle && models.installing == null && isEnabled(R.id.import_model) }
+        await("end of the import") { services.installs.isIdle && models.installing == null && isEnabled(R.id.import_model) }
     }
 
     private fun Activity.isEnabled(id: Int) = findViewById<View>(id).isEnabled
@@ -236,7 +237,7 @@ class ModelsScreenTest : AppTest() {
         dialog.getButton(AlertDialog.BUTTON_NEUTRAL).performClick()
         await("check") { check.text.startsWith("The file is damaged") }
         dialog.getButton(AlertDialog.BUTTON_NEGATIVE).performClick()
-        await("new installation") { services.files.isIdle && models.installing == null && models.models.size == 1 }
+        await("new installation") { services.installs.isIdle && models.installing == null && models.models.size == 1 }
         models.verify(models.models.single()) { problem -> check.text = "problem $problem" }
         await("check") { check.text == "problem null" }
     }
@@ -256,7 +257,7 @@ class ModelsScreenTest : AppTest() {
         onnx.openFailure = null
         assertEquals("not tried for every text", "executorch", runtime())
         models.reinstall(models.models.single())
-        await("new installation") { services.files.isIdle && models.installing == null && models.models.size == 1 }
+        await("new installation") { services.installs.isIdle && models.installing == null && models.models.size == 1 }
         assertEquals("onnx", runtime())
         assertFalse(activity.isShown(R.id.error_card))
     }
@@ -292,6 +293,21 @@ class ModelsScreenTest : AppTest() {
     }
 
     @Test
+    fun `an import that stalls holds up nothing else that is kept`() {
+        restart()
+        val gate = Semaphore(0)
+        models.import("far.zip") {
+            gate.acquire()
+            ByteArrayInputStream(TestBundles.zip(name = "far"))
+        }
+        await("beginning") { gate.hasQueuedThreads() }
+        services.favourites.add(KeptTranslation(1_790_000_000_000, "Thank you!", "Danke!", "en" to "de", "onnx", 84.0))
+        await("writing") { services.files.isIdle && app.filesDir.resolve("favourites.jsonl").isFile }
+        gate.release()
+        await("end") { services.installs.isIdle && models.installing == null && models.models.size == 2 }
+    }
+
+    @Test
     fun `stopping one installation leaves the one that was asked for meanwhile`() {
         val gate = Semaphore(0)
         val slow = {
@@ -303,7 +319,7 @@ class ModelsScreenTest : AppTest() {
         models.reinstall(models.models.single())
         models.cancelImport()
         gate.release()
-        await("end") { services.files.isIdle && models.installing == null }
+        await("end") { services.installs.isIdle && models.installing == null }
         assertEquals(listOf("first"), models.models.map { it.name })
     }
 

@@ -47,7 +47,7 @@ class ScreensTest : AppTest() {
             services.models.import("notes.pdf") { ByteArrayInputStream(ByteArray(100)) }
             await("failure") { services.models.failure != null }
         }
-        await("files read") { services.files.isIdle && services.inference.isIdle }
+        await("files read") { services.files.isIdle && services.installs.isIdle && services.inference.isIdle }
         shadowOf(Looper.getMainLooper()).idle()
         return activity
     }

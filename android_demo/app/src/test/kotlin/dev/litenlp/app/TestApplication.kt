@@ -26,6 +26,7 @@ class TestApplication : LiteNlpApplication() {
         appVersion: String = "1",
     ): Services {
         services.inference.stop()
+        services.installs.stop()
         services.files.stop()
         begin(Services(this, factories, archives, freeBytes, appVersion))
         return services

@@ -3,6 +3,7 @@ package dev.litenlp.app
 import android.content.ClipData
 import android.content.ClipboardManager
 import android.content.Intent
+import android.net.Uri
 import android.text.Spanned
 import android.text.style.LocaleSpan
 import android.widget.EditText
@@ -18,6 +19,7 @@ import org.junit.Assert.assertNull
 import org.junit.Assert.assertTrue
 import org.junit.Test
 import org.robolectric.Shadows.shadowOf
+import org.robolectric.shadows.ShadowToast
 import java.util.concurrent.Semaphore
 
 class TranslateScreenTest : AppTest() {
@@ -92,6 +94,16 @@ class TranslateScreenTest : AppTest() {
         assertEquals(Intent.ACTION_CHOOSER, chooser.action)
         val sent = chooser.getParcelableExtra(Intent.EXTRA_INTENT, Intent::class.java)
         assertEquals("Guten Morgen!", sent?.getStringExtra(Intent.EXTRA_TEXT))
+    }
+
+    @Test
+    fun `a file on the clipboard is no text`() {
+        restart()
+        val activity = launch().get()
+        clipboard.setPrimaryClip(ClipData.newRawUri("", Uri.parse("content://org.example.files/document/7")))
+        activity.click(R.id.paste)
+        assertEquals("", activity.text(R.id.input))
+        assertEquals(app.getString(R.string.clipboard_empty), ShadowToast.getTextOfLatestToast())
     }
 
     @Test

@@ -7,6 +7,7 @@ import dev.litenlp.core.search.SearchOptions
 import dev.litenlp.core.search.Translator
 import java.io.File
 import java.io.PrintStream
+import java.io.Reader
 import kotlin.system.exitProcess
 
 private const val USAGE = "usage: litenlp-desktop BUNDLE [--threads N] [--beam N] < lines > translations\n" +
@@ -57,8 +58,23 @@ private fun translateLines(options: Options) {
     DesktopEngineFactory.open(bundle, options.threads).use { engine ->
         val translator = Translator.of(bundle, engine, options.beamSize)
         val output = PrintStream(System.out, true, "UTF-8")
-        for (line in System.`in`.bufferedReader(Charsets.UTF_8).lineSequence()) output.print(translator.translate(line).text + "\n")
+        for (line in linesOf(System.`in`.bufferedReader(Charsets.UTF_8))) output.print(translator.translate(line).text + "\n")
         output.flush()
+    }
+}
+
+/** The lines of a text as they arrive; only "\n" ends one, as for `lite-nlp translate`. */
+internal fun linesOf(text: Reader): Sequence<String> = sequence {
+    val line = StringBuilder()
+    while (true) {
+        val character = text.read()
+        if (character == '\n'.code || character < 0 && line.isNotEmpty()) {
+            yield(line.toString())
+            line.clear()
+        } else if (character >= 0) {
+            line.append(character.toChar())
+        }
+        if (character < 0) break
     }
 }
 

@@ -5,6 +5,7 @@ import dev.litenlp.app.EventLog
 import dev.litenlp.app.SerialThread
 import dev.litenlp.app.models.Model
 import dev.litenlp.core.LiteNlpException
+import dev.litenlp.core.search.Translator
 import dev.litenlp.core.tokenizer.Tokenizer
 import java.util.concurrent.atomic.AtomicReference
 
@@ -30,9 +31,12 @@ class TokenCounter(private val thread: SerialThread, private val main: Handler, 
         }
     }
 
+    /** Frees the tokenizer; the next count reads it again. */
+    fun forget() = thread.run { tokenizer = null }
+
     private fun count(request: Request): Int? = try {
         val tokenizer = tokenizerOf(request.model)
-        request.text.split('\n').sumOf { tokenizer.encode(it).size }
+        Translator.linesOf(request.text).sumOf { tokenizer.encode(it).size }
     } catch (error: LiteNlpException) {
         log.failure("count of tokens", error)
         null

@@ -26,7 +26,7 @@ data class SentenceWork(val sourceTokens: Int, val macs: Long) {
             val options = Translator.optionsOf(manifest, beamSize)
             var tokens = 0
             var macs = 0L
-            for (line in text.split('\n')) {
+            for (line in Translator.linesOf(text)) {
                 val all = tokenizer.encode(line).size
                 var left = if (wanted?.truncates == true) minOf(all, longest) else all
                 tokens += left

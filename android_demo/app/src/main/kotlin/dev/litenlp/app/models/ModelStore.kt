@@ -105,7 +105,7 @@ class ModelStore(
      * Checks and installs a bundle that a person picked; it is then the selected model.
      *
      * @param name of the file, as that person knows it
-     * @param open called on the file thread; an [IOException] or [RuntimeException] counts as failed storage
+     * @param open called on the installation thread; an [IOException] or [RuntimeException] counts as failed storage
      */
     fun import(name: String, open: () -> InputStream) = work(name) {
         val bundle = try {
@@ -262,7 +262,7 @@ class ModelStore(
         BundleInstaller.remove(old)
     }
 
-    /** On the file thread: reads what is installed and shows it. */
+    /** On the installation thread: reads what is installed and shows it. */
     private fun publish() {
         val names = archiveNames()
         val bundled = HashMap<String, String>()

@@ -28,11 +28,15 @@ object Clipboard {
     /** Copies the log for a report. */
     fun copyLog(context: Context) = copy(context, Services.of(context).report(), R.string.log_copied)
 
-    /** The text on the clipboard, null if there is none. */
+    /** The text on the clipboard, null if there is none. A file is none: its content may be of any size, and far away. */
     fun paste(context: Context): String? {
-        val clip = manager(context).primaryClip ?: return null
-        if (clip.itemCount == 0) return null
-        return clip.getItemAt(0).coerceToText(context)?.toString()?.takeIf { it.isNotEmpty() }
+        val clip = try {
+            manager(context).primaryClip
+        } catch (error: RuntimeException) {
+            Services.of(context).log.failure("pasting", error)
+            null
+        }
+        return clip?.takeIf { it.itemCount > 0 }?.getItemAt(0)?.text?.toString()?.takeIf { it.isNotEmpty() }
     }
 
     /** Offers a text to other apps. */

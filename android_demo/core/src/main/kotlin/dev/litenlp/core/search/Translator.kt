@@ -48,16 +48,15 @@ class Translator(
     }
 
     /**
-     * Translates [text]. Only "\n" ends a line; a "\r" before it, and a byte order mark before the first line, are dropped.
+     * Translates [text], line by line as [linesOf] has them.
      *
      * @param listener Watches and may cancel.
      * @throws LiteNlpException `NOT_UNICODE` if the text holds a lone surrogate, `CANCELLED`, and what the engine throws.
      */
     fun translate(text: String, listener: TranslationListener? = null): Translation {
         val run = Run(listener)
-        val lines = text.removePrefix(BYTE_ORDER_MARK).split('\n').map { it.removeSuffix("\r") }
         // All of them first: what is wrong with the last line is said before the first is translated.
-        val sources = lines.mapIndexed { index, line -> piecesOf(line, index + 1, run.notices) }
+        val sources = linesOf(text).mapIndexed { index, line -> piecesOf(line, index + 1, run.notices) }
         for (pieces in sources) run.translateLine(pieces)
         return run.finish()
     }
@@ -168,6 +167,12 @@ class Translator(
         private const val STREAMED_CHARACTERS = 20_000
 
         private const val BYTE_ORDER_MARK = "\uFEFF"
+
+        /**
+         * The lines of a text as a model is to read them: only "\n" ends one; a byte order mark before it is dropped, and every
+         * other kind of line break becomes a space, or is dropped at its end.
+         */
+        fun linesOf(text: String): List<String> = text.split('\n').map { PythonText.joinLines(it.removePrefix(BYTE_ORDER_MARK)) }
 
         /**
          * A translator that searches as the bundle's model wants it, which is what `lite-nlp translate` does, and counts

@@ -46,13 +46,13 @@ class TranslatorTest {
 
     @Test
     fun everyLineHasATranslation() {
-        val text = "\uFEFFOne dog.\r\n\n \u0085\u3000\nTwo\rdogs. \uFEFF\n"
+        val text = "\uFEFFOne dog.\r\n\n \u0085\u3000\n\uFEFFTwo\rdogs. \uFEFF\u2028\n"
         val found = translator().translate(text)
-        // The byte order mark, the end of the line and blank lines are gone; a lone "\r" is a space of the output.
+        // Byte order marks, ends of lines and blank lines are gone; another line break is a space, for the model too.
         assertEquals("One dog.\n\n\nTwo dogs. \uFEFF\n", found.text)
         assertEquals(2, found.pieces)
         assertEquals(sources, found.tokens.map { it.toList() })
-        assertEquals(listOf("One dog.", "Two\rdogs. \uFEFF").map { tokenizer.encode(it).toList() }, sources)
+        assertEquals(listOf("One dog.", "Two dogs. \uFEFF").map { tokenizer.encode(it).toList() }, sources)
     }
 
     @Test

@@ -17,6 +17,7 @@ import dev.litenlp.app.measure.BenchmarkJob
 import dev.litenlp.app.measure.BenchmarkRequest
 import dev.litenlp.app.measure.BenchmarkResult
 import dev.litenlp.app.measure.Ending
+import dev.litenlp.app.measure.MeasuredReport
 import dev.litenlp.app.ui.Clipboard
 import dev.litenlp.app.ui.Screen
 import java.io.FileNotFoundException
@@ -176,7 +177,16 @@ class BenchmarkScreen : Screen(R.layout.benchmark) {
     }
 
     private fun save(place: Uri) {
-        val report = services.measurements.report ?: return
+        // If the process has ended behind the picker, the report that it kept is still being read.
+        services.files.run {
+            services.main.post {
+                val report = services.measurements.report
+                if (report == null) Clipboard.say(context, R.string.problem_storage_failed) else save(report, place)
+            }
+        }
+    }
+
+    private fun save(report: MeasuredReport, place: Uri) {
         val resolver = context.applicationContext.contentResolver
         val main = context.applicationContext
         services.files.run {
