@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.artifacts.models import LoadedModel, load_model
-from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
+from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig, LayeredConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.core.bounds import MAX_FEATURES, MAX_SEED, MAX_TOKENS, check_range
 from lite_nlp.core.errors import UsageError
@@ -33,11 +33,13 @@ class ConvertedModel:
         name: Name of the original model.
         path: Its model directory.
         figures: Converted attention, parameters before and after, and bytes of state, as JSON takes them.
+        state_grows: Whether the decoder's state still grows with the text: layers that keep softmax do that, and SAFE.
     """
 
     name: str
     path: Path
     figures: dict[str, Any]
+    state_grows: bool
 
 
 @needs_extra("convert", "train")
@@ -120,7 +122,10 @@ def convert_to_t2r(
             tokenizer_json=loaded.tokenizer.to_json(),
             metrics=_metrics(loaded, conversion, seed),
         )
-    return ConvertedModel(name=loaded.name, path=out, figures=_figures(loaded, config, converted, conversion))
+    figures = _figures(loaded, config, converted, conversion)
+    has_safe = isinstance(architecture, LayeredConfig) and architecture.embedding == "safe"
+    grows = conversion.causal is None or bool(conversion.keep_every) or has_safe
+    return ConvertedModel(name=loaded.name, path=out, figures=figures, state_grows=grows)
 
 
 def _size(asked: int | None, default: int | None) -> int | None:

@@ -107,6 +107,6 @@ def _print_figures(converted: ConvertedModel) -> None:
     out.print(
         f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,}"
         f" additional parameters ({params['added'] / params['before']:.2%}), state of {figures['state_bytes']:,} bytes"
-        " at any length",
+        f" at any length{', beside keys and values of softmax, which grow with the text' * converted.state_grows}",
         soft_wrap=True,
     )

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
 import tomli_w
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
 from lite_nlp.config.inheritance import EXTENDS, read_resolved
 from lite_nlp.config.limits import RecordedInt
@@ -85,6 +85,15 @@ class TrainingConfig(ConfigSection):
     #: grow by a seventh at 0.05 and by a third at 0.1, beyond ``batch_tokens``.
     bpe_dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
 
+    @model_validator(mode="after")
+    def _check_rates(self) -> Self:
+        if self.min_learning_rate > self.learning_rate:
+            raise ValueError(
+                f"min_learning_rate: expected at most learning_rate ({self.learning_rate:g}), found "
+                f"{self.min_learning_rate:g}"
+            )
+        return self
+
 
 class DecodingConfig(ConfigSection):
     """Defaults of the search for an output; the number of hypotheses is always chosen by the caller."""
@@ -99,6 +108,12 @@ class DecodingConfig(ConfigSection):
     max_length: int = Field(default=0, ge=0, le=MAX_TOKENS)
     #: An input too long for the model: translate it in pieces, or read its first ``training.max_tokens`` tokens alone.
     long_input: Literal["split", "truncate"] = "split"
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        if self.max_length and self.min_length > self.max_length:
+            raise ValueError(f"min_length: expected at most max_length ({self.max_length}), found {self.min_length}")
+        return self
 
 
 class Config(ConfigSection):

@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.hypotheses import damaged_model
 from lite_nlp.decoding.step_models import State, StepModel
 
@@ -43,8 +44,10 @@ class EnsembleModel:
         # Rows by rows, which stay in the processor's cache from one operation to the next.
         for start in range(0, len(mean), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            total = sum(_probabilities(logits[rows]) for logits in members)
-            # What is too improbable for a float of 32 bits is never chosen: minus infinity.
+            total = np.sum([_probabilities(logits[rows]) for logits in members], axis=0)
+            # What is too improbable for a float of 32 bits is never chosen: minus infinity. The end mark must be
+            # possible: where the steps are used up, it is all that is left.
+            np.maximum(total[:, EOS_ID], np.finfo(np.float32).tiny, out=total[:, EOS_ID])
             with np.errstate(divide="ignore"):
                 np.log(total / np.float32(len(members)), out=mean[rows])
         return mean, [own for _, own in found]

@@ -43,9 +43,12 @@ class Validation(_Record):
         return dict(self.__pydantic_extra__)
 
     def beats(self, other: "Validation", metric: str) -> bool:
-        """Whether these scores are better than ``other`` by ``metric``: the loss or another score's name."""
+        """Whether these scores are better than ``other`` by ``metric``: the loss or another score's name.
+
+        Of equal ones, such as those of a model that says nothing yet, the lower loss is better.
+        """
         mine, theirs = self.measures.get(metric), other.measures.get(metric)
-        if mine is not None and theirs is not None:
+        if mine is not None and theirs is not None and mine != theirs:
             return mine > theirs
         return self.loss < other.loss
 

@@ -88,7 +88,7 @@ def test_elu_and_a_kind_that_stays(lite_nlp: LiteNlp, home: Path, tmp_path: Path
     # 16 x 8 + 2 x 8 floats in each of two layers.
     assert out == (
         f"{tmp_path / 'linear'}: model with linear cross-attention (elu), 0 additional parameters (0.00%), "
-        "state of 1,152 bytes at any length\n"
+        "state of 1,152 bytes at any length, beside keys and values of softmax, which grow with the text\n"
     )
     model = load_model_directory(tmp_path / "linear").config.model
     assert (model.self_attention, model.cross_attention, model.cross_feature_size) == ("softmax", "elu", 0)

@@ -149,6 +149,7 @@ def _head_counts(model: nn.Module, owners: list[_Owner]) -> Iterator[Width]:
     cross: list[UnitGroup] = []
     convolutions: list[UnitGroup] = []
     dims: dict[str, int] = {}
+    convolution_dims: set[int] = set()
     for owner in owners:
         spec = owner.spec
         name = f"{owner.name}.mixer.attention"
@@ -162,7 +163,11 @@ def _head_counts(model: nn.Module, owners: list[_Owner]) -> Iterator[Width]:
         name = f"{owner.name}.mixer.convolution"
         if spec.conv_dim and has_free_heads(found := model.get_submodule(name)) and isinstance(found, Convolution):
             dims["conv_head_dim"] = spec.conv_head_dim
+            convolution_dims.add(spec.conv_head_dim)
             convolutions.append(conv_heads(name, found))
+    if len(convolution_dims) > 1:
+        # Inside a sandwich of another width they are wider or narrower; a config states one width of all.
+        convolutions.clear()
     for key, dim_key, kind, groups in (
         ("num_heads", "head_dim", "heads of self-attention", heads),
         ("cross_num_heads", "cross_head_dim", "heads of cross-attention", cross),

@@ -32,6 +32,7 @@ def _message(*overrides: str, preset: str = PRESET) -> str:
         ("training.learning_rate=inf", ["training.learning_rate", "finite number", "found inf"]),
         ("training.clip_norm=inf", ["training.clip_norm", "finite number", "found inf"]),
         ("training.max_steps=0", ["training.max_steps", "greater than or equal to 1", "found 0"]),
+        ("training.min_learning_rate=1", ["training", "min_learning_rate: expected at most learning_rate", "found 1"]),
     ],
 )
 def test_unknown_keys_and_wrong_values_name_key_expectation_and_finding(override: str, parts: list[str]) -> None:
@@ -88,3 +89,8 @@ def test_dumped_presets_read_back_equal(preset: str) -> None:
     config = load_config(preset)
     assert isinstance(config, Config)
     assert parse_config(dump_config(config), name=preset) == config
+
+
+def test_fewest_and_most_tokens_of_an_output_do_not_contradict() -> None:
+    message = _message("decoding.min_length=9", "decoding.max_length=3")
+    assert "min_length: expected at most max_length (3), found 9" in message

@@ -60,6 +60,14 @@ def test_what_no_member_holds_possible_is_not_chosen_and_no_warning_is_raised():
     assert np.isneginf(log_probs[0, FIRST + 1])
 
 
+def test_the_end_mark_stays_possible_where_the_steps_are_used_up():
+    sure = np.full(VOCAB, -60.0)
+    sure[FIRST] = 60.0
+    (alone,) = search(TableModel([sure] * 4), [[FIRST]], SearchOptions(max_steps=4))
+    (together,) = search(EnsembleModel([TableModel([sure] * 4)] * 2), [[FIRST]], SearchOptions(max_steps=4))
+    assert together.tokens == alone.tokens == [FIRST] * 3
+
+
 @pytest.mark.parametrize("beam", [1, 3])
 def test_the_search_follows_what_the_members_say_together(beam):
     # Alone the first model begins with token 0 and the second with token 1; together token 2 is the likeliest.

@@ -21,6 +21,14 @@ def test_better_is_a_lower_loss_or_a_higher_bleu() -> None:
     assert not validation(1, 3.0, bleu=20.0).beats(validation(2, 2.0, bleu=10.0), "loss")
 
 
+def test_of_equal_scores_the_lower_loss_is_better() -> None:
+    state = RunState()
+    gains = [state.add_validation(validation(step, 3.0 - step, bleu=0.0), metric="bleu") for step in range(3)]
+    assert gains == [True, True, True]
+    assert (state.best, state.without_gain) == (validation(2, 1.0, bleu=0.0), 0)
+    assert not state.close(validation(3, 1.5, bleu=0.0), metric="bleu")
+
+
 def test_validations_since_the_best_are_counted() -> None:
     state = RunState()
     gains = [

@@ -25,6 +25,7 @@ from tests.unit.tasks.shrinking.small_models import (
 KERNELS = {"kernel_sizes": (3, 5), "decoder_kernel_sizes": (2, 7)}
 FACTORS = {"attention_linear": "r2d2", "ffn_linear": "r2d2", "linear_n": 4}
 LOW_RANK = {"attention_linear": "low-rank", "ffn_linear": "low-rank", "linear_rank": 6}
+WIDER = {"kernel_sizes": (3, 5, 5, 3), "decoder_kernel_sizes": (3, 5, 5, 3)}
 TABLES = {"family": "subformer", "embedding_dim": 16}
 
 MODELS: dict[str, dict[str, Any]] = {
@@ -66,6 +67,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "language-model-untied": {**TEXT, **TABLES, "embedding": "two-layer-linear", "tie_embeddings": "none"},
     "classifier": {**SINGLE, "family": "transformer"},
     "classifier-linear": {**SINGLE, **TABLES, "embedding": "linear"},
+    # Inside, the heads of convolution have another width; a config states one of all.
+    "sandwich-convolutions": {**SANDWICH, "family": "lite-transformer", **WIDER, "sandwich_ffn_dim": 48},
     "pairs": PAIR,
     "pairs-r2d2": {**PAIR, "family": "r2d2", "lstm_linear": "r2d2", "linear_n": 4},
     "pairs-low-rank": {**PAIR, "lstm_linear": "low-rank", "linear_rank": 5},
@@ -76,6 +79,7 @@ WIDTHS = {
     "lite-transformer": {"ffn_dim", "num_heads", "cross_num_heads", "conv_num_heads"},
     "lightconv": {"ffn_dim", "cross_num_heads", "conv_num_heads"},
     "sandwich": {"ffn_dim", "sandwich_ffn_dim", "num_heads", "cross_num_heads"},
+    "sandwich-convolutions": {"ffn_dim", "sandwich_ffn_dim", "num_heads", "cross_num_heads"},
     # SAFE adds positions to embeddings and normalizes them, at the width of the tables.
     "safe": {"ffn_dim", "num_heads", "cross_num_heads"},
     "linear": {"ffn_dim", "num_heads", "cross_num_heads", "embedding_dim"},
