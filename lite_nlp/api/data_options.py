@@ -54,6 +54,9 @@ def check_options(given: Mapping[str, object]) -> str:
         _refuse(given, (*_OF_PAIRS, *_HELD_OUT), "--text, which holds no pairs")
     elif source == "--labelled":
         _refuse(given, _OF_PAIRS, "--labelled, which holds no pairs")
+    for option in ("--src-lang", "--tgt-lang"):
+        if not str(given.get(option, "en")).strip():
+            raise UsageError(f"{option}: expected a language code such as en, found none")
     for name in ("--valid", "--test"):
         for option in (name, f"{name}-file", f"{name}-labelled"):
             if option in given and f"{name}-pairs" in given:

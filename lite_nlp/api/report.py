@@ -135,7 +135,7 @@ def report_model(
     task = task_of_architecture(budget.model.architecture).name
     record = replace(record, card={"task": task, **record.card})
     if bench is not None:
-        record = replace(record, speed=_read_speed(bench, source))
+        record = replace(record, speed=_read_speed(bench, source, task=task))
     if samples != 0 or data is not None:
         outputs = _run(
             source, budget.model.architecture, record.card, None if data is None else Path(data), split or "test",
@@ -197,8 +197,8 @@ def _run(
         return Outputs()
 
 
-def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel) -> Speed:
-    """The benchmark, which must be of this bundle if the model is one."""
+def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel, *, task: str) -> Speed:
+    """The benchmark, which must be of this bundle if the model is one, and else of a model of its task."""
     if isinstance(bench, str | Path):
         name = str(bench)
         document = read_document(Path(bench), expected="the JSON of lite-nlp bench", error=DataError)
@@ -214,4 +214,9 @@ def _read_speed(bench: "str | Path | BenchReport", source: Source | LoadedModel)
                 f"{name}: expected a benchmark of {source.name} (manifest {expected[:12]}), found one of {speed.model}"
                 f" (manifest {speed.manifest_sha256[:12]})"
             )
+    # The app, which measures translators alone, says no task; bundles of all encoder-decoders translate.
+    found = speed.content["model"].get("task", "translation")
+    others = {"language-modelling", "classification"}
+    if found != task and not others.isdisjoint((found, task)):
+        raise DataError(f"{name}: expected a benchmark of a model for {task}, found one of {speed.model}, for {found}")
     return speed

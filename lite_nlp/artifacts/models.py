@@ -94,6 +94,8 @@ def resolve_source(source: str | Path | None) -> Source:
     Raises:
         ModelError: If it names nothing, or something that is no model.
     """
+    if source == "":
+        raise ModelError("MODEL: expected a model directory, .lnlp file, bundle or shipped model, found an empty name")
     wanted = DEFAULT_MODEL if source is None else str(source)
     for shipped in list_shipped():
         if wanted == shipped.name:

@@ -28,6 +28,7 @@ __all__ = [
     "SrcLenOption",
     "TgtLenOption",
     "read_gate",
+    "read_target_size",
     "said_once",
 ]
 
@@ -123,6 +124,20 @@ def read_gate(
         allow=allow,
         warn=lambda text: err.print(text, soft_wrap=True),
     )
+
+
+def read_target_size(target_size: str | None, *, max_size: str | None) -> int | None:
+    """Bytes of ``--target-size``; None if it is not given.
+
+    Raises:
+        typer.BadParameter: If it is no size, or more than ``--max-size``.
+    """
+    if target_size is None:
+        return None
+    target_bytes = parse_size(target_size, option="--target-size")
+    if max_size is not None and target_bytes > parse_size(max_size, option="--max-size"):
+        raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")
+    return target_bytes
 
 
 @contextmanager

@@ -17,11 +17,11 @@ from lite_nlp.cli.budget_options import (
     SrcLenOption,
     TgtLenOption,
     read_gate,
+    read_target_size,
 )
 from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
-from lite_nlp.cli.quantities import parse_size
 from lite_nlp.core.bounds import MAX_ACCUMULATION, MAX_STEPS
 
 __all__ = ["compress"]
@@ -127,10 +127,7 @@ def compress(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
         tgt_len=tgt_len, allow=allow_over_budget,
     )  # fmt: skip
-    target_bytes = None if target_size is None else parse_size(target_size, option="--target-size")
-    largest = gate.limits.max_size_bytes
-    if target_bytes is not None and largest is not None and target_bytes > largest:
-        raise typer.BadParameter(f"--target-size: expected at most --max-size {max_size}, found {target_size}")
+    target_bytes = read_target_size(target_size, max_size=max_size)
     said: list[str] = []
 
     def warn_at_once(warning: str) -> None:

@@ -22,11 +22,12 @@ from lite_nlp.core.version import SCHEMA_VERSION
 
 __all__ = ["ProgressBars", "err", "out", "print_json", "warn"]
 
-#: Results as text and tables. What is in square brackets is part of a name, here and below, and no style.
-out = Console(highlight=False, markup=False)
+#: Results as text and tables. What is in square brackets is part of a name, here and below, and no style; and what is
+#: between colons, such as the number of a line, is no emoji.
+out = Console(highlight=False, markup=False, emoji=False)
 
 #: Progress, warnings and logs.
-err = Console(stderr=True, highlight=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def print_json(content: Mapping[str, Any]) -> None:

@@ -19,11 +19,11 @@ from lite_nlp.cli.budget_options import (
     SrcLenOption,
     TgtLenOption,
     read_gate,
+    read_target_size,
 )
 from lite_nlp.cli.console import ProgressBars, err, out, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
-from lite_nlp.cli.quantities import parse_size
 from lite_nlp.core.bounds import MAX_STEPS, MAX_TOKENS
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
@@ -132,6 +132,7 @@ def export(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,
         tgt_len=tgt_len, allow=allow_over_budget,
     )  # fmt: skip
+    target_bytes = read_target_size(target_size, max_size=max_size)
     with ProgressBars() as progress:
         exported = export_model(
             model,
@@ -141,7 +142,7 @@ def export(
             portable=portable,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
-            target_bytes=None if target_size is None else parse_size(target_size, option="--target-size"),
+            target_bytes=target_bytes,
             data=data,
             max_loss=max_loss,
             finetune=not no_finetune,

@@ -147,6 +147,8 @@ def load_config(source: str | Path | Config, overrides: Sequence[str] = ()) -> C
     """
     if isinstance(source, Config):
         return _validate(source.model_dump(mode="json", exclude_none=True), name=source.name, overrides=overrides)
+    if source == "":
+        raise ConfigError("expected a config file or the name of a preset, found an empty name")
     path = preset_path(str(source)) if str(source) in list_presets() else Path(source)
     if path.is_dir():
         path = path / "config.toml"

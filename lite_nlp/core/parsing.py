@@ -158,7 +158,8 @@ def parse_toml(content: bytes, *, source: str, error: type[LiteNlpError]) -> dic
         raise error(f"{source}: expected at most {_MAX_TOML_BYTES} bytes, found {len(content)}")
     if (dots := content.count(b".")) > _MAX_TOML_DOTS:
         raise error(f"{source}: expected TOML with at most {_MAX_TOML_DOTS} dots, found {dots}")
-    text = decode_text(content, source=source, error=error)
+    # Editors of Windows begin a file with a byte order mark.
+    text = decode_text(content, source=source, error=error).removeprefix("\ufeff")
     with parsing(source, "TOML", error):
         document = tomllib.loads(text)
     level: list[Any] = [document]

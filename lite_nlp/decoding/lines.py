@@ -1,6 +1,7 @@
 """Input lines: one item per line, as soon as it arrives, whatever it contains."""
 
 import gzip
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ def open_lines(path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
     if path is None:
         if sys.stdin is None:
             raise DataError("standard input: expected an open stream, found a closed one")
-        yield sys.stdin.buffer, "standard input"
+        with _blocking(sys.stdin.buffer):
+            yield sys.stdin.buffer, "standard input"
         return
     if path.is_file():
         with _open(path) as stream:
@@ -106,6 +108,23 @@ def input_line(text: str) -> str:
 def one_line(text: str) -> str:
     """The text as one line: every kind of line break becomes a space."""
     return " ".join(text.splitlines())
+
+
+@contextmanager
+def _blocking(stream: BinaryIO) -> Iterator[None]:
+    """Wait for input that is not there yet: a stream that the caller has set not to block looks as if it ended."""
+    try:
+        descriptor = stream.fileno()
+        blocks = os.get_blocking(descriptor)
+    except OSError:
+        # It is no file of the system, or closed.
+        yield
+        return
+    os.set_blocking(descriptor, True)
+    try:
+        yield
+    finally:
+        os.set_blocking(descriptor, blocks)
 
 
 @contextmanager

@@ -165,6 +165,9 @@ def test_doubts_about_languages_are_warnings(run):
     assert "not named by pairs.tsv: give them, --src-lang en --tgt-lang de by the look of the text" in done.err
     done = run("data", "prepare", "--train", table, table, "--force", *SMALL)
     assert "all lines have tabs: give a file that holds both sides as --tsv FILE" in done.err
+    swapped = write("pairs.jsonl", [json.dumps({"en": tgt, "de": src}) for src, tgt in PAIRS])
+    done = run("data", "prepare", "--jsonl", swapped, "--columns", "en,de", "--force", *SMALL)
+    assert "swap the keys (--columns de,en), or --src-lang and --tgt-lang" in done.err
 
 
 def test_the_sample_is_a_corpus(run):

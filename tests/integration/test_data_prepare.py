@@ -157,6 +157,7 @@ def test_the_first_types_of_the_tokenizer_of_a_model(run):
         (["--text", "a", "--valid", "b", "c"], "--valid does not go with --text"),
         (["--text", "a", "--test-pairs", "0"], "--test-pairs does not go with --text"),
         (["--text", "a", "--src-lang", "en"], "--src-lang does not go with --text"),
+        (["--tsv", "a", "--src-lang", ""], "--src-lang: expected a language code such as en, found none"),
         (["--tsv", "a", "--normalization", "nfd"], "nfd"),
         (["--tsv", "a", "--valid-pairs", "-1"], "greater than or equal to 0"),
     ],

@@ -118,6 +118,8 @@ def test_bad_input_is_named(command: LiteNlp, run_directory: Path) -> None:
         ModelError, match=r"lite-transformer-wmt-200: expected a model directory, .* found nothing there"
     ):
         lite_nlp.report_model("lite-transformer-wmt-200")
+    with pytest.raises(ModelError, match=r"MODEL: expected a model directory, .* found an empty name"):
+        lite_nlp.report_model("")
     with pytest.raises(UsageError, match=r"expected a \.lnlp file or a bundle to weigh"):
         lite_nlp.report_model(run_directory, max_size=1000)
     (run_directory / "metrics.json").write_text("[1]", encoding="utf-8")

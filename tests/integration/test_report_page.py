@@ -31,7 +31,7 @@ def write_log(path: Path, steps: int = 40) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
 
 
-def write_bench(path: Path, *, manifest_sha256: str) -> None:
+def write_bench(path: Path, *, manifest_sha256: str, **model: str) -> None:
     summary = {"p50": 41.5, "p90": 60.0, "mean": 42.0, "min": 30.0, "max": 70.0}
     row = {
         "runtime": "onnx", "version": "1.31.1", "threads": 2, "precision": "int8",
@@ -41,7 +41,7 @@ def write_bench(path: Path, *, manifest_sha256: str) -> None:
     content = {
         "schema_version": 1, "tool": "lite-nlp bench", "tool_version": "0.1.0", "created": "2026-11-21T06:00:00Z",
         "device": {"name": "board", "cpu": "Cortex-A72", "cores": 4, "os": "Linux"},
-        "model": {"name": "small", "manifest_sha256": manifest_sha256},
+        "model": {"name": "small", "manifest_sha256": manifest_sha256, **model},
         "settings": {"sentences": 32, "beam": 1, "repeats": 3}, "rows": [row],
     }  # fmt: skip
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -144,6 +144,14 @@ def test_a_benchmark_of_another_bundle_is_refused(lite_nlp: LiteNlp, tmp_path: P
     assert done.code == 1
     assert "expected a benchmark of tatoeba-en-de" in done.message
     assert "found one of small (manifest ffffffffffff)" in done.message
+
+
+def test_a_benchmark_of_another_task_is_refused(lite_nlp: LiteNlp, run_directory: Path, tmp_path: Path) -> None:
+    bench = tmp_path / "bench.json"
+    write_bench(bench, manifest_sha256="f" * 64, task="classification")
+    done = lite_nlp("report", run_directory, "--bench-json", bench)
+    assert done.code == 1
+    assert "expected a benchmark of a model for translation, found one of small, for classification" in done.message
 
 
 @pytest.mark.parametrize(

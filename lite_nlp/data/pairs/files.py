@@ -136,8 +136,18 @@ def _languages(files: PairFiles, source: ItemSource[Pair], say: Callable[[str], 
     if say is not None:
         if isinstance(source, TextFiles) and sample and all("\t" in src + tgt for src, tgt in sample):
             say(f"warning: {source.name}: all lines have tabs: give a file that holds both sides as --tsv FILE")
-        check_look(sample, found, say)
+        check_look(sample, found, say, swap=_swap(source))
     return found
+
+
+def _swap(source: ItemSource[Pair]) -> str:
+    """What a reader may swap where source and target are the wrong way round."""
+    if isinstance(source, JsonLinesFile):
+        return f"the keys (--columns {source.keys[1]},{source.keys[0]})"
+    if isinstance(source, TsvFile):
+        src, tgt = source.columns or (1, 2)
+        return f"the columns (--columns {tgt},{src})"
+    return "the files" if isinstance(source, TextFiles) else "the languages"
 
 
 def _short(language: str | None) -> str | None:

@@ -90,14 +90,23 @@ def tmx_languages(path: Path, given: PartlyKnown) -> tuple[str, str]:
     return src, tgt
 
 
-def check_look(sample: Sequence[Pair], languages: tuple[str, str], say: Callable[[str], None]) -> None:
-    """Say if the sides look like other languages than they should."""
+def check_look(
+    sample: Sequence[Pair], languages: tuple[str, str], say: Callable[[str], None], *, swap: str = "the files"
+) -> None:
+    """Say if the sides look like other languages than they should.
+
+    Args:
+        sample: The first pairs.
+        languages: Source and target.
+        say: Receiver of the warning.
+        swap: What to swap then.
+    """
     texts = _texts(sample)
     src, tgt = languages
     if more_like(texts, languages) is False:
         say(
-            f"warning: languages: the source looks like {tgt} and the target like {src}: swap the files or columns "
-            "(--columns 2,1), or --src-lang and --tgt-lang"
+            f"warning: languages: the source looks like {tgt} and the target like {src}: "
+            f"swap {swap}, or --src-lang and --tgt-lang"
         )
         return
     for option, language, look in zip(("--src-lang", "--tgt-lang"), languages, map(look_of, texts), strict=True):

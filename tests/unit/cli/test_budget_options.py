@@ -2,7 +2,7 @@ import pytest
 import typer
 
 from lite_nlp.budget.gate.limits import Limits
-from lite_nlp.cli.budget_options import read_gate
+from lite_nlp.cli.budget_options import read_gate, read_target_size
 
 
 def test_options_become_limits() -> None:
@@ -35,3 +35,10 @@ def test_lengths_and_permission_are_the_gate_s() -> None:
 def test_an_allowed_excess_is_said_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     read_gate(allow=True).warn("over budget: [mine]")
     assert capsys.readouterr() == ("", "over budget: [mine]\n")
+
+
+def test_a_target_size_is_no_larger_than_the_largest() -> None:
+    assert read_target_size(None, max_size="1MB") is None
+    assert read_target_size("1MB", max_size="1MB") == read_target_size("1MB", max_size=None) == 1_000_000
+    with pytest.raises(typer.BadParameter, match="--target-size: expected at most --max-size 1MB, found 2MB"):
+        read_target_size("2MB", max_size="1MB")

@@ -66,6 +66,8 @@ def test_missing_keys_and_broken_toml() -> None:
 
 
 def test_an_unknown_source_lists_the_presets() -> None:
+    with pytest.raises(ConfigError, match="expected a config file or the name of a preset, found an empty name"):
+        load_config("")
     with pytest.raises(ConfigError, match=r"nowhere.toml: expected a config file or the name .*found neither$"):
         load_config("nowhere.toml")
 

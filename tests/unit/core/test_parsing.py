@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lite_nlp.core.errors import DataError, LiteNlpError, ModelError
+from lite_nlp.core.errors import ConfigError, DataError, LiteNlpError, ModelError
 from lite_nlp.core.parsing import (
     MAX_DEPTH,
     MAX_VALUES,
@@ -183,3 +183,7 @@ def test_whatever_a_parser_raises_becomes_our_error(raised: BaseException) -> No
 def test_interruptions_and_our_errors_pass(raised: type[BaseException]) -> None:
     with pytest.raises(raised), parsing("a.json", "a tokenizer", DataError):
         raise raised
+
+
+def test_toml_may_begin_with_a_byte_order_mark() -> None:
+    assert parse_toml(b"\xef\xbb\xbfx = 1\n", source="a.toml", error=ConfigError) == {"x": 1}

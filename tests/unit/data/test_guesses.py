@@ -62,7 +62,7 @@ def test_a_name_without_languages_leaves_them_open_and_says_what_to_give():
         (PAIRS, ("en", "fr"), None),
         (PAIRS, ("src", "tgt"), None),
         (PAIRS[:1], ("fr", "en"), None),
-        (SWAPPED, ("en", "fr"), "the source looks like fr and the target like en: swap the files or columns"),
+        (SWAPPED, ("en", "fr"), "the source looks like fr and the target like en: swap the files, or"),
         (PAIRS, ("de", "fr"), "expected text in de, found it to look like en: check --src-lang"),
         (PAIRS, ("en", "ja"), "expected text in ja, found it to look like fr: check --tgt-lang"),
     ],

@@ -120,3 +120,16 @@ def test_missing_file_and_directory(tmp_path):
         read_file_lines(tmp_path / "none.txt")
     with pytest.raises(DataError, match="expected a readable text file"), open_lines(tmp_path):
         pytest.fail("a directory was opened")
+
+
+def test_standard_input_that_does_not_block_is_waited_for(monkeypatch):
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    late = threading.Timer(0.1, lambda: (os.write(writing, "später\n".encode()), os.close(writing)))
+    with os.fdopen(reading, encoding="utf-8") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        late.start()
+        with open_lines(None) as (stream, name):
+            assert list(read_chunks(stream, name)) == [["später"]]
+        assert not os.get_blocking(reading)
+    late.join()
