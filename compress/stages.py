@@ -60,6 +60,8 @@ FINAL_FILE: Final = "model.lnlp"
 VECTOR_BITS: Final = (5, 6, 8)
 #: So many different numbers of a mask or a table of kinds are listed, and its elements stored as places in the list.
 _FEW_NUMBERS: Final = 256
+#: A float32, which numbers in a list are, holds every integer up to this.
+_MAX_EXACT: Final = 1 << 24
 
 
 def stage_file(stage: str) -> str:
@@ -208,9 +210,10 @@ def _of_few_numbers(values: NDArray[Any], encoded: EncodedTensor) -> EncodedTens
     if not values.size or not values.ndim:
         return encoded
     numbers, places = np.unique(values, return_inverse=True)
-    codebook = numbers.astype(np.float32)
-    if len(numbers) > _FEW_NUMBERS or not np.array_equal(codebook.astype(numbers.dtype), numbers):
+    if len(numbers) > _FEW_NUMBERS or np.isnan(numbers[-1]):
         return encoded
-    clustered = ClusteredTensor(codebook, places.reshape(values.shape).astype(np.uint16))
+    if numbers.dtype.kind in "iu" and max(-int(numbers[0]), int(numbers[-1])) > _MAX_EXACT:
+        return encoded
+    clustered = ClusteredTensor(numbers.astype(np.float32), places.reshape(values.shape).astype(np.uint16))
     coded = encode_kmeans_rans({"": clustered})[""]
     return min(encoded, encode_kmeans(clustered), coded, key=lambda tensor: len(tensor.payload))

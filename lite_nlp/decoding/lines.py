@@ -116,15 +116,18 @@ def _blocking(stream: BinaryIO) -> Iterator[None]:
     try:
         descriptor = stream.fileno()
         blocks = os.get_blocking(descriptor)
-    except OSError:
+    except (OSError, ValueError):
         # It is no file of the system, or closed.
+        blocks = True
+    if blocks:
         yield
         return
     os.set_blocking(descriptor, True)
     try:
         yield
     finally:
-        os.set_blocking(descriptor, blocks)
+        # Others may share the open file.
+        os.set_blocking(descriptor, False)
 
 
 @contextmanager

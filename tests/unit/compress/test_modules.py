@@ -635,9 +635,10 @@ def test_weights_that_cannot_be_set_are_told(tmp_path: Path) -> None:
         (torch.arange(128).remainder(3), 50),
         (torch.arange(4096.0), 4 * 4096),
         (torch.tensor(2**40), 8),
+        (torch.tensor([2**63 - 1, 2**24 + 1]), 16),
         (torch.zeros(0), 0),
     ],
-    ids=["bool", "infinite", "kinds", "whole", "count", "empty"],
+    ids=["bool", "infinite", "kinds", "whole", "count", "large", "empty"],
 )
 def test_masks_and_whole_numbers_are_kept_exactly_in_few_bytes(tmp_path: Path, buffer: Tensor, most: int) -> None:
     module = nn.Linear(64, 64)
