@@ -104,9 +104,10 @@ def _print_figures(converted: ConvertedModel) -> None:
     swapped = " and ".join(
         f"{kind}-attention" for kind, key in (("self", "causal"), ("cross", "cross")) if figures["converted"][key]
     )
+    growing = ", beside keys and values of softmax, which grow with the text" if converted.state_grows else ""
     out.print(
         f"{converted.path}: {converted.name} with linear {swapped} ({figures['feature_map']}), {params['added']:,}"
         f" additional parameters ({params['added'] / params['before']:.2%}), state of {figures['state_bytes']:,} bytes"
-        f" at any length{', beside keys and values of softmax, which grow with the text' * converted.state_grows}",
+        f" at any length{growing}",
         soft_wrap=True,
     )

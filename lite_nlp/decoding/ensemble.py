@@ -1,6 +1,7 @@
 """Several models that search together: the mean of their probabilities decides."""
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -44,7 +45,7 @@ class EnsembleModel:
         # Rows by rows, which stay in the processor's cache from one operation to the next.
         for start in range(0, len(mean), _BLOCK_ROWS):
             rows = slice(start, start + _BLOCK_ROWS)
-            total = np.sum([_probabilities(logits[rows]) for logits in members], axis=0)
+            total = reduce(np.add, (_probabilities(logits[rows]) for logits in members))
             # What is too improbable for a float of 32 bits is never chosen: minus infinity. The end mark must be
             # possible: where the steps are used up, it is all that is left.
             np.maximum(total[:, EOS_ID], np.finfo(np.float32).tiny, out=total[:, EOS_ID])

@@ -1,6 +1,7 @@
 """The widths of a model that its config can state smaller, and the units that each of them consists of."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -148,33 +149,29 @@ def _head_counts(model: nn.Module, owners: list[_Owner]) -> Iterator[Width]:
     heads: list[UnitGroup] = []
     cross: list[UnitGroup] = []
     convolutions: list[UnitGroup] = []
-    dims: dict[str, int] = {}
-    convolution_dims: set[int] = set()
+    dims: defaultdict[str, set[int]] = defaultdict(set)
     for owner in owners:
         spec = owner.spec
         name = f"{owner.name}.mixer.attention"
         if spec.attention_dim and not owner.derives_heads and has_free_heads(found := model.get_submodule(name)):
-            dims["head_dim"] = spec.head_dim
+            dims["head_dim"].add(spec.head_dim)
             heads.append(attention_heads(name, found, num_heads=spec.num_heads, head_dim=spec.head_dim))
         name = f"{owner.name}.cross"
         if spec.memory_dim and has_free_heads(found := model.get_submodule(name)):
-            dims["cross_head_dim"] = spec.cross_head_dim
+            dims["cross_head_dim"].add(spec.cross_head_dim)
             cross.append(attention_heads(name, found, num_heads=spec.cross_num_heads, head_dim=spec.cross_head_dim))
         name = f"{owner.name}.mixer.convolution"
         if spec.conv_dim and has_free_heads(found := model.get_submodule(name)) and isinstance(found, Convolution):
-            dims["conv_head_dim"] = spec.conv_head_dim
-            convolution_dims.add(spec.conv_head_dim)
+            dims["conv_head_dim"].add(spec.conv_head_dim)
             convolutions.append(conv_heads(name, found))
-    if len(convolution_dims) > 1:
-        # Inside a sandwich of another width they are wider or narrower; a config states one width of all.
-        convolutions.clear()
     for key, dim_key, kind, groups in (
         ("num_heads", "head_dim", "heads of self-attention", heads),
         ("cross_num_heads", "cross_head_dim", "heads of cross-attention", cross),
         ("conv_num_heads", "conv_head_dim", "heads of convolution", convolutions),
     ):
-        if groups:
-            stated = {dim_key: dims[dim_key]}
+        # A config states one width of all heads; those of convolutions inside a sandwich may have another.
+        if len(dims[dim_key]) == 1:
+            stated = {dim_key: min(dims[dim_key])}
             yield Width(key=key, kind=kind, units=groups[0].size, groups=tuple(groups), stated=stated)
 
 
