@@ -6,7 +6,7 @@ for ``DecoderMaskedMultiHeadAttention``, which version 1.24 runs wrongly on buff
 :func:`caches_in_place` they are those of ExecuTorch's library for language models, and caches are written in place.
 
 Shape letters: B rows, W hypotheses of a row, H heads, d channels of a head, P past tokens, S source tokens, C slots of
-a cache, T tokens of a row.
+a cache, T tokens of a row. Within :func:`caches_in_place` a dimension of 1 token may be left out.
 """
 
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.onnx.ops import symbolic, symbolic_multi_out
 
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
@@ -29,6 +30,7 @@ __all__ = [
     "attend_with_cache",
     "caches_in_place",
     "load_in_place_library",
+    "writes_in_place",
 ]
 
 DOMAIN: Final = "com.microsoft"
@@ -71,6 +73,11 @@ def caches_in_place(slot: int, ancestors: Tensor | None = None) -> Iterator[None
         _place.reset(token)
 
 
+def writes_in_place() -> bool:
+    """Whether :func:`attend_with_cache` writes the caches that it is given."""
+    return _place.get() is not None
+
+
 def load_in_place_library() -> None:
     """Register ExecuTorch's operators on caches, for calls and for traces."""
     with quiet_libraries(), quiet_native_code():
@@ -81,13 +88,14 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
     """Attention of one token to itself and those before it (``GroupQueryAttention``).
 
     Args:
-        projected: Query, key and value side by side, (B, 3 H d).
+        projected: Query, key and value side by side, (B, 1, 3 H d).
         key: Of the tokens before, (B, H, P, d); within :func:`caches_in_place` a whole cache of all rows, (1, C, H, d).
         value: Likewise.
         position: (B,) int64, P in every row.
 
     Returns:
-        The attended values (B, H d), and keys and values (B, H, P + 1, d) with the token's own; or the caches, written.
+        The attended values (B, 1, H d), and keys and values (B, H, P + 1, d) with the token's own; or the caches,
+        written.
     """
     if (place := _place.get()) is not None:
         return _attend_in_place(projected, key, value, place), key, value
@@ -96,17 +104,17 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
         query, own_key, own_value = projected.view(rows, 3, heads, 1, head_dim).unbind(1)
         keys, values = torch.cat([key, own_key], dim=2), torch.cat([value, own_value], dim=2)
         scores = torch.matmul(query * head_dim**-0.5, keys.transpose(-2, -1))
-        return torch.matmul(scores.softmax(dim=-1), values).reshape(rows, -1), keys, values
+        return torch.matmul(scores.softmax(dim=-1), values).reshape(*projected.shape[:-1], -1), keys, values
     grown, before = (rows, heads, past + 1, head_dim), position.to(torch.int32)
     out, keys, values = symbolic_multi_out(
         f"{DOMAIN}::GroupQueryAttention",
-        (projected[:, None], None, None, key, value, before, before[:1] + 1),
+        (projected, None, None, key, value, before, before[0] + 1),
         {"num_heads": heads, "kv_num_heads": heads},
         dtypes=(torch.float32,) * 3,
         shapes=((rows, 1, heads * head_dim), grown, grown),
         version=1,
     )
-    return out.reshape(rows, heads * head_dim), keys, values
+    return out, keys, values
 
 
 def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -115,37 +123,40 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
     The W hypotheses of a sentence, side by side, read its keys and values once.
 
     Args:
-        query: (B W, H d).
+        query: (B W, 1, H d).
         key: (B, H, S, d).
         value: Likewise.
-        mask: (B, S) int32, 1 on real tokens and 0 on padding.
+        mask: (B, S) bool, true on real tokens.
 
     Returns:
-        The attended values (B W, H d).
+        The attended values (B W, 1, H d).
     """
     rows, heads, _, head_dim = key.shape
-    queries = query.view(rows, -1, heads * head_dim)
+    # With one hypothesis of each sentence there is no shape to change; torch would write a node for it.
+    single = statically_known_true(query.shape[0] == rows)
+    queries = query if single else query.view(rows, -1, heads * head_dim)
     if not torch.compiler.is_exporting() or _place.get() is not None:
         split = queries.view(rows, -1, heads, head_dim).transpose(1, 2)
         scores = torch.matmul(split * head_dim**-0.5, key.transpose(-2, -1))
-        real = mask[:, None, None, :] != 0
-        weights = scores.masked_fill(~real, float("-inf")).softmax(dim=-1)
+        weights = scores.masked_fill(~mask[:, None, None, :], float("-inf")).softmax(dim=-1)
         return torch.matmul(weights, value).transpose(1, 2).reshape(query.shape)
+    # As a bias, which is the same in all steps: from a mask the operator makes one at every call.
+    bias = mask.to(torch.float32).log()[:, None, None, :]
     out = symbolic(
         f"{DOMAIN}::MultiHeadAttention",
-        (queries, key, value, None, mask),
+        (queries, key, value, None, None, bias if single else bias.expand(-1, -1, queries.shape[1], -1)),
         {"num_heads": heads},
         dtype=torch.float32,
         shape=queries.shape,
         version=1,
     )
-    return out.reshape(query.shape)
+    return out if single else out.reshape(query.shape)
 
 
 def _attend_in_place(projected: Tensor, key: Tensor, value: Tensor, place: _Place) -> Tensor:
-    """Attention (B, H d) of one token of each row, whose keys and values are written into the caches (1, C, H, d)."""
+    """Attention (B, 1, H d) of one token of each row, whose keys and values go into the caches (1, C, H, d)."""
     rows, heads, head_dim = projected.shape[0], *key.shape[2:]
-    parts = projected.chunk(3, dim=1)
+    parts = projected.chunk(3, dim=-1)
     if not torch.compiler.is_exporting():
         # Called, the operators take strides for those of plain tensors, which a program's always are.
         parts = tuple(part.contiguous() for part in parts)
@@ -161,7 +172,7 @@ def _attend_in_place(projected: Tensor, key: Tensor, value: Tensor, place: _Plac
         query, latest = query.view(rows, 1, heads, head_dim), length - 1
     # No mask, no dropout; causal: slots beyond the latest do not count.
     out: Tensor = library.custom_sdpa(query, key, value, latest, None, 0.0, True, head_dim**-0.5)
-    return out.reshape(rows, heads * head_dim)
+    return out.reshape(*projected.shape[:-1], -1)
 
 
 def _gather(cache: Tensor, slots: Tensor) -> Tensor:

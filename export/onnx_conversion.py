@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -22,7 +22,6 @@ __all__ = [
     "PORTABLE_RUNTIME",
     "WEIGHTS",
     "all_graphs",
-    "constant_nodes",
     "convert_program",
     "onnx_versions",
     "refuse_unsafe_operators",
@@ -176,22 +175,6 @@ def all_graphs(graph: Any) -> Iterator[Any]:
         for attribute in node.attribute:
             for inner in (attribute.g, *attribute.graphs) if attribute.HasField("g") else attribute.graphs:
                 yield from all_graphs(inner)
-
-
-def constant_nodes(graph: Any, initializers: Iterable[Any] = ()) -> list[Any]:
-    """The nodes of a graph that depend on constants alone.
-
-    Args:
-        graph: Its nodes are in the order in which they can run.
-        initializers: Of graphs around it.
-    """
-    known = {tensor.name for tensor in (*graph.initializer, *initializers)}
-    found = []
-    for node in graph.node:
-        if node.input and known.issuperset(node.input) and not any(one.HasField("g") for one in node.attribute):
-            known.update(node.output)
-            found.append(node)
-    return found
 
 
 def runtime_operators(model: Any) -> set[str]:

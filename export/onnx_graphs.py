@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-import numpy as np
 import onnx
-from onnx import numpy_helper
 from torch import nn
 
 from lite_nlp.export.contrib import OLDEST_RUNTIME
 from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.exporter import RuntimeGraphs
-from lite_nlp.export.matrices import Rounding, array_digest
+from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.onnx_conversion import (
     PORTABLE_RUNTIME,
     WEIGHTS,
@@ -114,8 +112,6 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
         {**beam_step.INPUTS, **step_of_beams.shapes},
         [*beam_step.OUTPUTS, *_new_names(step_of_beams.state)],
     )
-    for model in (body, body_of_beams):
-        _lay_out_alike(model, decode_step)
     if rounding is not None and rounding.precision != "fp32":
         for model in (encode, decode_step, body, body_of_beams):
             quantize_weights(model, {matrix.key: rounding.form(matrix.key) for matrix in find_matrices(model)})
@@ -126,22 +122,6 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
     operators = sorted(set[str]().union(*map(runtime_operators, models.values())))
     graphs, weights = share_weights(models)
     return OnnxFiles(**graphs, weights=weights, operators=tuple(operators))
-
-
-def _lay_out_alike(model: Any, pattern: Any) -> None:
-    """Transpose the weights that another graph holds transposed, so that both can share them."""
-    known = {array_digest(numpy_helper.to_array(tensor)) for tensor in pattern.graph.initializer}
-    weights = {tensor.name: tensor for tensor in model.graph.initializer}
-    for node in model.graph.node:
-        transposition = next((attribute for attribute in node.attribute if attribute.name == "transB"), None)
-        if node.op_type != "Gemm" or transposition is None or node.input[1] not in weights:
-            continue
-        tensor = weights[node.input[1]]
-        transposed = np.ascontiguousarray(numpy_helper.to_array(tensor).T)
-        alone = sum(list(other.input).count(tensor.name) for other in model.graph.node) == 1
-        if alone and array_digest(transposed) in known:
-            tensor.CopyFrom(numpy_helper.from_array(transposed, tensor.name))
-            transposition.i = 1 - transposition.i
 
 
 def _new_names(state: Sequence[StateTensor]) -> list[str]:

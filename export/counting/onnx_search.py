@@ -15,7 +15,6 @@ from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import CountError
 from lite_nlp.export.counting.onnx_walk import count_onnx
-from lite_nlp.export.onnx_conversion import constant_nodes
 from lite_nlp.export.runtime.layout import Bounds
 
 __all__ = ["count_beam_work", "count_search_work"]
@@ -94,15 +93,25 @@ def _split(model: Any) -> tuple[Any, Any]:
     caches = {
         node.name for node in model.graph.node if node.op_type == "ConstantOfShape" and node.output[0] in loop.input
     }
-    kept = [node for node in model.graph.node if node is not loop and node.name not in caches]
+    after, kept = set(loop.output), []
+    for node in model.graph.node:
+        if not after.isdisjoint(node.input):
+            after.update(node.output)
+        elif node is not loop and node.name not in caches:
+            kept.append(node)
     del before.graph.node[:], before.graph.output[:]
     before.graph.node.extend(kept)
-    own = {value.name for value in body.input} | {name for node in body.node for name in node.output}
-    taken = {name for node in body.node for name in node.input if name} - own
     typed = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
+    own = {value.name for value in body.input} | {name for node in body.node for name in node.output}
+    taken = {name for node in body.node for name in node.input} - own
+    # What the body takes besides the encoder's results, such as a table's rows, is made of them and of constants.
+    made = []
+    for node in reversed(kept):
+        if not (taken - typed.keys()).isdisjoint(node.output):
+            made.append(node)
+            taken.update(node.input)
     del step.graph.node[:], step.graph.input[:], step.graph.output[:], step.graph.value_info[:]
-    # What the body takes of the nodes before it are constants, such as a table's rows.
-    step.graph.node.extend([*constant_nodes(model.graph), *body.node])
+    step.graph.node.extend([*reversed(made), *body.node])
     step.graph.input.extend([*body.input, *(typed[name] for name in sorted(taken & typed.keys()))])
     step.graph.initializer.extend(body.initializer)
     return before, step

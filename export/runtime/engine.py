@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.core.special_tokens import EOS_ID, SPECIAL_TOKENS
+from lite_nlp.decoding.hypotheses import damaged_model
 from lite_nlp.decoding.step_models import BeamCall, BeamSteps
 from lite_nlp.export.runtime.beam_checks import check_call, check_steps
 from lite_nlp.export.runtime.bundle import Bundle
@@ -183,6 +184,7 @@ class GreedyEngine(Engine):
         Raises:
             BundleError: If the sources or a limit exceed the bundle's bounds, or a token its vocabulary, or the graph
                 gives other tensors than it should.
+            ModelError: If the model's logits are no numbers.
         """
         self._check(src_tokens, src_mask, int(limits.max()))
         tokens, log_probs = self._greedy_runner.decode_greedily(src_tokens, src_mask, limits, min_length)
@@ -190,6 +192,9 @@ class GreedyEngine(Engine):
         steps = min(len(tokens), int(limits.max())) if tokens.ndim else 0
         expect_tensor("greedy: tokens", tokens, "int64", (max(steps, 1), rows))
         expect_tensor("greedy: log_probs", log_probs, "float32", (rows,))
+        # Before the tokens: the largest of such logits may be any type.
+        if np.isnan(log_probs).any():
+            raise damaged_model()
         check_ids("greedy", tokens, self._manifest.vocabulary.tgt_size, least=EOS_ID)
         if not (tokens == EOS_ID).any(axis=0).all():
             raise BundleError(f"greedy: expected an end mark in every row, found none in {steps} steps")

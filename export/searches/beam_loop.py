@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from lite_nlp.export.runtime.signatures import BEAM_INPUTS, BEAM_OUTPUTS, TensorForm
 from lite_nlp.export.searches.beam_step import OUTPUTS
 from lite_nlp.export.searches.growing_state import TracedStep
-from lite_nlp.export.searches.loop_body import move_constants, rename_body
+from lite_nlp.export.searches.loop_body import move_invariants, rename_body
 
 __all__ = ["build_beam_search"]
 
@@ -60,11 +60,12 @@ def build_beam_search(step: Any, traced: TracedStep, *, new_prefix: str) -> Any:
     body = deepcopy(step.graph)
     state = {value.name: value for value in step.graph.input if value.name not in BEAM_INPUTS}
     changing = [tensor.name for tensor in traced.state if tensor.changes and tensor.name in state]
-    rename_body(body, {name: name for name in state if name not in changing}, prefix=_PREFIX)
+    outer = [name for name in state if name not in changing]
+    rename_body(body, dict(zip(outer, outer, strict=True)), prefix=_PREFIX)
     del body.value_info[:]
     typed = {value.name: value for value in (*body.input, *body.output)}
     graph = helper.make_graph([], "beam", [], [])
-    move_constants(graph, body)
+    move_invariants(graph, body, outer)
     first = _First(graph)
     ranked = _Ranking(body, graph, first).result()
     carried = [*_CARRIED, *changing]

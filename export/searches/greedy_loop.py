@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from lite_nlp.core.special_tokens import BOS_ID
+from lite_nlp.core.special_tokens import BOS_ID, EOS_ID
 from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.signatures import LOG_PROBS, TOKENS
 from lite_nlp.export.searches.greedy_step import OUTPUTS
 from lite_nlp.export.searches.growing_state import TracedStep
-from lite_nlp.export.searches.loop_body import move_constants, rename_body, share_initializers
+from lite_nlp.export.searches.loop_body import move_invariants, rename_body, share_initializers
 
 __all__ = ["build_search"]
 
@@ -26,8 +26,10 @@ _FIRST, _LAST = "first/", "last/"
 
 _DTYPES: Final = {"float32": np.float32, "int64": np.int64, "bool": np.bool_}
 
+_GOING, *_CARRIED, _GAINED = OUTPUTS
+
 #: What becomes of an input at the next step.
-_NEXT: Final = dict(zip(("tokens", "ended", "log_probs"), OUTPUTS[1:], strict=True))
+_NEXT: Final = dict(zip(("tokens", "ended"), _CARRIED, strict=True))
 
 
 def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str) -> Any:
@@ -54,7 +56,7 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
     }
     outer |= share_initializers(graph, body)
     rename_body(body, outer, prefix=_PREFIX)
-    move_constants(graph, body)
+    move_invariants(graph, body, outer.values())
     del body.value_info[:]
     carried = [*_NEXT, *(tensor.name for tensor in changing)]
     inputs = {value.name: value for value in body.input}
@@ -68,19 +70,19 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
         _LOOP,
         [inputs[_PREFIX + "step"], helper.make_tensor_value_info(_PREFIX + "go_on", TensorProto.BOOL, [])]
         + [inputs[_PREFIX + name] for name in carried],
-        [outputs[_PREFIX + OUTPUTS[0]]]
-        + [outputs[_PREFIX + name] for name in results]
-        + [helper.make_tensor_value_info(left, TensorProto.INT64, ["batch"])],
+        [outputs[_PREFIX + name] for name in (_GOING, *results)]
+        + [helper.make_tensor_value_info(left, TensorProto.INT64, ["batch"]), outputs[_PREFIX + _GAINED]],
     )
-    first = _First(graph)
+    around, gained = _Around(graph), _LAST + _GAINED
     loop = helper.make_node(
         "Loop",
-        [first.most_steps(), first.constant("yes", np.array(True)), *first.values(changing)],
-        [*(_LAST + name if name != "log_probs" else LOG_PROBS for name in carried), TOKENS],
+        [around.most_steps(), around.constant("yes", np.array(True)), *around.values(changing)],
+        [*(_LAST + name for name in carried), TOKENS, gained],
         name=_LOOP,
         body=loop_body,
     )
     graph.node.append(loop)
+    around.sum_until_end(TOKENS, gained, LOG_PROBS)
     graph.input.append(helper.make_tensor_value_info("limits", TensorProto.INT64, ["batch"]))
     graph.input.append(helper.make_tensor_value_info("min_length", TensorProto.INT64, []))
     # Whoever counts the loop's work looks up the shapes of what it takes from the encoder.
@@ -93,8 +95,8 @@ def build_search(encode: Any, step: Any, traced: TracedStep, *, new_prefix: str)
     return model
 
 
-class _First:
-    """Adds the values before the first step to a graph."""
+class _Around:
+    """Adds the values before the first step to a graph, and what comes of all steps together."""
 
     def __init__(self, graph: Any) -> None:
         self._graph = graph
@@ -117,7 +119,6 @@ class _First:
         filled = {
             "tokens": self._filled("tokens", ("batch",), np.array([BOS_ID], np.int64)),
             "ended": self._filled("ended", ("batch",), np.zeros(1, np.bool_)),
-            "log_probs": self._filled("log_probs", ("batch",), np.zeros(1, np.float32)),
         }
         for tensor in changing:
             if tensor.origin == "zeros":
@@ -126,6 +127,16 @@ class _First:
             else:
                 filled[tensor.name] = _made_as(tensor)
         return list(filled.values())
+
+    def sum_until_end(self, tokens: str, gained: str, total: str) -> None:
+        """Sum what each row gained (T, B) until its first end mark in ``tokens`` (T, B), that one included."""
+        axis = self.constant("axis", np.array([0], np.int64))
+        ends = self._node("Equal", [tokens, self.constant("end", np.array(EOS_ID))], "ends")
+        counts = self._node("Cast", [ends], "counts", to=TensorProto.INT32)
+        before = self._node("CumSum", [counts, axis], "before", exclusive=1)
+        over = self._node("Cast", [before], "over", to=TensorProto.BOOL)
+        kept = self._node("Where", [over, self.constant("nothing", np.array(0, np.float32)), gained], "kept")
+        self._graph.node.append(helper.make_node("ReduceSum", [kept, axis], [total], name=total, keepdims=0))
 
     def _filled(self, name: str, shape: Sequence[int | str], value: NDArray[Any]) -> str:
         sizes = [self._size(size) for size in shape]

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim
+from torch.onnx.ops import symbolic
 
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.torch_model import SteppedModel
@@ -25,13 +27,15 @@ INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "step": (),
     "tokens": ("batch",),
     "ended": ("batch",),
-    "log_probs": ("batch",),
     "limits": ("batch",),
     "min_length": (),
 }
 
-#: Outputs before the state: whether any row goes on, and what becomes of three of the inputs.
-OUTPUTS: Final = ("going", "next.tokens", "next.ended", "next.log_probs")
+#: The operator's version in the opset of the graphs.
+_GATHER_VERSION: Final = 13
+
+#: Outputs before the state: whether any row goes on, what becomes of two of the inputs, and log-probabilities.
+OUTPUTS: Final = ("going", "next.tokens", "next.ended", "gained")
 
 
 class GreedyStep(nn.Module):
@@ -47,19 +51,17 @@ class GreedyStep(nn.Module):
         vocab_size: Types V.
     """
 
-    never: Tensor
-    not_yet: Tensor
+    masks: Tensor
     end: Tensor
-    nothing: Tensor
 
     def __init__(self, model: nn.Module, state: Sequence[StateTensor], vocab_size: int) -> None:
         super().__init__()
         self.model = model
-        self.register_buffer("never", never_produced(vocab_size))
-        self.register_buffer("not_yet", never_produced(vocab_size, EOS_ID + 1))
+        # Of the steps that may end an output, and of those before: a row is looked up in less time than one is chosen.
+        masks = never_produced(vocab_size), never_produced(vocab_size, EOS_ID + 1)
+        self.register_buffer("masks", torch.stack(masks))
         # Exporters turn a Python number beside a vector into a chain of casts.
         self.register_buffer("end", torch.tensor(EOS_ID))
-        self.register_buffer("nothing", torch.tensor(0.0))
         self.names = tuple(tensor.name for tensor in state)
         self.changing = tuple(tensor.name for tensor in state if tensor.changes)
 
@@ -68,7 +70,6 @@ class GreedyStep(nn.Module):
         step: Tensor,
         tokens: Tensor,
         ended: Tensor,
-        log_probs: Tensor,
         limits: Tensor,
         min_length: Tensor,
         state: tuple[Tensor, ...],
@@ -79,23 +80,49 @@ class GreedyStep(nn.Module):
             step: () int64, from 0.
             tokens: (B,) int64, of the step before; the begin mark at first.
             ended: (B,) bool.
-            log_probs: (B,), of the tokens so far, the end mark among them.
             limits: (B,) int64, steps allowed.
             min_length: () int64, tokens before an end mark that is not forced.
             state: The model's.
 
         Returns:
-            Whether any row goes on, ``tokens``, ``ended`` and ``log_probs`` for the next step, and the changed state.
+            Whether any row goes on, ``tokens`` and ``ended`` for the next step, the log-probabilities (B,) of those
+            tokens, and the changed state.
         """
+        for tensor in state:
+            # Torch would else not know that no hypotheses share a source, and write changes of shape for them.
+            torch._check(tensor.shape[0] == tokens.shape[0])  # type: ignore[no-untyped-call]
         model = cast(SteppedModel, self.model)
         logits, new_state = model.decode_step(tokens, dict(zip(self.names, state, strict=True)))
         # The first of the largest is the end mark, if it is among them.
-        best = (logits + torch.where(step < min_length, self.not_yet, self.never)).argmax(dim=-1)
+        best = _first_largest(logits + F.embedding((step < min_length).to(torch.int64), self.masks))
         chosen = torch.where(limits <= step + 1, self.end, best)
         gained = logits.log_softmax(dim=-1).gather(1, chosen[:, None]).squeeze(1)
-        log_probs = log_probs + torch.where(ended, self.nothing, gained)
         ended = ended | (chosen == self.end)
-        return (~ended.all(), chosen, ended, log_probs, *(new_state[name] for name in self.changing))
+        return (~ended.all(), chosen, ended, gained, *(new_state[name] for name in self.changing))
+
+
+def _first_largest(scores: Tensor) -> Tensor:
+    """Places (B,) of the first of the largest scores (B, V) of each row.
+
+    ONNX Runtime looks for a place one number at a time and for a maximum several at once: the block of each row that
+    has the maximum comes first, the place within it after that.
+    """
+    size = scores.shape[1]
+    width = min((width for width in range(1, size + 1) if size % width == 0), key=lambda width: width + size // width)
+    blocks = scores.view(-1, size // width, width)
+    best = blocks.amax(dim=-1).argmax(dim=-1)
+    if torch.compiler.is_exporting():
+        chosen = symbolic(
+            "GatherND",
+            (blocks, best[:, None]),
+            {"batch_dims": 1},
+            dtype=scores.dtype,
+            shape=(scores.shape[0], width),
+            version=_GATHER_VERSION,
+        )
+    else:
+        chosen = blocks[torch.arange(len(blocks)), best]
+    return best * width + chosen.argmax(dim=-1)
 
 
 def trace_greedy_step(model: nn.Module, bounds: Bounds) -> TracedStep:
@@ -115,12 +142,11 @@ def trace_greedy_step(model: nn.Module, bounds: Bounds) -> TracedStep:
             torch.tensor(STEPS),
             latest,
             torch.zeros_like(latest, dtype=torch.bool),
-            torch.zeros(len(latest)),
             torch.full_like(latest, 2 * STEPS),
             torch.tensor(0),
             tuple(value.contiguous() for value in example.tensors.values()),
         )
-        sizes: tuple[Any, ...] = ({}, rows, rows, rows, rows, {}, example.dims(bounds, {True: batch, False: batch}))
+        sizes: tuple[Any, ...] = ({}, rows, rows, rows, {}, example.dims(bounds, {True: batch, False: batch}))
         graph = GreedyStep(model, example.layout, example.vocab_size)
         program = trace_graph("decode_step", graph, arguments, sizes)
     return TracedStep(program=program, state=example.layout, growing=example.growing)

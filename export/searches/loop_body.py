@@ -1,30 +1,37 @@
-"""The graph of one step as the body of a loop: names of its own, constants of the graph around it."""
+"""The graph of one step as the body of a loop: names of its own, and what is the same in all steps outside it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from onnx import numpy_helper
 
 from lite_nlp.export.matrices import array_digest
-from lite_nlp.export.onnx_conversion import constant_nodes
 
-__all__ = ["move_constants", "rename_body", "share_initializers"]
+__all__ = ["move_invariants", "rename_body", "share_initializers"]
 
 
-def move_constants(graph: Any, body: Any) -> None:
-    """Move the body's initializers to the graph around it, and the nodes that depend on nothing else.
+def move_invariants(graph: Any, body: Any, outer: Collection[str]) -> None:
+    """Move what is the same in every step to the graph around the body: its initializers, and nodes.
 
-    ONNX Runtime computes such a node once, when it opens the graph.
+    ONNX Runtime computes a node of constants alone once, when it opens the graph, and the others once for a call.
 
     Args:
         graph: The graph around the body; changed.
-        body: Has names that the graph has not; changed.
+        body: Has names that the graph has not, but for ``outer``; changed.
+        outer: Inputs of the body that are values of the graph around it.
     """
     graph.initializer.extend(body.initializer)
     del body.initializer[:]
-    moved = constant_nodes(body, graph.initializer)
-    made = {name for node in moved for name in node.output}
-    kept = [node for node in body.node if made.isdisjoint(node.output)]
+    changing = {value.name for value in body.input}.difference(outer)
+    results = {value.name for value in body.output}
+    kept, moved = [], []
+    for node in body.node:
+        alone = node.input and not any(attribute.HasField("g") for attribute in node.attribute)
+        if alone and changing.isdisjoint(node.input) and results.isdisjoint(node.output):
+            moved.append(node)
+        else:
+            changing.update(node.output)
+            kept.append(node)
     del body.node[:]
     body.node.extend(kept)
     graph.node.extend(moved)

@@ -1,9 +1,11 @@
-"""A decoder step in the form that runtimes run fastest: one vector per row, attention in their own operators.
+"""A decoder step in the form that runtimes run fastest: attention in their own operators, and few changes of shape.
 
 The blocks keep their weights and what they compute. A block without such a form keeps its own, and
-``FusedDecoder.plain_blocks`` names it.
+``FusedDecoder.plain_blocks`` names it. The token that a step feeds is a sequence of one for ONNX Runtime, whose
+attention takes sequences, and a vector where ExecuTorch writes caches in place: XNNPACK's products are faster then.
 
-Shape letters: B rows, S source tokens, D channels, H heads, K taps, d channels of a head, P tokens so far.
+Shape letters: B rows, S source tokens, D channels, H heads, K taps, d channels of a head, P tokens so far; (B, *, D)
+is (B, 1, D) or (B, D).
 """
 
 import copy
@@ -13,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lite_nlp.export.contrib import attend_source, attend_with_cache
+from lite_nlp.export.contrib import attend_source, attend_with_cache, writes_in_place
 from lite_nlp.models.attention.softmax import CrossAttention, SelfAttention
 from lite_nlp.models.convolution import Convolution
 from lite_nlp.models.layers import EncodedSource
@@ -63,10 +65,11 @@ class FusedDecoder(nn.Module):
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """Feed ``tokens`` (B,); returns logits (B, V) and the new state."""
-        embedded = self.model.embed_target(tokens)
-        positions = self.model.positions.at(state["position"])
+        embedded, positions = self.model.embed_target(tokens), self.model.positions.at(state["position"])
+        if not writes_in_place():
+            embedded, positions = embedded[:, None], positions[:, None]
         x, new_state = self.decoder.step(self.tgt_input, embedded, positions, state)
-        return F.linear(self.model.to_table(x), self.model.output_table), new_state
+        return F.linear(self.model.to_table(x.flatten(0, -2)), self.model.output_table), new_state
 
     def _fused(self, path: str, parent: nn.Module, name: str) -> nn.Module:
         block = getattr(parent, name)
@@ -85,7 +88,7 @@ _BLOCKS: Final = frozenset({"attention", "convolution", "cross"})
 
 
 class _FusedSelfAttention(nn.Module):
-    """Self-attention of one token (B, D)."""
+    """Self-attention of one token (B, *, D)."""
 
     def __init__(self, block: SelfAttention) -> None:
         super().__init__()
@@ -96,14 +99,14 @@ class _FusedSelfAttention(nn.Module):
         return self.block.init_state(like, 0)
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token; returns the output (B, D) and caches that are one token longer."""
+        """One token; returns the output (B, *, D) and caches that are one token longer."""
         projected = self.block.in_proj(x)
         out, keys, values = attend_with_cache(projected, state["self_key"], state["self_value"], position)
         return self.block.out_proj(out), {"self_key": keys, "self_value": values}
 
 
 class _FusedCrossAttention(nn.Module):
-    """Attention of one token (B, D) to the source."""
+    """Attention of one token (B, *, D) to the source."""
 
     def __init__(self, block: CrossAttention) -> None:
         super().__init__()
@@ -114,14 +117,15 @@ class _FusedCrossAttention(nn.Module):
         return self.block.project_memory(memory, src_mask)
 
     def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor) -> Tensor:
-        """The output (B, D)."""
-        query, mask = self.block.query_proj(x), src_mask.to(torch.int32)
-        projected: Tensor = self.block.out_proj(attend_source(query, state["cross_key"], state["cross_value"], mask))
+        """The output (B, *, D)."""
+        query = self.block.query_proj(x)
+        attended = attend_source(query, state["cross_key"], state["cross_value"], src_mask)
+        projected: Tensor = self.block.out_proj(attended)
         return projected
 
 
 class _FusedConvolution(nn.Module):
-    """Convolution that ends at one token (B, D): its window needs no transposition if it is kept by heads."""
+    """Convolution that ends at one token (B, *, D): its window needs no transposition if it is kept by heads."""
 
     def __init__(self, block: Convolution) -> None:
         super().__init__()
@@ -134,7 +138,7 @@ class _FusedConvolution(nn.Module):
         return {"conv": like.new_zeros(shape)}
 
     def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token; returns the output (B, D) and the shifted window."""
+        """One token; returns the output (B, *, D) and the shifted window."""
         block = self.block
         gated = block.gate(x)
         latest = gated.reshape(gated.shape[0], block.num_heads, 1, -1)
@@ -148,7 +152,7 @@ class _FusedConvolution(nn.Module):
 
 
 class _PlainMixer(nn.Module):
-    """A self-attention that takes a token as a sequence of one, (B, 1, D)."""
+    """A self-attention of its own form, which takes a token as a sequence of one."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
@@ -160,13 +164,13 @@ class _PlainMixer(nn.Module):
         return state
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token (B, D)."""
-        out, changed = self.block.step(x[:, None], state, position)  # type: ignore[operator]
-        return out[:, 0], changed
+        """One token (B, *, D)."""
+        out, changed = self.block.step(x.view(x.shape[0], 1, -1), state, position)  # type: ignore[operator]
+        return out.view(x.shape), changed
 
 
 class _PlainCross(nn.Module):
-    """A cross-attention that takes a token as a sequence of one, (B, 1, D)."""
+    """A cross-attention of its own form, for which a sentence's hypotheses are tokens of one sequence."""
 
     def __init__(self, block: nn.Module) -> None:
         super().__init__()
@@ -178,6 +182,6 @@ class _PlainCross(nn.Module):
         return state
 
     def forward(self, x: Tensor, state: dict[str, Tensor], src_mask: Tensor) -> Tensor:
-        """One token of each hypothesis (B, D), of which a sentence has some, side by side."""
-        out: Tensor = self.block(x.view(src_mask.shape[0], -1, x.shape[1]), state, src_mask)
+        """One token of each hypothesis (B, *, D), of which a sentence has some, side by side."""
+        out: Tensor = self.block(x.view(src_mask.shape[0], -1, x.shape[-1]), state, src_mask)
         return out.reshape(x.shape)

@@ -18,7 +18,6 @@ from lite_nlp.decoding.hypotheses import (
     Candidates,
     Hypothesis,
     best_extension,
-    damaged_model,
     length_penalty,
     rank_extensions,
     repeated_ngrams,
@@ -123,8 +122,6 @@ def _decode_greedily(
     """The search's hypotheses from a model that takes all steps by itself."""
     limits = _limits(src_rows, options)
     tokens, log_probs = model.decode_greedily(*_pad_sources(src_rows), limits, options.min_length)
-    if np.isnan(log_probs).any():
-        raise damaged_model()
     for row, log_prob in zip(tokens.T.tolist(), log_probs.tolist(), strict=True):
         found = row[: row.index(EOS_ID)]
         yield Hypothesis(found, log_prob / float(length_penalty(len(found) + 1, options.length_penalty)))

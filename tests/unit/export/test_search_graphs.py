@@ -9,6 +9,7 @@ from torch import nn
 
 from lite_nlp.artifacts.fused_decoder import FusedDecoder
 from lite_nlp.core.errors import BundleError, CountError, ModelError, RuntimeUnavailableError
+from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.decoding.torch_model import TorchStepModel
 from lite_nlp.export.counting.onnx_search import count_search_work
@@ -19,6 +20,7 @@ from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import trace_model
 from tests.unit.export.conftest import BOUNDS, build_model_with, describe, members_of
+from tests.unit.export.own_model import VOCAB_SIZE, build_own_model
 
 KERNELS = {"kernel_sizes": (5,), "decoder_kernel_sizes": (9,)}
 FAMILIES = ["transformer", "lite-transformer-dynamic", "lite-transformer-lightweight", "lightconv"]
@@ -171,6 +173,37 @@ def test_the_model_s_own_steps_in_the_loop(small, source_rows) -> None:
         options = SearchOptions(max_steps=12, beam_size=beam_size)
         expected = search(made.reference, source_rows, options)
         assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
+
+
+@pytest.mark.parametrize("types", [30, 31, 64])
+@pytest.mark.parametrize("largest", [(4, 29), (17, 18, 23), (2, 9), (0, 1, 8), (29,)], ids=str)
+def test_of_equal_logits_the_first_counts(source_rows, types: int, largest: tuple[int, ...]) -> None:
+    model = build_own_model(types)
+    with torch.no_grad():
+        model.output.weight.zero_()
+        model.output.bias.copy_(torch.linspace(-2, -1, types).flip(0))
+        model.output.bias[list(largest)] = 3.0
+    engine = _own_engine(model, types)
+    rows = [[3 + token % (types - 3) for token in row] for row in source_rows]
+    (found, *_) = search(engine, rows, SearchOptions(max_steps=3))
+    token = next(token for token in largest if token >= EOS_ID)
+    assert found.tokens == ([] if token == EOS_ID else [token] * 2)
+    (found, *_) = search(engine, rows, SearchOptions(max_steps=3, min_length=1))
+    assert found.tokens[0] == next((token for token in largest if token > EOS_ID), None)
+
+
+def test_weights_that_are_no_numbers_are_named(source_rows) -> None:
+    model = build_own_model()
+    with torch.no_grad():
+        model.target.weight.fill_(torch.nan)
+    with pytest.raises(ModelError, match="its weights are damaged"):
+        search(_own_engine(model, VOCAB_SIZE), [[3, 4], [5]], SearchOptions(max_steps=3))
+
+
+def _own_engine(model: nn.Module, types: int) -> SearchEngine:
+    traced = trace_model(model, BOUNDS)
+    files, manifest = export_onnx(traced, model), describe(traced, types=types)
+    return SearchEngine(manifest, OnnxRunner(ENTRY, members_of(files).__getitem__, manifest.layout, threads=1))
 
 
 def test_weights_of_the_step_are_stored_once_for_all_graphs(small, small_onnx) -> None:
