@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from lite_nlp.core.bounds import MAX_THREADS
+
 __all__ = [
     "Device",
     "Memory",
@@ -109,9 +111,12 @@ def usable_cores() -> int:
 
 
 def default_threads() -> int:
-    """Number of threads of a runtime where none is asked for: ``OMP_NUM_THREADS``, else one per usable core."""
+    """Number of threads of a runtime where none is asked for: ``OMP_NUM_THREADS``, else one per usable core.
+
+    At most as many as may be asked for: a runtime starts all of them.
+    """
     given = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    return int(given) if given.isdecimal() and int(given) else usable_cores()
+    return min(int(given), MAX_THREADS) if given.isdecimal() and int(given) else usable_cores()
 
 
 def read_memory() -> MemoryNow:

@@ -7,6 +7,7 @@ import torch
 from accelerate import Accelerator
 from rich.console import Console
 
+from lite_nlp.core.bounds import MAX_THREADS
 from lite_nlp.training import rehearsal, threads
 from lite_nlp.training.loop import train
 from lite_nlp.training.threads import fixed_threads, measure_threads, threads_restored
@@ -75,6 +76,10 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose(monkeypatch: pytes
     fixed = fixed_threads()
     assert fixed is not None
     assert fixed.threads == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "99999")
+    bounded = fixed_threads()
+    assert bounded is not None
+    assert bounded.threads == MAX_THREADS
 
 
 def test_the_number_of_threads_is_given_back() -> None:
