@@ -98,7 +98,7 @@ def convert_to_t2r(
     out = Path(out)
 
     from lite_nlp.artifacts.directory import save_model_directory
-    from lite_nlp.models.conversion import Conversion, convert_config, convert_model
+    from lite_nlp.models.conversion import Conversion, convert_config, convert_model, softmax_layers
 
     check_output_directory(out, force=force, owned=MODEL_FILES)
     loaded = load_model(model)
@@ -124,7 +124,7 @@ def convert_to_t2r(
         )
     figures = _figures(loaded, config, converted, conversion)
     has_safe = isinstance(architecture, LayeredConfig) and architecture.embedding == "safe"
-    grows = conversion.causal is None or bool(conversion.keep_every) or has_safe
+    grows = bool(softmax_layers(config)) or has_safe
     return ConvertedModel(name=loaded.name, path=out, figures=figures, state_grows=grows)
 
 

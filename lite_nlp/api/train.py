@@ -12,6 +12,7 @@ from lite_nlp.config.preset import Config, dump_config, load_config, parse_confi
 from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
+from lite_nlp.data.directory import content_digest
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.usefulness import training_warnings
@@ -239,6 +240,7 @@ def train_fitted(
             model=model,
             objective=objective,
             tokenizer_json=data.tokenizer.to_json(),
+            data_sha256=content_digest(data.path),
             out=out,
             console=console,
             resume=resume,

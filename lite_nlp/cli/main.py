@@ -19,6 +19,8 @@ __all__ = ["main"]
 #: Errors with another exit code than 1.
 _EXIT_CODES: Final = {UsageError: 2, OverBudgetError: 3}
 
+_TOO_MUCH_MEMORY: Final = "error: this takes more memory than there is"
+
 #: Number of the standard error stream.
 _STDERR: Final = 2
 
@@ -65,7 +67,12 @@ def main() -> None:
                 debug=debug,
             )
         except MemoryError:
-            _fail("error: this takes more memory than there is", debug=debug)
+            _fail(_TOO_MUCH_MEMORY, debug=debug)
+        except RuntimeError as error:
+            # Torch has no exception of its own where the memory of the processor ends.
+            if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
+                raise
+            _fail(_TOO_MUCH_MEMORY, debug=debug)
 
 
 def _drop_messages() -> None:

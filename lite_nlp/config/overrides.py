@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lite_nlp.config.limits import MAX_LAYERS
 from lite_nlp.config.problems import Sections, suggest_key
-from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.errors import ConfigError, UsageError
 from lite_nlp.core.parsing import parse_toml
 
 __all__ = ["LAYER_LISTS", "apply_overrides", "fit_layer_lists"]
@@ -31,7 +31,8 @@ def apply_overrides(content: dict[str, Any], overrides: Sequence[str], sections:
         sections: Keys of the sections, for suggestions.
 
     Raises:
-        ConfigError: If an override is malformed, or names a key in something that is no section.
+        UsageError: If an override is malformed.
+        ConfigError: If it names a key in something that is no section.
     """
     changed: dict[str, dict[str, Any]] = {}
     for override in overrides:
@@ -78,7 +79,7 @@ def _parse(override: str, sections: Sections) -> tuple[str, str, Any]:
     section, dot, name = key.strip().partition(".")
     if not separator or not dot or not name:
         hint = suggest_key(key.strip(), sections) if separator and not dot else ""
-        raise ConfigError(f"--set {override}: expected section.key=value{hint}")
+        raise UsageError(f"--set {override}: expected section.key=value{hint}")
     text = text.strip()
     for toml in (text, f"[{text}]") if "," in text else (text,):
         with suppress(ConfigError):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.core.special_tokens import EOS_ID, PAD_ID
 from lite_nlp.decoding.lines import input_line
-from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_letters
+from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, learned_spelling, warn_of_letters
 
 __all__ = ["Classification", "Classifier", "ClassifierModel", "pad_sentences", "split_sentences"]
 
@@ -109,7 +109,7 @@ class Classifier:
         return found
 
     def _tokens(self, sentence: str, number: int) -> list[int]:
-        sentence = input_line(sentence)
+        sentence = learned_spelling(self._tokenizer, input_line(sentence))
         head = sentence[:WHOLE_CHARACTERS]
         tokens = self._tokenizer.encode(head)
         warn_of_letters(self._tokenizer, head, number, result="label", warn=self._warn)

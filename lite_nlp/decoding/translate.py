@@ -10,7 +10,7 @@ from lite_nlp.decoding.hypotheses import length_penalty
 from lite_nlp.decoding.lines import input_line, one_line
 from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search, search_best, stream_search
-from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_letters
+from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, learned_spelling, warn_of_letters
 
 __all__ = ["Alternative", "LongInput", "Translator"]
 
@@ -37,12 +37,13 @@ class Alternative(NamedTuple):
 class Translator:
     """Translator of lines with any engine: every line gets a translation, whatever it contains.
 
-    An empty or blank line gives an empty line. A byte order mark before a line and a line break behind it count for
-    nothing, those inside for spaces. A line of more than ``max_source_tokens`` tokens is cut into pieces
-    (see :func:`~lite_nlp.decoding.pieces.split_text`), whose translations are joined by spaces, or cut off there: the
-    summary of a text is not the summaries of its sentences. Letters unknown to the vocabulary are translated from their
-    bytes. All three cases are reported to ``warn``. Beside the text of a line and its translation, memory is that of a
-    window of pieces, however long the line.
+    An empty or blank line gives an empty line. A byte order mark before a line, a line break behind it and white space
+    around it count for nothing, line breaks inside for spaces; the rest is spelled as the vocabulary knows it
+    (see :func:`~lite_nlp.decoding.text_codec.learned_spelling`). A line of more than ``max_source_tokens`` tokens is
+    cut into pieces (see :func:`~lite_nlp.decoding.pieces.split_text`), whose translations are joined by spaces, or cut
+    off there: the summary of a text is not the summaries of its sentences. Letters unknown to the vocabulary are
+    translated from their bytes. All three cases are reported to ``warn``. Beside the text of a line and its
+    translation, memory is that of a window of pieces, however long the line.
 
     Args:
         tokenizer: Of the model.
@@ -143,8 +144,8 @@ class Translator:
         Returns:
             For each line its alternatives, the best by the length-penalized score first; possibly none.
         """
-        heads = [input_line(line)[:WHOLE_CHARACTERS] for line in lines]
-        sources = [self._tokenizer.encode(head) if head.strip() else [] for head in heads]
+        heads = [self._source(line)[:WHOLE_CHARACTERS] for line in lines]
+        sources = [self._tokenizer.encode(head) if head else [] for head in heads]
         if self._long_input == "truncate":
             sources = [tokens[: self._max_source_tokens] for tokens in sources]
         usable = [place for place, tokens in enumerate(sources) if 0 < len(tokens) <= self._max_source_tokens]
@@ -194,11 +195,15 @@ class Translator:
         # One character may be more tokens than the model takes: a ligature that normalization spells out.
         return self._tokenizer.encode(piece)[: self._max_source_tokens] if isinstance(piece, str) else piece
 
+    def _source(self, line: str) -> str:
+        """A line as the model is to read it."""
+        return learned_spelling(self._tokenizer, input_line(line))
+
     def _cut(self, line: str, number: int) -> list[_Piece]:
         """The pieces of a line; none if there is nothing to translate."""
-        line = input_line(line)
+        line = self._source(line)
         head = line[:WHOLE_CHARACTERS]
-        if not line.strip():
+        if not line:
             return []
         tokens = self._tokenizer.encode(head)
         if not tokens:

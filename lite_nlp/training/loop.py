@@ -47,6 +47,7 @@ class TrainingJob(Generic[B]):
         model: Trained in place.
         objective: The data, the loss and the validation scores.
         tokenizer_json: The tokenizer file's bytes, copied beside the weights.
+        data_sha256: A digest of the data, by which a resumed run knows its own; None compares their figures alone.
         out: The run's directory.
         console: For progress and warnings; the processes other than the first are silent.
         resume: Resume the run in ``out``; without a checkpoint and a finished model, begin at the first step.
@@ -63,6 +64,7 @@ class TrainingJob(Generic[B]):
     tokenizer_json: bytes
     out: Path
     console: Console
+    data_sha256: str | None = None
     resume: bool = False
     force: bool = False
     threads: int | None = None
@@ -105,7 +107,11 @@ class _Trainer(Generic[B]):
         self.total_steps = min(self.config.max_steps, self.config.max_epochs * len(self.train_batches.steps(0)))
         self.identity = RunIdentity.of(
             job.config,
-            data={"tokenizer_sha256": sha256_bytes(job.tokenizer_json), **self.objective.fingerprint()},
+            data={
+                "sha256": job.data_sha256,
+                "tokenizer_sha256": sha256_bytes(job.tokenizer_json),
+                **self.objective.fingerprint(),
+            },
             batches_per_step=self.train_batches.batches_per_step,
         )
         self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)

@@ -206,7 +206,7 @@ def test_an_unknown_target_names_the_nearest(lite_nlp: LiteNlp) -> None:
         (("--max-macs", "lots"), 2, "lots"),
         (("--max-size", "4MB"), 2, "expected a .lnlp file or a bundle to weigh, found lite-transformer-wmt-200"),
         (("--count-params", "some"), 2, "expected total or paper, found some"),
-        (("--set", "embed_dim=8"), 1, "expected section.key=value"),
+        (("--set", "embed_dim=8"), 2, "expected section.key=value"),
         (("--set", "model.width=8"), 1, "unknown key model.width"),
         (("--set", "model.embed_dim=wide"), 1, "model.embed_dim"),
         (("--set", "model.num_heads=7"), 1, "num_heads: expected a divisor of the attention channels (100), found 7"),

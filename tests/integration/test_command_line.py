@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lite_nlp.cli import main as program
 from tests.integration.conftest import LiteNlp
 
 COMMANDS = [
@@ -48,6 +49,17 @@ def test_a_failure_is_one_message_on_stderr_and_code_1() -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: no-such-model: expected a model directory")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
+def test_what_takes_too_much_memory_is_said(
+    kind: type[Exception], lite_nlp: LiteNlp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> None:
+        raise kind("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(program, "_run", run)
+    assert lite_nlp("budget") == (1, "", "error: this takes more memory than there is\n")
 
 
 def test_debug_shows_the_traceback_wherever_it_stands() -> None:

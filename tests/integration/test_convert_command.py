@@ -94,6 +94,12 @@ def test_elu_and_a_kind_that_stays(lite_nlp: LiteNlp, home: Path, tmp_path: Path
     assert (model.self_attention, model.cross_attention, model.cross_feature_size) == ("softmax", "elu", 0)
 
 
+def test_cross_attention_that_stays_grows_with_the_source(lite_nlp: LiteNlp, home: Path, tmp_path: Path) -> None:
+    code, out, err = lite_nlp("convert", "t2r", home / "model", "--cross", "0", "--out", tmp_path / "crossed")
+    assert code == 0, err
+    assert out.endswith(" at any length, beside keys and values of softmax, which grow with the text\n")
+
+
 def test_a_converted_model_is_finetuned_and_translates(
     lite_nlp: LiteNlp, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

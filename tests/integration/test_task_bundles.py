@@ -144,8 +144,8 @@ def test_evaluate_takes_bundles(run: LiteNlp) -> None:
     assert found["runtime"] == "onnx"
     assert found["scores"]["nll"] == pytest.approx(expected["scores"]["nll"], rel=1e-5)
     done = run("evaluate", "text.zip", "--data", "text-data", "--window", "41")
-    assert done.code == 1
-    assert "window: expected at most model.max_positions (40) tokens, found 41" in done.message
+    assert done.code == 2
+    assert "--window: expected at most model.max_positions (40) tokens, found 41" in done.message
 
     words = ("data", "prepare", "--labelled", "labelled.tsv", "--tokenizer", "tokenizer.json", "--out", "labelled-data")
     assert run(*words).code == 0

@@ -79,6 +79,20 @@ def test_a_finished_run_can_be_made_longer(run: Run) -> None:
     assert ": 20 steps" in out
 
 
+def test_a_run_goes_on_with_its_own_data_alone(run: Run, files: Path, tmp_path: Path) -> None:
+    """Other pairs of the same words, of as many tokens in all."""
+    assert run("--set", "training.max_steps=10")[0] == 0
+    sources, targets = files / "train.en", files / "train.de"
+    turned = tmp_path / "turned.en"
+    turned.write_text("\n".join(reversed(sources.read_text().splitlines())) + "\n")
+    valid = files / "valid.en", files / "valid.de"
+    prepare_data(tmp_path / "other", train=(turned, targets), valid=valid, tokenizer=files / "data" / "tokenizer.json")
+    code, _, errors = run("--set", "training.max_steps=20", "--resume", data=str(tmp_path / "other"))
+    assert code == 1
+    assert "cannot resume: expected the run's own config and data" in errors
+    assert "found: data.sha256 was " in errors
+
+
 def test_bpe_dropout_draws_the_same_tokens_in_a_resumed_run(run: Run, tmp_path: Path) -> None:
     words = ("--threads", "1", "--set", "training.bpe_dropout=0.2", "--set")
     assert run(*words, "training.max_steps=10")[0] == 0

@@ -61,6 +61,8 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     for name, number in {"beam": beam, "source length": src_len, "target length": tgt_len}.items():
         if not isinstance(number, Integral):
             raise ConfigError(f"{name}: expected a whole number, found {number!r}")
+    # NumPy's have 64 bits or fewer, in which products overflow.
+    beam, src_len, tgt_len = int(beam), int(src_len), int(tgt_len)
     if beam < 1:
         raise ConfigError(f"beam: expected at least 1 hypothesis, found {beam}")
     if beam > MAX_BEAM:

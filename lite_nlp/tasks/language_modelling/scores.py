@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lite_nlp.compress.significance import Measure
-from lite_nlp.core.errors import DataError
+from lite_nlp.core.errors import UsageError
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
 
@@ -153,10 +153,10 @@ def window_likelihoods(
         (windows, 2): the negative log-likelihood of the tokens that a window scored, and their number.
 
     Raises:
-        DataError: If ``context`` leaves nothing to score in a window.
+        UsageError: If ``context`` leaves nothing to score in a window.
     """
     if not 0 <= context < window:
-        raise DataError(f"context: expected 0 to {window - 1} tokens in windows of {window}, found {context}")
+        raise UsageError(f"--context: expected 0 to {window - 1} tokens in windows of {window}, found {context}")
     starts = np.arange(0, max(1, len(stream) - context), window - context)
     found: list[NDArray[np.float64]] = []
     scored = 0

@@ -1,8 +1,12 @@
 """Every figure here comes from elsewhere: counted on the authors' released models, or published in their tables."""
 
+import json
+
+import numpy as np
 import pytest
 
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
+from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.config.preset import load_config, parse_config
 from lite_nlp.core.errors import ConfigError
 
@@ -258,6 +262,16 @@ def test_parameters_of_matrices_alone() -> None:
 def test_what_is_counted_is_a_whole_number(number, message) -> None:
     with pytest.raises(ConfigError, match=message):
         count_config(load_config("transformer-wmt-128").model, **number)
+
+
+def test_numbers_of_numpy_count_as_those_of_python() -> None:
+    model = load_config("lite-transformer-wmt-200").model
+    for kind in (np.int16, np.int32, np.int64):
+        found = count_config(model, src_len=kind(1000), tgt_len=kind(1000), beam=kind(2))
+        assert found == count_config(model, src_len=1000, tgt_len=1000, beam=2)
+    assert json.dumps(BudgetGate(src_len=np.int32(7), tgt_len=np.uint8(9)).lengths(model)) == "[7, 9]"
+    with pytest.raises(ConfigError, match=r"source length: expected a whole number, found 7\.5"):
+        BudgetGate(src_len=7.5).lengths(model)  # type: ignore[arg-type]
 
 
 def test_a_beam_of_none_is_refused() -> None:

@@ -1,9 +1,10 @@
+import re
 from collections.abc import Callable
 
 import pytest
 
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
-from lite_nlp.core.errors import ConfigError
+from lite_nlp.core.errors import ConfigError, UsageError
 from tests.selection import PRESETS
 
 PRESET = "lite-transformer-iwslt-160"
@@ -51,7 +52,8 @@ def test_all_problems_are_reported_at_once() -> None:
 
 @pytest.mark.parametrize("override", ["model.embed_dim", "embed_dim=8", "=8", "model.=8", ""])
 def test_malformed_overrides(override: str) -> None:
-    assert f"--set {override}: expected section.key=value" in _message(override)
+    with pytest.raises(UsageError, match=re.escape(f"--set {override}: expected section.key=value")):
+        load_config(PRESET, [override])
 
 
 def test_an_override_below_a_plain_value() -> None:

@@ -67,6 +67,21 @@ def test_line_breaks_and_a_byte_order_mark_are_no_words():
     assert setup.warnings == []
 
 
+@pytest.mark.parametrize("apostrophe", ["'", "\u2019"])
+def test_a_line_is_spelled_as_the_vocabulary_knows_it(apostrophe: str) -> None:
+    tokenizer = Tokenizer.train([f"he isn{apostrophe}t in the river", "the house"] * 9, vocab_size=320)
+    setup, learned = Setup(tokenizer=tokenizer), f"he isn{apostrophe}t in"
+    typed = [learned, "\t he  isn\u2019t\u00a0 in\u3000", "  he isn\u2019t in ", "he   isn\u2019t in"]
+    assert setup.translate(typed) == [learned] * 4
+    assert {alternative.text for alternative in setup.translator.find_alternatives(typed)[1]} == {learned}
+    assert list(setup.translator.stream("\n".join(typed)))[-1] == "\n".join([learned] * 4)
+    assert setup.warnings == []
+
+
+def test_a_single_space_of_another_kind_stays() -> None:
+    assert Setup().translate(["the\u00a0house\u202f!", "the\thouse"]) == ["the\u00a0house\u202f!", "the house"]
+
+
 def test_order_is_kept_and_batches_are_sorted_by_length():
     setup = Setup()
     lines = ["the river in summer " * (1 + number % 5) + str(number) for number in range(11)]
@@ -134,7 +149,7 @@ def test_a_long_line_is_cut_and_nothing_is_lost():
 
 def test_a_long_line_is_cut_off_where_that_is_asked_for():
     setup = Setup(max_source_tokens=12, long_input="truncate")
-    line = "the small house by the river. " * 10
+    line = " ".join(["the small house by the river."] * 10)
     kept = setup.tokenizer.decode(setup.tokenizer.encode(line)[:12])
     assert setup.translate(["the house", line]) == ["the house", kept]
     assert setup.warnings == [f"line 2: cut off after 12 of its {len(setup.tokenizer.encode(line))} tokens"]

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.core.errors import DataError
+from lite_nlp.core.errors import UsageError
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream
 from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text, window_likelihoods
 
@@ -132,7 +132,7 @@ def test_a_hopeless_model_overflows_nothing() -> None:
 
 @pytest.mark.parametrize("context", [-1, 8, 9])
 def test_a_context_that_leaves_nothing_to_score_is_refused(context: int) -> None:
-    with pytest.raises(DataError, match=f"context: expected 0 to 7 tokens in windows of 8, found {context}"):
+    with pytest.raises(UsageError, match=f"--context: expected 0 to 7 tokens in windows of 8, found {context}"):
         likelihood(Uniform(), stream(20), window=8, context=context)
 
 

@@ -11,8 +11,21 @@ internal object PythonText {
             codePoint in 0x2000..0x200A || codePoint == 0x2028 || codePoint == 0x2029 || codePoint == 0x202F ||
             codePoint == 0x205F || codePoint == 0x3000
 
-    /** Whether `text.strip()` is empty. */
-    fun isBlank(text: String): Boolean = text.all { isSpace(it.code) }
+    /** `text.strip()` */
+    fun strip(text: String): String = text.trim { isSpace(it.code) }
+
+    /** `re.sub(r"\s{2,}|\t", " ", text)` */
+    fun singleSpaces(text: String): String {
+        val output = StringBuilder(text.length)
+        var index = 0
+        while (index < text.length) {
+            val start = index
+            while (index < text.length && isSpace(text[index].code)) index++
+            if (index - start > 1 || (index > start && text[start] == '\t')) output.append(' ') else output.append(text, start, index)
+            if (index < text.length) output.append(text[index++])
+        }
+        return output.toString()
+    }
 
     /** Whether `str.splitlines` ends a line at this character. */
     fun isLineEnd(codePoint: Int): Boolean =

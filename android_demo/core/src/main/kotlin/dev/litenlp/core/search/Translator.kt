@@ -62,10 +62,11 @@ class Translator(
     }
 
     /** Token ids of the pieces of a line; none if there is nothing to translate. */
-    private fun piecesOf(line: String, number: Int, notices: MutableList<Notice>): List<IntArray> {
+    private fun piecesOf(given: String, number: Int, notices: MutableList<Notice>): List<IntArray> {
+        val line = learnedSpelling(given)
         val head = headOf(line)
         val tokens = tokenizer.encode(head)
-        if (tokens.isEmpty() || PythonText.isBlank(line)) return emptyList()
+        if (tokens.isEmpty()) return emptyList()
         val unfamiliar = tokenizer.unfamiliar(head)
         if (unfamiliar >= UNFAMILIAR) notices.add(Notice.Unfamiliar(number, unfamiliar))
         if (tokens.size <= maxSourceTokens && head.length == line.length) return listOf(tokens)
@@ -77,6 +78,18 @@ class Translator(
         notices.add(Notice.Cut(number, pieces.size, tokens.size, maxSourceTokens))
         // One character may be more tokens than the model takes: a ligature that normalization spells out.
         return pieces.map(tokenizer::encode).filter { it.isNotEmpty() }.map { it.copyOf(minOf(it.size, maxSourceTokens)) }
+    }
+
+    /**
+     * A line as the text that the model has learned from would spell it, as `learned_spelling` of
+     * `lite_nlp/decoding/text_codec.py` does: without white space around it, with single spaces, and with plain apostrophes where
+     * the vocabulary then has fewer tokens for it.
+     */
+    private fun learnedSpelling(line: String): String {
+        val text = PythonText.singleSpaces(PythonText.strip(line))
+        val plain = text.map { if (it in APOSTROPHES) '\'' else it }.joinToString("")
+        if (plain == text) return text
+        return if (tokenizer.encode(headOf(plain)).size < tokenizer.encode(headOf(text)).size) plain else text
     }
 
     /** The beginning of a line that is tokenized in one piece. */
@@ -167,6 +180,9 @@ class Translator(
         private const val STREAMED_CHARACTERS = 20_000
 
         private const val BYTE_ORDER_MARK = "\uFEFF"
+
+        /** As phones and text processors write them. */
+        private const val APOSTROPHES = "\u2019\u2018\u02BC"
 
         /**
          * The lines of a text as a model is to read them: only "\n" ends one; a byte order mark before it is dropped, and every

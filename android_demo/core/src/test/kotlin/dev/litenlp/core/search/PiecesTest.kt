@@ -54,7 +54,7 @@ class PiecesTest {
         val rows = GoldenVectors.rows(vectors.getJSONArray("blank"))
         assertTrue(rows.any { it.getBoolean(1) } && rows.any { !it.getBoolean(1) })
         for (row in rows) {
-            assertEquals(row.getBoolean(1), PythonText.isBlank(row.getString(0))) { GoldenVectors.show(row.getString(0)) }
+            assertEquals(row.getBoolean(1), PythonText.strip(row.getString(0)).isEmpty()) { GoldenVectors.show(row.getString(0)) }
         }
     }
 

@@ -56,6 +56,13 @@ class TranslatorTest {
     }
 
     @Test
+    fun aLineIsSpelledAsTheModelLearned() {
+        val plain = listOf("He isn't here.", "Two dogs run.")
+        assertEquals(plain.joinToString("\n"), translator().translate("\t He isn\u2019t\u00A0 here.\u3000\nTwo   dogs run. ").text)
+        assertEquals(plain.map { tokenizer.encode(it).toList() }, sources)
+    }
+
+    @Test
     fun nothingToTranslateTakesNoStep() {
         for (text in listOf("", " ", "\n", "\t \u2003")) {
             val found = translator().translate(text)
