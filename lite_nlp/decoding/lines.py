@@ -5,7 +5,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -18,6 +18,7 @@ __all__ = ["input_line", "one_line", "open_lines", "read_chunks", "read_file_lin
 _READ_BYTES: Final = 1 << 16
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 @contextmanager
@@ -133,11 +134,13 @@ def _blocking(stream: BinaryIO) -> Iterator[None]:
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
     try:
-        stream: gzip.GzipFile | BinaryIO = gzip.GzipFile(path, "rb") if path.suffix == ".gz" else path.open("rb")
+        file = path.open("rb")
+        # By its content, whatever its name: what is peeked at can still be read, from a pipe too.
+        packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
     except OSError as error:
         found = f"{error.strerror or error}{did_you_mean_path(path)}"
         raise DataError(f"{path}: expected a readable text file, found none: {found}") from error
-    with stream:
+    with file, gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
         yield cast(BinaryIO, stream)
 
 

@@ -97,16 +97,18 @@ def test_a_file_is_checked_before_any_line_is_given(tmp_path):
         pytest.fail("the file was opened")
 
 
-def test_gzip(tmp_path):
-    path = tmp_path / "text.gz"
-    path.write_bytes(gzip.compress("eins\nzwei ß\n".encode()))
+@pytest.mark.parametrize("pack", [gzip.compress, bytes])
+@pytest.mark.parametrize("name", ["text.gz", "text.GZ", "text.txt"])
+def test_gzip_is_told_by_its_content(tmp_path, name, pack):
+    path = tmp_path / name
+    path.write_bytes(pack("eins\nzwei ß\n".encode()))
     assert read_file_lines(path) == ["eins", "zwei ß"]
     with open_lines(path) as (stream, name):
         assert list(read_chunks(stream, name)) == [["eins", "zwei ß"]]
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda content: content[:-9], lambda content: b"plain", lambda content: content[:20] + b"zzzz"]
+    "damage", [lambda content: content[:-9], lambda content: content[:9], lambda content: content[:20] + b"zzzz"]
 )
 def test_damaged_gzip(tmp_path, damage):
     path = tmp_path / "text.gz"
