@@ -6,7 +6,7 @@ import pytest
 
 import lite_nlp
 from lite_nlp.config.preset import load_config
-from lite_nlp.core.errors import ConfigError, UsageError
+from lite_nlp.core.errors import UsageError
 
 PRESET = "multi30k-transformer"
 
@@ -23,7 +23,7 @@ def test_a_config_is_changed_as_its_preset_is() -> None:
 
 def test_training_and_distillation_refuse_what_they_cannot_set(tmp_path: Path) -> None:
     config = load_config(PRESET)
-    with pytest.raises(ConfigError, match=r"--set nonsense: expected section\.key=value"):
+    with pytest.raises(UsageError, match=r"--set nonsense: expected section\.key=value"):
         lite_nlp.train_model(config, data=tmp_path, out=tmp_path / "run", overrides=["nonsense"])
-    with pytest.raises(ConfigError, match=r"--set nonsense: expected section\.key=value"):
+    with pytest.raises(UsageError, match=r"--set nonsense: expected section\.key=value"):
         lite_nlp.distill_model("multi30k-en-de", config, data=tmp_path, out=tmp_path / "run", overrides=["nonsense"])
