@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.lines import input_line
 from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search
 from lite_nlp.decoding.step_models import State
+from lite_nlp.decoding.text_codec import learned_spelling
 from lite_nlp.decoding.translate import Translator
 from lite_nlp.export.runtime import create_engine
 from tools.golden.texts import everyday_sentences, hostile_texts
@@ -86,7 +88,8 @@ def line_vector(
 
 def _pieces(tokenizer: Tokenizer, line: str, max_source_tokens: int) -> list[list[int]]:
     """Token ids of the pieces in the line's order; a translator sorts them by length."""
-    if not line.strip():
+    line = learned_spelling(tokenizer, input_line(line))
+    if not line:
         return []
     tokens = tokenizer.encode(line)
     if len(tokens) <= max_source_tokens:
