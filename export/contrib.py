@@ -135,7 +135,7 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
     # With one hypothesis of each sentence there is no shape to change; torch would write a node for it.
     single = statically_known_true(query.shape[0] == rows)
     queries = query if single else query.view(rows, -1, heads * head_dim)
-    if not torch.compiler.is_exporting() or _place.get() is not None:
+    if not torch.compiler.is_exporting() or writes_in_place():
         split = queries.view(rows, -1, heads, head_dim).transpose(1, 2)
         scores = torch.matmul(split * head_dim**-0.5, key.transpose(-2, -1))
         weights = scores.masked_fill(~mask[:, None, None, :], float("-inf")).softmax(dim=-1)

@@ -39,7 +39,22 @@ from lite_nlp.config.model import (
 from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError, UsageError
 
-__all__ = ["Cost", "ModelCount", "Operation", "count_config"]
+__all__ = ["Cost", "ModelCount", "Operation", "count_config", "whole_number"]
+
+
+def whole_number(name: str, number: int) -> int:
+    """A number of tokens or hypotheses as Python's: NumPy's have 64 bits or fewer, in which products overflow.
+
+    Args:
+        name: What it is, for the message.
+        number: What was given.
+
+    Raises:
+        ConfigError: If it is no whole number.
+    """
+    if not isinstance(number, Integral):
+        raise ConfigError(f"{name}: expected a whole number, found {number!r}")
+    return int(number)
 
 
 def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, beam: int = 1) -> ModelCount:
@@ -58,11 +73,8 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
             of them is no whole number.
         UsageError: If the beam is not 1 although the model searches nothing.
     """
-    for name, number in {"beam": beam, "source length": src_len, "target length": tgt_len}.items():
-        if not isinstance(number, Integral):
-            raise ConfigError(f"{name}: expected a whole number, found {number!r}")
-    # NumPy's have 64 bits or fewer, in which products overflow.
-    beam, src_len, tgt_len = int(beam), int(src_len), int(tgt_len)
+    beam = whole_number("beam", beam)
+    src_len, tgt_len = whole_number("source length", src_len), whole_number("target length", tgt_len)
     if beam < 1:
         raise ConfigError(f"beam: expected at least 1 hypothesis, found {beam}")
     if beam > MAX_BEAM:

@@ -7,14 +7,13 @@ which parts cost most and what would bring the model under it.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Final
 
-from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
+from lite_nlp.budget.closed_form.formulas import ModelCount, count_config, whole_number
 from lite_nlp.budget.gate.advice import advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.config.model import LanguageModelConfig, ModelConfig, SequenceClassifierConfig
-from lite_nlp.core.errors import ConfigError, OverBudgetError, UsageError
+from lite_nlp.core.errors import OverBudgetError, UsageError
 
 __all__ = ["USUAL_LENGTH", "BudgetGate"]
 
@@ -54,10 +53,7 @@ class BudgetGate:
             raise UsageError(f"--tgt-len: expected --src-len alone with a {model.architecture}, found {self.tgt_len}")
         usual = min(USUAL_LENGTH, model.max_positions)
         src_len, tgt_len = (usual if length is None else length for length in (self.src_len, self.tgt_len))
-        for name, length in {"source length": src_len, "target length": tgt_len}.items():
-            if not isinstance(length, Integral):
-                raise ConfigError(f"{name}: expected a whole number, found {length!r}")
-        return int(src_len), int(tgt_len)
+        return whole_number("source length", src_len), whole_number("target length", tgt_len)
 
     def check_model(self, model: ModelConfig, *, target: str, vocabulary_of_data: bool = False) -> None:
         """Check a model's Mult-Adds and parameters.
