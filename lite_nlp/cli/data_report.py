@@ -8,7 +8,7 @@ from rich.table import Table
 
 from lite_nlp.cli.console import err, out, print_json, warn
 from lite_nlp.data.sources import MEANINGS
-from lite_nlp.tasks.usefulness import overlap_warnings
+from lite_nlp.tasks.usefulness import dropped_warnings, overlap_warnings
 
 if TYPE_CHECKING:
     from lite_nlp.data.labelled.directory import LabelledInfo, LabelledSplitInfo
@@ -41,7 +41,7 @@ def warn_skipped(info: "PairInfo | TextInfo | LabelledInfo") -> None:
 
 def warn_overlap(info: "PairInfo | TextInfo | LabelledInfo") -> None:
     """Warn on stderr about lines of valid or test that stand in other splits, with examples."""
-    for warning in _overlap_warnings(info):
+    for warning in _warnings(info):
         warn(warning)
     for split in info.splits.values():
         for other, overlap in split.overlaps.items():
@@ -56,7 +56,7 @@ def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_jso
     """Print the facts of a new directory, as a table or as JSON."""
     if as_json:
         facts = info.model_dump(exclude={"schema_version"})
-        print_json({"data": str(path), **facts, "warnings": _overlap_warnings(info)})
+        print_json({"data": str(path), **facts, "warnings": _warnings(info)})
     elif info.kind == "pairs":
         out.print(_pairs_table(path, info))
     elif info.kind == "text":

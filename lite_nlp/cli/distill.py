@@ -166,6 +166,7 @@ def distill(
     src_len: SrcLenOption = None,
     tgt_len: TgtLenOption = None,
     allow_over_budget: AllowOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: the run's figures.")] = False,
 ) -> None:
     """Train a smaller model on the outputs of a trained one; with the options of `train`.
 
@@ -202,4 +203,4 @@ def distill(
             console=err,
         )
     if trained is not None:
-        print_trained(trained)
+        print_trained(trained, as_json=as_json)

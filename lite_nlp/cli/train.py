@@ -18,7 +18,7 @@ from lite_nlp.cli.budget_options import (
     read_gate,
     said_once,
 )
-from lite_nlp.cli.console import err, out, warn
+from lite_nlp.cli.console import err, out, print_json, warn
 from lite_nlp.cli.options import InitFromOption, MeasuredThreadsOption, OverridesOption, ResumeOption
 
 __all__ = ["print_trained", "train"]
@@ -53,6 +53,7 @@ def train(
     src_len: SrcLenOption = None,
     tgt_len: TgtLenOption = None,
     allow_over_budget: AllowOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object: the run's figures.")] = False,
 ) -> None:
     """Train a model; run it under `accelerate launch` or `torchrun` to use many processes or machines.
 
@@ -78,14 +79,17 @@ def train(
             console=err,
         )
     if trained is not None:
-        print_trained(trained)
+        print_trained(trained, as_json=as_json)
 
 
-def print_trained(trained: TrainedModel) -> None:
-    """Print a finished run: its warnings, then its figures in a line."""
+def print_trained(trained: TrainedModel, *, as_json: bool) -> None:
+    """Print a finished run: its warnings, then its figures in a line, or all of them as JSON."""
     metrics, valid = trained.metrics, trained.metrics["valid"]
     for warning in metrics["warnings"]:
         warn(warning)
+    if as_json:
+        print_json({"out": str(trained.path), **metrics})
+        return
     measures = "".join(f", {label} {valid[name]:.2f}" for name, label in trained.labels.items() if name in valid)
     out.print(
         f"{trained.path}: {metrics['steps']} steps, {metrics['epochs']} epochs, validation loss {valid['loss']:.4f},"

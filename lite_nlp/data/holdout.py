@@ -3,10 +3,10 @@
 The choice depends on the text alone, not on random numbers: the same corpus gives the same splits.
 """
 
-import heapq
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
@@ -28,6 +28,9 @@ DEFAULT_PAIRS: Final = 2_000
 
 #: ... and one pair of this many where it is not.
 _SMALLEST_SHARE: Final = 20
+
+#: Counters of sentences on each side.
+_BUCKETS: Final = 1 << 20
 
 
 class Assignment(Protocol):
@@ -79,7 +82,8 @@ class HoldOut:
     """Validation and test pairs chosen by the hash of their source sentence.
 
     No sentence of one split occurs in another on the same side, case, spaces and punctuation aside: pairs that share
-    one with a held-out pair are in no split. Memory grows with the held-out splits, not with the corpus.
+    one with a held-out pair are in no split. Pairs of a sentence that stands in many are therefore the last to be held
+    out. Memory grows with the held-out splits, not with the corpus.
 
     Attributes:
         valid_pairs: Pairs for validation; 0 for none, None for 2000 or a twentieth of the corpus, whichever is less.
@@ -102,31 +106,29 @@ class HoldOut:
             DataError: If the corpus is too small.
         """
         limits = [DEFAULT_PAIRS if wanted is None else wanted for wanted in (self.valid_pairs, self.test_pairs)]
-        # Twice as many as needed, since some share their target sentence with another.
-        candidates, count = _smallest_keys(pairs, 2 * sum(limits))
+        # Twice as many as needed, among which there is a choice.
+        candidates, sides, count = _survey(pairs, 2 * sum(limits))
         share = max(1, count // _SMALLEST_SHARE)
         sizes = [
             min(DEFAULT_PAIRS, share) if wanted is None else wanted for wanted in (self.valid_pairs, self.test_pairs)
         ]
-        chosen = _Chosen({}, set(), set())
-        for src_key, index, tgt_key in candidates:
-            if len(chosen.by_index) == sum(sizes):
-                break
-            if tgt_key not in chosen.tgt_keys:
-                chosen.by_index[index] = "valid" if len(chosen.by_index) < sizes[0] else "test"
-                chosen.src_keys.add(src_key)
-                chosen.tgt_keys.add(tgt_key)
+        # Where each takes no more than its part of a twentieth of the corpus with it, the hash alone decides.
+        tolerated = count // (_SMALLEST_SHARE * max(1, sum(sizes)))
+        costs = [(max(0, sides.others(pair) - tolerated), pair) for pair in candidates]
+        pairs_held = sorted(pair for _, pair in sorted(costs)[: sum(sizes)])
+        chosen = _Chosen(
+            {pair.index: "valid" if place < sizes[0] else "test" for place, pair in enumerate(pairs_held)},
+            {pair.src_key for pair in pairs_held},
+            {pair.tgt_key for pair in pairs_held},
+        )
         to_hold_out = f"to hold out {sizes[0]:,} to validate and {sizes[1]:,} for test"
-        different = min(count, len(candidates))
-        if count <= sum(sizes) or different < sum(sizes):
+        if count <= sum(sizes):
+            raise DataError(f"corpus: expected more than {sum(sizes):,} pairs, {to_hold_out}, found {count:,}")
+        if len(candidates) < sum(sizes):
             raise DataError(
-                f"corpus: expected more than {sum(sizes):,} different pairs, {to_hold_out}, found {different:,}"
-            )
-        if len(chosen.by_index) < sum(sizes):
-            raise DataError(
-                f"corpus: expected at least {sum(sizes):,} pairs with different targets, {to_hold_out}, since no "
-                f"sentence may stand in two splits, found {len(chosen.by_index):,}: give fewer --valid-pairs and "
-                "--test-pairs, or --valid and --test"
+                f"corpus: expected at least {sum(sizes):,} pairs of which no two have a sentence in common, "
+                f"{to_hold_out}, since none may stand in two splits, found {len(candidates):,}: give fewer "
+                "--valid-pairs and --test-pairs, or --valid and --test"
             )
         return chosen
 
@@ -232,20 +234,52 @@ class _Chosen:
         return "train"
 
 
-def _smallest_keys(pairs: Iterator[tuple[str, str]], limit: int) -> tuple[list[tuple[int, int, int]], int]:
-    """Source key, pair number and target key for the ``limit`` smallest source keys, and the number of pairs."""
-    heap: list[tuple[int, int, int]] = []
-    kept: set[int] = set()
-    count = 0
+class _Pair(NamedTuple):
+    """A pair that may be held out, ordered by the hash of its source."""
+
+    src_key: int
+    tgt_key: int
+    index: int
+
+
+class _Counts:
+    """How many pairs have a sentence on each side, in constant memory: sentences of equal buckets count as one."""
+
+    def __init__(self) -> None:
+        self._src = array("I", bytes(4 * _BUCKETS))
+        self._tgt = array("I", bytes(4 * _BUCKETS))
+
+    def add(self, src_key: int, tgt_key: int) -> None:
+        self._src[src_key % _BUCKETS] += 1
+        self._tgt[tgt_key % _BUCKETS] += 1
+
+    def others(self, pair: _Pair) -> int:
+        """Pairs that have a sentence in common with this one, itself left out; those with both count twice."""
+        return self._src[pair.src_key % _BUCKETS] + self._tgt[pair.tgt_key % _BUCKETS] - 2
+
+
+def _survey(pairs: Iterator[tuple[str, str]], limit: int) -> tuple[list[_Pair], _Counts, int]:
+    """The ``limit`` pairs with the smallest source keys of which no two share a sentence; the counts; all pairs."""
+    kept: dict[int, _Pair] = {}  # by target key
+    sources: set[int] = set()
+    bound = 1 << 64  # no source key above it is among the smallest
+    counts = _Counts()
+    index = -1
     for index, (src, tgt) in enumerate(pairs):
-        count += 1
-        src_key = sentence_key(src)
-        if src_key in kept or (len(heap) == limit and (not heap or -src_key <= heap[0][0])):
+        pair = _Pair(sentence_key(src), sentence_key(tgt), index)
+        counts.add(pair.src_key, pair.tgt_key)
+        if pair.src_key >= bound or pair.src_key in sources:
             continue
-        entry = (-src_key, index, sentence_key(tgt))
-        kept.add(src_key)
-        if len(heap) < limit:
-            heapq.heappush(heap, entry)
-        else:
-            kept.remove(-heapq.heapreplace(heap, entry)[0])
-    return sorted((-negated, index, tgt_key) for negated, index, tgt_key in heap), count
+        before = kept.get(pair.tgt_key)
+        if before is not None:
+            if before.src_key < pair.src_key:
+                continue
+            sources.remove(before.src_key)
+        kept[pair.tgt_key] = pair
+        sources.add(pair.src_key)
+        if len(kept) > 2 * limit:
+            smallest = sorted(kept.values())[:limit]
+            kept = {pair.tgt_key: pair for pair in smallest}
+            sources = {pair.src_key for pair in smallest}
+            bound = smallest[-1].src_key if smallest else 0
+    return sorted(kept.values())[:limit], counts, index + 1

@@ -16,7 +16,7 @@ import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
 from lite_nlp.core.bounds import MAX_VOCAB_SIZE
-from lite_nlp.core.errors import DataError
+from lite_nlp.core.errors import DataError, UsageError
 from lite_nlp.core.files import sha256_bytes
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
@@ -139,11 +139,11 @@ class Tokenizer:
         Types are in the order in which they were learned, so the ids of those that stay are the same.
 
         Raises:
-            DataError: If ``types`` is below :data:`MIN_VOCAB_SIZE` or above the size of this vocabulary.
+            UsageError: If ``types`` is below :data:`MIN_VOCAB_SIZE` or above the size of this vocabulary.
         """
         if not MIN_VOCAB_SIZE <= types <= self.vocab_size:
-            raise DataError(
-                f"vocab size: expected {MIN_VOCAB_SIZE} (bytes, special tokens) to {self.vocab_size}, the types of the "
+            raise UsageError(
+                f"--vocab-size: expected {MIN_VOCAB_SIZE} (bytes, special tokens) to {self.vocab_size}, the types of the "
                 f"tokenizer, found {types}"
             )
         document = json.loads(self._content)

@@ -21,6 +21,7 @@ __all__ = [
     "CompressionFacts",
     "accuracy_warnings",
     "compression_warnings",
+    "dropped_warnings",
     "output_warnings",
     "overlap_warnings",
     "perplexity_warnings",
@@ -54,6 +55,9 @@ _SHORT: Final = 4
 _REPETITION: Final = 4
 #: Fraction of examples with one label from which on a classifier ignores its input.
 SAME_LABELS: Final = 0.95
+
+#: Fraction of the training items that may be left out because of held-out ones without a word.
+_DROPPED: Final = 0.1
 
 #: Words; scripts without spaces count by character.
 _WORD: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+")
@@ -221,6 +225,21 @@ def overlap_warnings(split: str, overlaps: "Mapping[SplitName, Overlap]") -> lis
                 "where it stands beside other text; --drop-overlap keeps these"
             )
     return found
+
+
+def dropped_warnings(dropped: int, left: int) -> list[str]:
+    """Warn of a corpus that the splits have taken much of.
+
+    Args:
+        dropped: Training items that were left out because they share text with valid or test.
+        left: Training items besides.
+    """
+    if dropped <= _DROPPED * (dropped + left):
+        return []
+    return [
+        f"train: {dropped:,} of {dropped + left:,} were left out, since they share text with valid or test; fewer "
+        "--valid-pairs and --test-pairs, or --valid and --test from elsewhere, leave more to learn from"
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -166,8 +166,9 @@ def test_levels_and_options_change_the_student(distill: Distill, tmp_path: Path)
 def test_a_student_with_another_vocabulary_learns_from_sequences(distill: Distill, tmp_path: Path) -> None:
     done = distill("--hypotheses", tmp_path / "hypotheses", out="first")
     assert done.code == 0, done.err
-    done = distill("--hypotheses", tmp_path / "hypotheses", data="other")
+    done = distill("--hypotheses", tmp_path / "hypotheses", "--json", data="other")
     assert done.code == 0, done.err
+    assert json.loads(done.out) == {"out": str(tmp_path / "run"), **metrics_of(tmp_path / "run")}
     assert "distillation from teacher, level sequence" in done.message
     assert "at word level: expected a teacher with the vocabulary of other, found teacher with another" in done.message
     # The same translations, tokenized anew.

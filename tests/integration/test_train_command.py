@@ -59,14 +59,14 @@ def test_bf16_and_bleu(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_run_that_its_time_ends_says_what_to_try(run: Run, tmp_path: Path) -> None:
-    code, out, errors = run("--max-minutes", "0.00001", "--threads", "1")
+    code, out, errors = run("--max-minutes", "0.00001", "--threads", "1", "--json")
     assert code == 0, errors
-    assert ": 1 steps" in out
     assert "threads: 1 of" in errors
     assert "warning: validation perplexity is" in errors
     assert "1 steps are within the warm-up of the learning rate (10)" in errors
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
-    assert metrics["ended_by"] == "max_minutes"
+    assert json.loads(out) == {"out": str(tmp_path / "run"), **metrics}
+    assert (metrics["steps"], metrics["ended_by"]) == (1, "max_minutes")
     assert len(metrics["warnings"]) == 1
     assert run("--resume", "--max-minutes", "0")[0] == 2
 

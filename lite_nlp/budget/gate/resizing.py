@@ -195,7 +195,12 @@ class _Trial:
     def largest(self, dimension: _Dimension) -> Resize | None:
         """The largest bound of one dimension that suffices."""
         now = self._now(dimension)
-        bound = _largest(dimension.least, now - 1, lambda bound: self._suffices(self._bounded((dimension, bound))))
+        bound = _largest(
+            dimension.least,
+            now - 1,
+            lambda bound: self._suffices(self._bounded((dimension, bound))),
+            unit=self._unit(dimension),
+        )
         return None if bound is None else self._resize((dimension, bound))
 
     def best_pair(self, dimension: _Dimension) -> Resize | None:
@@ -212,15 +217,25 @@ class _Trial:
     def _pairs(self, other: _Dimension) -> Iterator[tuple[Fraction, Resize]]:
         """Pairs that suffice, each with the smaller of the fractions that are left of both."""
         width_now, now = self._now(_EMBED_DIM), self._now(other)
+        unit = self._unit(_EMBED_DIM)
         for bound in _bounds(other.least, now - 1):
 
             def judged(width: int, bound: int = bound) -> bool | None:
                 return self._suffices(self._bounded((other, bound), (_EMBED_DIM, width)))
 
-            width = _largest(_EMBED_DIM.least, width_now - 1, judged)
+            width = _largest(_EMBED_DIM.least, width_now - 1, judged, unit=unit)
             if width is not None:
                 least = min(Fraction(width, width_now), Fraction(bound, now))
                 yield least, self._resize((_EMBED_DIM, width), (other, bound))
+
+    def _unit(self, dimension: _Dimension) -> int:
+        """What the smaller values are multiples of, as those of a width are of the number of heads.
+
+        It divides the present value too, so it is the smallest divisor of that by which the value can fall.
+        """
+        now = self._now(dimension)
+        falls = (fall for fall in range(1, now - dimension.least + 1) if now % fall == 0)
+        return next((fall for fall in falls if self._is_model(self._bounded((dimension, now - fall)))), max(1, now))
 
     def _now(self, dimension: _Dimension) -> int:
         """The dimension's value: the largest of its keys; 0 without one."""
@@ -257,11 +272,19 @@ class _Trial:
             if rest:
                 after[key] = _NO_WIDTH
 
+    def _is_model(self, content: Mapping[str, Any]) -> bool:
+        return self._parsed(content) is not None
+
+    def _parsed(self, content: Mapping[str, Any]) -> ModelConfig | None:
+        try:
+            return parse_model(content)
+        except ConfigError:
+            return None
+
     def _suffices(self, content: Mapping[str, Any]) -> bool | None:
         """Whether the changed model is within the limits; None if there is no such model."""
-        try:
-            model = parse_model(content)
-        except ConfigError:
+        model = self._parsed(content)
+        if model is None:
             return None
         return all(verdict.within for verdict in self._judge(model))
 
@@ -298,22 +321,23 @@ def _bounds(low: int, high: int) -> list[int]:
     return list(range(low, high + 1, max(1, -(-(high - low) // _TRIED))))
 
 
-def _largest(low: int, high: int, judge: Callable[[int], bool | None]) -> int | None:
-    """The largest value from ``low`` to ``high`` that ``judge`` accepts, or None.
+def _largest(low: int, high: int, judge: Callable[[int], bool | None], *, unit: int) -> int | None:
+    """The largest multiple of ``unit`` from ``low`` to ``high`` that ``judge`` accepts, or None.
 
     By bisection, since costs grow with every dimension; values that make no model (None) are passed over downwards.
     """
     best = None
+    low, high = -(-low // unit), high // unit
     while low <= high:
         middle = (low + high) // 2
-        probe, verdict = middle, judge(middle)
+        probe, verdict = middle, judge(middle * unit)
         while verdict is None and probe > low:
             probe -= 1
-            verdict = judge(probe)
+            verdict = judge(probe * unit)
         if verdict is None:
             low = middle + 1
         elif verdict:
             best, low = probe, middle + 1
         else:
             high = probe - 1
-    return best
+    return None if best is None else best * unit

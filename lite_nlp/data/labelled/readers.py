@@ -3,8 +3,10 @@
 Lines are as in :mod:`lite_nlp.data.sources`; white space around a sentence or label is not part of it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +15,19 @@ from lite_nlp.data.choices import SplitName
 from lite_nlp.data.holdout import hold_out
 from lite_nlp.data.lines import LongLine, read_lines
 from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, max_line_bytes, raw_text
-from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, general_advice
+from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, general_advice, ignore_bad_line
 
 __all__ = ["MAX_LABELS", "Example", "LabelledCorpus", "LabelledFile", "collect_labels", "examples_in_files"]
 
 #: More different labels than this are taken for a mistake, such as a label column that holds text.
 MAX_LABELS: Final = 1_000
+
+#: Examples by which it is seen that the label stands last; fewer say nothing.
+_LOOKED_AT: Final = 1_000
+_FEWEST: Final = 20
+#: Of a column of labels, the most different cells as a fraction of the lines; of one of sentences the least.
+_FEW_LABELS: Final = 0.1
+_MANY_SENTENCES: Final = 0.5
 
 #: Columns of a line with one sentence, and of one with two.
 _COLUMNS: Final = (2, 3)
@@ -117,6 +126,24 @@ class LabelledCorpus(Corpus[Example]):
                     f"{name}: expected as many sentences after each label as in {first} ({expected}), found {sentences}"
                 )
         return expected
+
+    def check_columns(self) -> None:
+        """Look at the first training examples.
+
+        Raises:
+            DataError: If the last column looks like the labels, and the first like sentences.
+        """
+        source = self.splits["train"][0]
+        examples = [example for _, example in islice(source.read(ignore_bad_line), _LOOKED_AT)]
+        first = {example.label for example in examples}
+        last = Counter(example.second or example.first for example in examples)
+        few = len(last) <= _FEW_LABELS * len(examples) and len(first) >= _MANY_SENTENCES * len(examples)
+        if len(examples) >= _FEWEST and few:
+            shown = ", ".join(repr(text[:40]) for text, _ in last.most_common(3))
+            raise DataError(
+                f"{source.name}: expected the label in the first column, found {len(first):,} different texts there in "
+                f"{len(examples):,} examples, and {len(last):,} in the last, such as {shown}: put the label first"
+            )
 
 
 def examples_in_files(

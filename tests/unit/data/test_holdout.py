@@ -64,19 +64,38 @@ def test_zero_pairs_take_out_no_split():
 
 @pytest.mark.parametrize("rows", [1, 2])
 def test_too_small_a_corpus_is_refused(rows):
-    with pytest.raises(DataError, match=f"expected more than 2 different pairs, .* found {rows}"):
+    with pytest.raises(DataError, match=f"expected more than 2 pairs, .* found {rows}"):
         divide(HoldOut(), [(f"s {i}", f"t {i}") for i in range(rows)])
 
 
 def test_repeated_sentences_do_not_count_twice():
-    with pytest.raises(DataError, match="expected more than 10 different pairs"):
+    with pytest.raises(DataError, match="expected at least 10 pairs .* found 1:"):
         divide(HoldOut(valid_pairs=5, test_pairs=5), [("same", "gleich")] * 100)
 
 
 def test_too_few_different_targets_are_told():
-    message = "expected at least 10 pairs with different targets, .* found 7: give fewer --valid-pairs"
+    message = "expected at least 10 pairs of which no two have a sentence in common, .* found 7: give fewer --valid-pairs"
     with pytest.raises(DataError, match=message):
         divide(HoldOut(), [(f"order {i}", f"command {i % 7}") for i in range(100)])
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_frequent_sentence_stays_in_training(side):
+    rare = [(f"source {i}", f"target {i}") for i in range(287)]
+    frequent = [(f"order {i}", "Ja.") for i in range(713)]
+    pairs = random.Random(2).sample([*rare, *(pair if side else pair[::-1] for pair in frequent)], 1000)
+    # The same rule finds as many as there are, without the frequent sentence and with it.
+    splits = divide(HoldOut(valid_pairs=50, test_pairs=50), pairs)
+    assert len(splits["train"]) == 900
+    splits = divide(HoldOut(valid_pairs=144, test_pairs=144), pairs)
+    assert (len(splits["valid"]), len(splits["test"]), len(splits["train"])) == (144, 144, 0)
+
+
+def test_held_out_pairs_with_repeated_sources_leave_as_much_as_they_can():
+    # As where each premise stands in three pairs: whatever is held out takes two others with it.
+    pairs = [(f"premise {i // 3}", f"hypothesis {i}") for i in range(3000)]
+    splits = divide(HoldOut(), pairs)
+    assert (len(splits["valid"]), len(splits["test"]), len(splits["train"])) == (150, 150, 2100)
 
 
 def test_every_nth_pair_validates():

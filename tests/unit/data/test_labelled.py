@@ -51,6 +51,19 @@ def copied(prepared, tmp_path):
     return tmp_path / "copy"
 
 
+@pytest.mark.parametrize("sentences", [1, 2])
+def test_a_label_that_stands_last_is_told(tmp_path, sentences):
+    lines = ["\t".join([f"first {i}", f"second {i}"][:sentences]) + f"\t{COLORS[i % 3]}" for i in range(90)]
+    train = written(tmp_path / "train.tsv", lines)
+    message = (
+        r"train.tsv: expected the label in the first column, found 90 different texts there in 90 examples, and 3 in "
+        r"the last, such as 'red', 'green', 'blue': put the label first"
+    )
+    with pytest.raises(DataError, match=message):
+        prepare(tmp_path / "out", HoldOut(valid_pairs=5, test_pairs=5), train=train)
+    assert not (tmp_path / "out").exists()
+
+
 def test_everything_written_is_read_back(prepared):
     data = open_labelled(prepared)
     train = data.split("train")

@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from lite_nlp.core.errors import DataError
+from lite_nlp.core.errors import DataError, UsageError
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from lite_nlp.data.tokenizer import MIN_VOCAB_SIZE, Tokenizer
 
@@ -179,7 +179,7 @@ def test_what_begins_with_other_types(tokenizer):
 
 @pytest.mark.parametrize("types", [MIN_VOCAB_SIZE - 1, 100_000])
 def test_first_types_beyond_the_vocabulary_are_refused(tokenizer, types):
-    with pytest.raises(DataError, match=rf"vocab size: expected {MIN_VOCAB_SIZE} .* to \d+, .* found {types}"):
+    with pytest.raises(UsageError, match=rf"--vocab-size: expected {MIN_VOCAB_SIZE} .* to \d+, .* found {types}"):
         tokenizer.first(types)
 
 
