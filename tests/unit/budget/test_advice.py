@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lite_nlp.budget.closed_form.formulas import count_config
+from lite_nlp.budget.gate import resizing
 from lite_nlp.budget.gate.advice import Advice, Compression, advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
 from lite_nlp.budget.gate.resizing import Resize
@@ -48,6 +49,24 @@ def test_embed_dim_is_the_largest_that_its_heads_divide() -> None:
     assert (found.macs, found.params, found.kept) == (642, 16 * 36 + 26 * 6, Fraction(6, 16))
     assert found.describe() == "model.embed_dim 16 -> 6 (with model.ffn_dim=6): 642 Mult-Adds, 732 parameters"
     assert found.to_json() == {"set": ["model.embed_dim=6", "model.ffn_dim=6"], "macs": 642, "params": 732}
+
+
+def test_widths_that_few_values_fit_are_not_tried_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+
+    def parse(content: Any) -> ModelConfig:
+        tried.append(content)
+        return parse_model(content)
+
+    monkeypatch.setattr(resizing, "parse_model", parse)
+    model = _model(embed_dim=1 << 14, ffn_dim=1 << 14, num_heads=1 << 12, cross_num_heads=1 << 12)
+    found = _by_key(_advise(model, Limits(max_macs=16 * 9000**2, max_params=ENOUGH)))["model.embed_dim"]
+    assert found.overrides == ("model.embed_dim=8192", "model.ffn_dim=8192")
+    assert len(tried) < 1000
+    # One head for each channel leaves no smaller width.
+    alone = _model(embed_dim=1 << 12, num_heads=1 << 12)
+    assert "model.embed_dim" not in _by_key(_advise(alone, Limits(max_macs=16 * 3000**2, max_params=ENOUGH)))
+    assert len(tried) < 2000
 
 
 def test_a_figure_equal_to_the_limit_is_enough() -> None:
