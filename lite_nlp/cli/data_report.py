@@ -65,8 +65,17 @@ def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_jso
         out.print(_labelled_table(path, info))
 
 
-def _overlap_warnings(info: "PairInfo | TextInfo | LabelledInfo") -> list[str]:
-    return [warning for name, split in info.splits.items() for warning in overlap_warnings(name, split.overlaps)]
+def _warnings(info: "PairInfo | TextInfo | LabelledInfo") -> list[str]:
+    train = info.splits["train"]
+    return [
+        *dropped_warnings(train.dropped, _items(train)),
+        *(warning for name, split in info.splits.items() for warning in overlap_warnings(name, split.overlaps)),
+    ]
+
+
+def _items(split: "PairSplitInfo | TextSplitInfo | LabelledSplitInfo") -> int:
+    """The number of what a split is made of: pairs, lines or examples."""
+    return int(next(iter(split.model_dump(include={"pairs", "lines", "examples"}).values())))
 
 
 def _pairs_table(path: Path, info: "PairInfo") -> Table:

@@ -221,6 +221,12 @@ class SplitPass(Generic[ItemT]):
             yield placed
         self._work.sizes[self.name] = found
         if not found:
+            if self.name == "train" and (taken := self._work.excluded):
+                raise DataError(
+                    f"train: expected {self._work.form.contents} besides those held out, found none: {taken:,} share a "
+                    "sentence with one of them and are left out; give fewer --valid-pairs and --test-pairs, or --valid "
+                    "and --test"
+                )
             raise self._tally.nothing_usable()
 
     def _items(self) -> Iterator[tuple[int, int, ItemT]]:

@@ -193,3 +193,20 @@ def test_a_label_whose_examples_are_all_dropped_is_named(tmp_path: Path) -> None
     with pytest.raises(DataError, match=message):
         lite_nlp.prepare_data(tmp_path / "data", **options, drop_overlap=True)
     assert not (tmp_path / "data").exists()
+
+
+def test_what_held_out_pairs_take_from_training_is_told(run):
+    # Each of ten sources stands beside ten targets: one pair held out takes nine others with it.
+    tabs("pairs.tsv", [(f"order {i % 10} of the day", f"Befehl {i} des Tages") for i in range(100)])
+    options = ("data", "prepare", "--tsv", "pairs.tsv", "--src-lang", "en", "--tgt-lang", "de", "--vocab-size", "280")
+    done = run.json(*options, "--valid-pairs", "2", "--test-pairs", "1", "--out", "some")
+    warning = (
+        "train: 27 of 97 were left out, since they share text with valid or test; fewer --valid-pairs and "
+        "--test-pairs, or --valid and --test from elsewhere, leave more to learn from"
+    )
+    assert done["warnings"] == [warning]
+    assert (done["splits"]["train"]["pairs"], done["splits"]["train"]["dropped"]) == (70, 27)
+    done = run(*options, "--valid-pairs", "6", "--test-pairs", "4", "--out", "none")
+    assert done.code == 1
+    assert "besides those held out, found none: 90 share a sentence with one of them" in done.message
+    assert not Path("none").exists()
