@@ -116,7 +116,7 @@ def test_the_first_types_of_the_tokenizer_of_a_model(run):
     assert whole.begins_with(first)
     done = run(*words, "--vocab-size", "100000", "--out", "more")
     assert done.code == 2
-    assert f"vocab size: expected 259 (bytes, special tokens) to {whole.vocab_size}" in done.message
+    assert f"--vocab-size: expected 259 (bytes, special tokens) to {whole.vocab_size}" in done.message
     done = run(*words[:-1], "nowhere", "--out", "more")
     assert done.code == 1
     assert "nowhere: expected a model directory, a .lnlp file, a bundle .zip or a shipped model" in done.message
