@@ -18,6 +18,7 @@ from lite_nlp.core.files import write_bytes, write_text
 from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json_object, parsing, read_document
 from lite_nlp.data.tokenizer_document import MAX_TOKENIZER_BYTES
 from lite_nlp.models.build import Model, build_model
+from lite_nlp.models.built_linear import BuiltLinear
 
 __all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
 
@@ -28,6 +29,10 @@ _MAX_WEIGHTS_BYTES: Final = 8 << 30
 
 #: Of the tables of positions, beside as many bytes as the weights have; the largest published ones have 6 MB.
 _MAX_TABLE_BYTES: Final = 64 << 20
+
+#: Matrices that are built from factors are at most so many times as large as all weights, beside as much as the tables:
+#: R2D2's largest published n is 16.
+_MAX_BUILT: Final = 16
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ def model_from_state(config: Config, state: Mapping[str, Tensor], *, source: str
     ]
     if problems:
         raise ModelError(f"{source}: weights do not fit the config: {'; '.join(problems)}")
-    _check_buffers(planned, source)
+    _check_sizes(planned, source)
     model = build_model(config.model)
     model.load_state_dict(dict(state))
     return model.eval()
@@ -116,8 +121,8 @@ def _describe(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
-def _check_buffers(planned: Model, source: str) -> None:
-    """Check the size of the tables that a config asks for and no file holds: those of positions."""
+def _check_sizes(planned: Model, source: str) -> None:
+    """Check the size of what a config asks for and no file holds: tables of positions, matrices built from factors."""
     weights = sum(tensor.nbytes for tensor in planned.state_dict().values())
     tables = sum(buffer.nbytes for buffer in planned.buffers())
     limit = _MAX_TABLE_BYTES + weights
@@ -125,6 +130,14 @@ def _check_buffers(planned: Model, source: str) -> None:
         raise ModelError(
             f"{source}: max_positions: expected tables of at most {limit} bytes beside weights of {weights}, "
             f"found {tables}"
+        )
+    layers = [layer for layer in planned.modules() if isinstance(layer, BuiltLinear)]
+    built = sum(layer.in_features * layer.out_features * torch.float32.itemsize for layer in layers)
+    limit = _MAX_TABLE_BYTES + _MAX_BUILT * weights
+    if built > limit:
+        raise ModelError(
+            f"{source}: linear_n: expected matrices of at most {limit} bytes, built from weights of {weights}, found "
+            f"{built}"
         )
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import torch
 import torch.nn.functional as F
@@ -25,6 +25,9 @@ __all__ = [
     "build_stack_input",
     "token_embedding",
 ]
+
+#: Positions that are computed at once.
+_ROWS: Final = 4096
 
 
 def token_embedding(vocab_size: int, table_dim: int, *, embed_dim: int) -> nn.Embedding:
@@ -174,9 +177,11 @@ class Positions(nn.Module):
         half = embed_dim // 2
         exponents = torch.arange(half) * (-math.log(10_000.0) / max(half - 1, 1))
         rates = exponents.double().exp().float()
-        angles = (torch.arange(max_positions)[:, None] * rates[None, :]).double()
         table = torch.zeros(max_positions, embed_dim)
-        table[:, :half], table[:, half : 2 * half] = angles.sin(), angles.cos()
+        # In parts: of a table of 64 MB what it is computed from would take ten times as much.
+        for rows, positions in zip(table.split(_ROWS), torch.arange(max_positions).split(_ROWS), strict=True):
+            angles = (positions[:, None] * rates[None, :]).double()
+            rows[:, :half], rows[:, half : 2 * half] = angles.sin(), angles.cos()
         self.register_buffer("table", table, persistent=False)
 
     def first(self, length: int) -> Tensor:

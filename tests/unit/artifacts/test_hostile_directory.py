@@ -86,6 +86,20 @@ def test_a_table_of_positions_out_of_proportion_is_refused(state: dict[str, Tens
         model_from_state(wide, weights, source="tiny")
 
 
+def test_matrices_built_out_of_proportion_are_refused() -> None:
+    # 16 matrices of 64 MB each, built from 2 MB: n = 64 is beyond every published model, n = 16 is not.
+    shape = {"embed_dim": 4096, "ffn_dim": 4096, "num_heads": 1, "cross_num_heads": 1}
+    config = make_config(**shape, attention_linear="r2d2", ffn_linear="r2d2", linear_n=64)
+    with torch.device("meta"):
+        planned = build_model(config.model).state_dict()
+    weights = {name: torch.zeros(tensor.shape) for name, tensor in planned.items()}
+    reset_peak()
+    before = peak_bytes()
+    with pytest.raises(ModelError, match=r"tiny: linear_n: expected matrices of at most \d+ bytes, built from weights"):
+        model_from_state(config, weights, source="tiny")
+    assert peak_bytes() - before < 200_000_000
+
+
 HOSTILE = [b"", b"[" * 100_000, b"\xff", b"9" * 9000, b'{"a": NaN}', b"a = " + b"[" * 100_000, b"[]" * 3_000_000]
 
 
