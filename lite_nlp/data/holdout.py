@@ -6,7 +6,7 @@ The choice depends on the text alone, not on random numbers: the same corpus giv
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
@@ -234,7 +234,8 @@ class _Chosen:
         return "train"
 
 
-class _Pair(NamedTuple):
+@dataclass(frozen=True, slots=True, order=True)
+class _Pair:
     """A pair that may be held out, ordered by the hash of its source."""
 
     src_key: int

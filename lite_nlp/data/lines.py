@@ -14,22 +14,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.packed import HEAD_BYTES, packing_of
 from lite_nlp.core.suggestions import did_you_mean_path
 
 __all__ = ["LongLine", "read_blocks", "read_lines"]
 
-_GZIP_MAGIC: Final = b"\x1f\x8b"
-_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: A frame that readers skip, which may come first.
-_ZSTD_SKIPPED: Final = b"\x2a\x4d\x18"
-#: What is not unpacked here, by its first bytes.
-_PACKED: Final = {
-    b"PK\x03\x04": "a zip archive",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"Rar!": "a rar archive",
-    b"\xfd7zX": "an xz file",
-    **{b"BZh%d" % level: "a bzip2 file" for level in range(1, 10)},
-}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -110,12 +99,14 @@ def _open_text(path: Path) -> io.BufferedIOBase:
             "file first"
         )
     with path.open("rb") as file:
-        magic = file.read(4)
-    if magic in _PACKED:
-        raise DataError(f"{path}: expected a text file, plain, .gz or .zst, found {_PACKED[magic]}: unpack it first")
-    if magic == _ZSTD_MAGIC or magic[1:] == _ZSTD_SKIPPED:
+        packing = packing_of(file.read(HEAD_BYTES))
+    if packing is None:
+        return path.open("rb")
+    if packing == "gzip":
+        return gzip.open(path, "rb")
+    if packing == "zstd":
         return io.BufferedReader(_ZstdFile(path), _ZSTD_BUFFER)
-    return gzip.open(path, "rb") if magic.startswith(_GZIP_MAGIC) else path.open("rb")
+    raise DataError(f"{path}: expected a text file, plain, .gz or .zst, found {packing}: unpack it first")
 
 
 def _check_encoding(path: Path, start: bytes) -> None:

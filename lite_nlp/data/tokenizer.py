@@ -143,8 +143,8 @@ class Tokenizer:
         """
         if not MIN_VOCAB_SIZE <= types <= self.vocab_size:
             raise UsageError(
-                f"--vocab-size: expected {MIN_VOCAB_SIZE} (bytes, special tokens) to {self.vocab_size}, the types of the "
-                f"tokenizer, found {types}"
+                f"--vocab-size: expected {MIN_VOCAB_SIZE} (bytes, special tokens) to {self.vocab_size}, the types of "
+                f"the tokenizer, found {types}"
             )
         document = json.loads(self._content)
         model = document["model"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from lite_nlp.core.errors import DataError
+from lite_nlp.core.packed import HEAD_BYTES, packing_of
 from lite_nlp.core.suggestions import did_you_mean_path
 
 __all__ = ["input_line", "one_line", "open_lines", "read_chunks", "read_file_lines"]
@@ -18,7 +19,6 @@ __all__ = ["input_line", "one_line", "open_lines", "read_chunks", "read_file_lin
 _READ_BYTES: Final = 1 << 16
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 @contextmanager
@@ -136,11 +136,15 @@ def _open(path: Path) -> Iterator[BinaryIO]:
     try:
         file = path.open("rb")
         # By its content, whatever its name: what is peeked at can still be read, from a pipe too.
-        packed = file.peek(len(_GZIP_MAGIC)).startswith(_GZIP_MAGIC)
+        packing = packing_of(file.peek(HEAD_BYTES)[:HEAD_BYTES])
     except OSError as error:
         found = f"{error.strerror or error}{did_you_mean_path(path)}"
         raise DataError(f"{path}: expected a readable text file, found none: {found}") from error
-    with file, gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as stream:
+    if packing not in (None, "gzip"):
+        file.close()
+        kind = "a zstd file" if packing == "zstd" else packing
+        raise DataError(f"{path}: expected a text file, plain or .gz, found {kind}: unpack it first")
+    with file, gzip.GzipFile(fileobj=file) if packing == "gzip" else nullcontext(file) as stream:
         yield cast(BinaryIO, stream)
 
 

@@ -179,8 +179,9 @@ class Positions(nn.Module):
         rates = exponents.double().exp().float()
         table = torch.zeros(max_positions, embed_dim)
         # In parts: of a table of 64 MB what it is computed from would take ten times as much.
-        for rows, positions in zip(table.split(_ROWS), torch.arange(max_positions).split(_ROWS), strict=True):
-            angles = (positions[:, None] * rates[None, :]).double()
+        for start in range(0, max_positions, _ROWS):
+            rows = table[start : start + _ROWS]
+            angles = (torch.arange(start, start + len(rows))[:, None] * rates[None, :]).double()
             rows[:, :half], rows[:, half : 2 * half] = angles.sin(), angles.cos()
         self.register_buffer("table", table, persistent=False)
 

@@ -40,8 +40,8 @@ def prepare_labelled(
     arguments and errors see :func:`lite_nlp.data.preparation.prepare_directory`.
 
     Raises:
-        DataError: Also if the sources do not agree on the number of sentences, the label stands last, or there are fewer than two
-            labels.
+        DataError: Also if the sources do not agree on the number of sentences, the label stands last, or there are
+            fewer than two labels.
     """
     corpus.check_columns()
     form = _LabelledFormat(2 if corpus.sentences == 2 else 1)

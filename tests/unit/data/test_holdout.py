@@ -69,12 +69,14 @@ def test_too_small_a_corpus_is_refused(rows):
 
 
 def test_repeated_sentences_do_not_count_twice():
-    with pytest.raises(DataError, match="expected at least 10 pairs .* found 1:"):
+    with pytest.raises(DataError, match=r"expected at least 10 pairs .* found 1:"):
         divide(HoldOut(valid_pairs=5, test_pairs=5), [("same", "gleich")] * 100)
 
 
 def test_too_few_different_targets_are_told():
-    message = "expected at least 10 pairs of which no two have a sentence in common, .* found 7: give fewer --valid-pairs"
+    message = (
+        "expected at least 10 pairs of which no two have a sentence in common, .* found 7: give fewer --valid-pairs"
+    )
     with pytest.raises(DataError, match=message):
         divide(HoldOut(), [(f"order {i}", f"command {i % 7}") for i in range(100)])
 

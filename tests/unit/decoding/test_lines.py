@@ -1,5 +1,7 @@
+import bz2
 import gzip
 import io
+import lzma
 import os
 import threading
 
@@ -105,6 +107,32 @@ def test_gzip_is_told_by_its_content(tmp_path, name, pack):
     assert read_file_lines(path) == ["eins", "zwei ß"]
     with open_lines(path) as (stream, name):
         assert list(read_chunks(stream, name)) == [["eins", "zwei ß"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (bz2.compress(b"eins\n"), "a bzip2 file"),
+        (lzma.compress(b"eins\n"), "an xz file"),
+        (b"PK\x03\x04" + bytes(30), "a zip archive"),
+        (bytes.fromhex("28b52ffd240421000065696e730ae2c2d6f4"), "a zstd file"),
+    ],
+)
+def test_other_packed_files_are_named(tmp_path, content, found):
+    path = tmp_path / "text.txt"
+    path.write_bytes(content)
+    message = f"text.txt: expected a text file, plain or .gz, found {found}: unpack it first"
+    with pytest.raises(DataError, match=message):
+        read_file_lines(path)
+    with pytest.raises(DataError, match=message), open_lines(path):
+        pytest.fail("the file was opened")
+
+
+@pytest.mark.parametrize("line", ["Rar!", "BZh9", "7z", "PK"])
+def test_text_that_begins_like_a_packed_file_is_text(tmp_path, line):
+    path = tmp_path / "text.txt"
+    path.write_text(f"{line}\n")
+    assert read_file_lines(path) == [line]
 
 
 @pytest.mark.parametrize(
