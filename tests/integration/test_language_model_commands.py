@@ -1,6 +1,7 @@
 """Running text to a language model and its perplexity, by the commands alone."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from lite_nlp import evaluate_model
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
+from lite_nlp.core.errors import UsageError
 from lite_nlp.data.text.directory import open_running_text
 from tests.integration.conftest import LiteNlp
 
@@ -229,6 +232,18 @@ def test_wrong_options(run: LiteNlp) -> None:
         done = run("evaluate", "run", "--data", "text", *words)
         assert done.code == code, words
         assert message in done.message
+
+
+def test_windows_that_are_no_number_of_tokens(run: LiteNlp) -> None:
+    train(run, "run")
+    for options, message in (
+        ({"window": 2.5}, "--window: expected a whole number, found 2.5"),
+        ({"window": 0}, "--window: expected 1 to 1,048,576, found 0"),
+        ({"context": 1.5}, "--context: expected a whole number, found 1.5"),
+        ({"context": -1}, "--context: expected 0 to 1,048,576, found -1"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(message)):
+            evaluate_model("run", data="text", **options)
 
 
 def test_what_the_data_and_the_config_must_agree_on(run: LiteNlp) -> None:

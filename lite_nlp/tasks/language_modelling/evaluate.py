@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.opened import default_runtime, open_task_bundle, refuse_loaded
 from lite_nlp.config.preset import Config
+from lite_nlp.core.bounds import MAX_TOKENS, check_range
 from lite_nlp.core.errors import DataError, UsageError
 from lite_nlp.core.progress import advance_to
 from lite_nlp.data.text.directory import TextDirectory, TextSplitInfo, TokenStream, open_running_text
@@ -137,10 +138,12 @@ def score_language_model(
         on_progress: Receives the number of tokens scored so far.
 
     Raises:
-        UsageError: If the window is longer than the model reads, or the context leaves nothing to score.
+        UsageError: If the window is no number of tokens or longer than the model reads, or the context leaves nothing
+            to score.
     """
     positions = config.model.max_positions
     limit = positions if longest is None else min(longest, positions)
+    check_range("--window", window, 1, MAX_TOKENS)
     window = min(config.training.block_tokens, limit) if window is None else window
     if window > limit:
         name = "model.max_positions" if limit == positions else "the bundle's longest text"
