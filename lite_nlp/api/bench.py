@@ -120,6 +120,9 @@ def bench_model(
         ("--repeats", repeats, 1, MAX_REPEATS), ("--warmup", warmup, 0, MAX_REPEATS),
     ):  # fmt: skip
         check_range(option, number, least, most)
+    # The measuring process is told by JSON, which takes no integers of NumPy.
+    counts, beam, repeats, warmup = list(map(int, counts)), int(beam), int(repeats), int(warmup)
+    max_tokens = None if max_tokens is None else int(max_tokens)
     for name in runtimes or ():
         if name not in RUNTIMES:
             raise UsageError(f"--runtime: {expected_one_of(RUNTIMES, name)}")

@@ -151,7 +151,13 @@ def prepare_data(
         "--corpus": corpus, "--from": from_dir, "--cache": cache, "--src-lang": src_lang, "--tgt-lang": tgt_lang,
         "--task": task, "--valid-pairs": valid_pairs, "--test-pairs": test_pairs,
     }  # fmt: skip
-    source = check_options({option: value for option, value in values.items() if value is not None and value != []})
+    source = check_options(
+        {
+            option: value
+            for option, value in values.items()
+            if not (value is None or (isinstance(value, list) and not value))
+        }
+    )
     check_choice("--task", task or "translation", get_args(PairTask))
     check_choice("--normalization", normalization, get_args(Normalization))
     keys = parse_columns(columns)

@@ -1,6 +1,7 @@
 """What options of ``data prepare`` go together, for the command and the function alike."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Final
 
 from lite_nlp.core.display import with_letters
@@ -63,7 +64,7 @@ def check_options(given: Mapping[str, object]) -> str:
                 raise UsageError(f"{option} and {name}-pairs exclude each other.")
     for option in _HELD_OUT:
         number = given.get(option, 0)
-        if not isinstance(number, int) or number < 0:
+        if not isinstance(number, Integral) or isinstance(number, bool) or number < 0:
             raise UsageError(f"{option}: expected 0 or more, found {number}.")
     return source
 

@@ -208,6 +208,7 @@ def train_fitted(
     import torch
     from rich.console import Console
 
+    from lite_nlp.artifacts.directory import check_sizes
     from lite_nlp.models.build import build_model
     from lite_nlp.models.pretrained import load_first_types
     from lite_nlp.training.loop import TrainingJob, train
@@ -225,6 +226,9 @@ def train_fitted(
             say(f"vocabulary: {data.tokenizer.vocab_size} types, as in {data.path}")
             for note in data.notes:
                 say(note)
+        # As for every model that is loaded: what would be refused there is not worth training.
+        with torch.device("meta"):
+            check_sizes(build_model(config.model), config.name)
         torch.manual_seed(config.training.seed)
         model = build_model(config.model)
         if init_from is not None:

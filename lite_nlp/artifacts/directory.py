@@ -20,7 +20,7 @@ from lite_nlp.data.tokenizer_document import MAX_TOKENIZER_BYTES
 from lite_nlp.models.build import Model, build_model
 from lite_nlp.models.built_linear import BuiltLinear
 
-__all__ = ["ModelDirectory", "load_model_directory", "model_from_state", "save_model_directory"]
+__all__ = ["ModelDirectory", "check_sizes", "load_model_directory", "model_from_state", "save_model_directory"]
 
 _CONFIG, _WEIGHTS, _TOKENIZER, _METRICS = MODEL_FILES
 
@@ -111,7 +111,7 @@ def model_from_state(config: Config, state: Mapping[str, Tensor], *, source: str
     ]
     if problems:
         raise ModelError(f"{source}: weights do not fit the config: {'; '.join(problems)}")
-    _check_sizes(planned, source)
+    check_sizes(planned, source)
     model = build_model(config.model)
     model.load_state_dict(dict(state))
     return model.eval()
@@ -121,8 +121,16 @@ def _describe(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"
 
 
-def _check_sizes(planned: Model, source: str) -> None:
-    """Check the size of what a config asks for and no file holds: tables of positions, matrices built from factors."""
+def check_sizes(planned: Model, source: str) -> None:
+    """Check the size of what a config asks for and no file holds: tables of positions, matrices built from factors.
+
+    Args:
+        planned: The config's model, on the device "meta".
+        source: Its name, for messages.
+
+    Raises:
+        ModelError: If they are out of all proportion to the weights.
+    """
     weights = sum(tensor.nbytes for tensor in planned.state_dict().values())
     tables = sum(buffer.nbytes for buffer in planned.buffers())
     limit = _MAX_TABLE_BYTES + weights

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from lite_nlp.cli.console import err, out, print_json, warn
 from lite_nlp.data.sources import MEANINGS
-from lite_nlp.tasks.usefulness import dropped_warnings, overlap_warnings
+from lite_nlp.tasks.usefulness import excluded_warnings, overlap_warnings
 
 if TYPE_CHECKING:
     from lite_nlp.data.labelled.directory import LabelledInfo, LabelledSplitInfo
@@ -68,7 +68,7 @@ def print_info(path: Path, info: "PairInfo | TextInfo | LabelledInfo", *, as_jso
 def _warnings(info: "PairInfo | TextInfo | LabelledInfo") -> list[str]:
     train = info.splits["train"]
     return [
-        *dropped_warnings(train.dropped, _items(train)),
+        *excluded_warnings(train.excluded, _items(train)),
         *(warning for name, split in info.splits.items() for warning in overlap_warnings(name, split.overlaps)),
     ]
 

@@ -81,7 +81,9 @@ def _look_in_training(passes: CorpusPasses[Any], searches: Sequence[Search], *, 
             f"train: expected {passes.form.contents} that do not stand in valid or test, found none: --drop-overlap "
             f"leaves all {len(unwanted):,} out"
         )
-    return SplitFacts(overlapping=exact + excluded, near_duplicates=near, dropped=len(unwanted) + excluded)
+    return SplitFacts(
+        overlapping=exact + excluded, near_duplicates=near, dropped=len(unwanted) + excluded, excluded=excluded
+    )
 
 
 def _batches(passes: CorpusPasses[Any]) -> Iterator[tuple[npt.NDArray[np.int64], Keys]]:

@@ -174,12 +174,14 @@ class SplitFacts(Facts):
             stand in valid or test, or share a sentence with a pair held out of the same corpus.
         near_duplicates: The same but for case, punctuation and spacing; not among the former.
         dropped: Of train: the items that were left out because of that.
+        excluded: Those of them that share a sentence with a held-out one, which no option asked for.
         overlaps: Of valid and test: the splits that it was compared with.
     """
 
     overlapping: NonNegativeInt = 0
     near_duplicates: NonNegativeInt = 0
     dropped: NonNegativeInt = 0
+    excluded: NonNegativeInt = 0
     overlaps: dict[SplitName, Overlap] = {}
 
 

@@ -3,8 +3,11 @@
 The choice depends on the text alone, not on random numbers: the same corpus gives the same splits.
 """
 
+import itertools
 from array import array
-from collections.abc import Iterator
+from bisect import insort
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -14,6 +17,7 @@ from lite_nlp.data.keys import sentence_key
 
 __all__ = [
     "DEFAULT_PAIRS",
+    "FEWER",
     "Assignment",
     "EveryNth",
     "HoldOut",
@@ -28,6 +32,12 @@ DEFAULT_PAIRS: Final = 2_000
 
 #: ... and one pair of this many where it is not.
 _SMALLEST_SHARE: Final = 20
+
+#: What to do where too many would be held out, for a message.
+FEWER: Final = "hold out fewer (--valid-pairs, --test-pairs), or give text of another origin to validate and test on"
+
+#: Pairs of one sentence that are kept to choose from.
+_OF_A_SENTENCE: Final = 4
 
 #: Counters of sentences on each side.
 _BUCKETS: Final = 1 << 20
@@ -82,8 +92,8 @@ class HoldOut:
     """Validation and test pairs chosen by the hash of their source sentence.
 
     No sentence of one split occurs in another on the same side, case, spaces and punctuation aside: pairs that share
-    one with a held-out pair are in no split. Pairs of a sentence that stands in many are therefore the last to be held
-    out. Memory grows with the held-out splits, not with the corpus.
+    one with a held-out pair are in no split. Where these would be more than a twentieth of the corpus, pairs of the
+    sentences that stand in most are not held out. Memory grows with the held-out splits, not with the corpus.
 
     Attributes:
         valid_pairs: Pairs for validation; 0 for none, None for 2000 or a twentieth of the corpus, whichever is less.
@@ -112,10 +122,7 @@ class HoldOut:
         sizes = [
             min(DEFAULT_PAIRS, share) if wanted is None else wanted for wanted in (self.valid_pairs, self.test_pairs)
         ]
-        # Where each takes no more than its part of a twentieth of the corpus with it, the hash alone decides.
-        tolerated = count // (_SMALLEST_SHARE * max(1, sum(sizes)))
-        costs = [(max(0, sides.others(pair) - tolerated), pair) for pair in candidates]
-        pairs_held = sorted(pair for _, pair in sorted(costs)[: sum(sizes)])
+        pairs_held = _least_costly(candidates, sum(sizes), sides.others, count // _SMALLEST_SHARE)
         chosen = _Chosen(
             {pair.index: "valid" if place < sizes[0] else "test" for place, pair in enumerate(pairs_held)},
             {pair.src_key for pair in pairs_held},
@@ -127,8 +134,7 @@ class HoldOut:
         if len(candidates) < sum(sizes):
             raise DataError(
                 f"corpus: expected at least {sum(sizes):,} pairs of which no two have a sentence in common, "
-                f"{to_hold_out}, since none may stand in two splits, found {len(candidates):,}: give fewer "
-                "--valid-pairs and --test-pairs, or --valid and --test"
+                f"{to_hold_out}, since none may stand in two splits, found {len(candidates):,}: {FEWER}"
             )
         return chosen
 
@@ -256,31 +262,63 @@ class _Counts:
 
     def others(self, pair: _Pair) -> int:
         """Pairs that have a sentence in common with this one, itself left out; those with both count twice."""
-        return self._src[pair.src_key % _BUCKETS] + self._tgt[pair.tgt_key % _BUCKETS] - 2
+        others = self._src[pair.src_key % _BUCKETS] - 1
+        # A sentence without a partner is both sides.
+        if pair.tgt_key != pair.src_key:
+            others += self._tgt[pair.tgt_key % _BUCKETS] - 1
+        return others
 
 
 def _survey(pairs: Iterator[tuple[str, str]], limit: int) -> tuple[list[_Pair], _Counts, int]:
-    """The ``limit`` pairs with the smallest source keys of which no two share a sentence; the counts; all pairs."""
-    kept: dict[int, _Pair] = {}  # by target key
-    sources: set[int] = set()
+    """About ``limit`` pairs with small source keys, by these, of which no two share a sentence; counts; all pairs."""
+    kept: dict[int, list[_Pair]] = {}  # by target key
+    of_source: Counter[int] = Counter()
+    size = 0
     bound = 1 << 64  # no source key above it is among the smallest
     counts = _Counts()
     index = -1
     for index, (src, tgt) in enumerate(pairs):
         pair = _Pair(sentence_key(src), sentence_key(tgt), index)
         counts.add(pair.src_key, pair.tgt_key)
-        if pair.src_key >= bound or pair.src_key in sources:
+        if pair.src_key > bound or of_source[pair.src_key] == _OF_A_SENTENCE:
             continue
-        before = kept.get(pair.tgt_key)
-        if before is not None:
-            if before.src_key < pair.src_key:
-                continue
-            sources.remove(before.src_key)
-        kept[pair.tgt_key] = pair
-        sources.add(pair.src_key)
-        if len(kept) > 2 * limit:
-            smallest = sorted(kept.values())[:limit]
-            kept = {pair.tgt_key: pair for pair in smallest}
-            sources = {pair.src_key for pair in smallest}
-            bound = smallest[-1].src_key if smallest else 0
-    return sorted(kept.values())[:limit], counts, index + 1
+        group = kept.setdefault(pair.tgt_key, [])
+        if any(other.src_key == pair.src_key for other in group):
+            continue
+        insort(group, pair)
+        of_source[pair.src_key] += 1
+        size += 1
+        if len(group) > _OF_A_SENTENCE:
+            of_source[group.pop().src_key] -= 1
+            size -= 1
+        if size > 4 * limit:
+            smallest = sorted(itertools.chain.from_iterable(kept.values()))[: 2 * limit]
+            size, bound = len(smallest), smallest[-1].src_key
+            of_source = Counter(pair.src_key for pair in smallest)
+            kept = {}
+            for pair in smallest:
+                kept.setdefault(pair.tgt_key, []).append(pair)
+    chosen: list[_Pair] = []
+    sources: set[int] = set()
+    targets: set[int] = set()
+    for pair in sorted(itertools.chain.from_iterable(kept.values())):
+        if pair.src_key not in sources and pair.tgt_key not in targets:
+            chosen.append(pair)
+            sources.add(pair.src_key)
+            targets.add(pair.tgt_key)
+    return chosen[:limit], counts, index + 1
+
+
+def _least_costly(pairs: list[_Pair], number: int, cost: Callable[[_Pair], int], allowed: int) -> list[_Pair]:
+    """The first ``number`` of the pairs without those that cost most, as far as all together cost no more than allowed.
+
+    Where no such choice is possible, the pairs that cost least.
+    """
+    costs = [(cost(pair), pair) for pair in pairs]
+    for most in sorted({found for found, _ in costs}, reverse=True):
+        first = list(itertools.islice(((found, pair) for found, pair in costs if found <= most), number))
+        if len(first) < number:
+            break
+        if sum(found for found, _ in first) <= allowed:
+            return [pair for _, pair in first]
+    return sorted(pair for _, pair in sorted(costs)[:number])

@@ -9,7 +9,7 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.choices import SPLITS, SplitName
 from lite_nlp.data.directory import Facts, SkippedLines, SplitFacts, TokenizerInfo
-from lite_nlp.data.holdout import Assignment
+from lite_nlp.data.holdout import FEWER, Assignment
 from lite_nlp.data.overlap import place_of
 from lite_nlp.data.sources import BadLine, Corpus, ItemSource, ignore_bad_line
 from lite_nlp.data.tokenizer import Tokenizer
@@ -46,7 +46,7 @@ class DataFormat(ABC, Generic[ItemT, SplitT, InfoT]):
     def texts(self, item: ItemT) -> tuple[str, ...]:
         """The texts of an item, which the vocabulary is learned from; of each item as many."""
 
-    def survey(self, training: Iterable[ItemT]) -> None:
+    def survey(self, training: "SplitPass[ItemT]") -> None:
         """Look at the training items before the rest; a format that need not leaves them unread."""
         del training
 
@@ -200,6 +200,11 @@ class SplitPass(Generic[ItemT]):
         return [source.file for source in self._sources]
 
     @property
+    def excluded(self) -> int:
+        """Items that the split rule has put into no split, after the pass over the training split."""
+        return self._work.excluded
+
+    @property
     def overlap(self) -> dict[str, Any]:
         """The fields of :class:`~lite_nlp.data.directory.SplitFacts`."""
         return dict(self._work.facts[self.name])
@@ -224,8 +229,7 @@ class SplitPass(Generic[ItemT]):
             if self.name == "train" and (taken := self._work.excluded):
                 raise DataError(
                     f"train: expected {self._work.form.contents} besides those held out, found none: {taken:,} share a "
-                    "sentence with one of them and are left out; give fewer --valid-pairs and --test-pairs, or --valid "
-                    "and --test"
+                    f"sentence with one of them and are left out; {FEWER}"
                 )
             raise self._tally.nothing_usable()
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from lite_nlp.compress.metric import Metric
+from lite_nlp.data.holdout import FEWER
 
 if TYPE_CHECKING:
     from lite_nlp.data.choices import SplitName
@@ -21,7 +22,7 @@ __all__ = [
     "CompressionFacts",
     "accuracy_warnings",
     "compression_warnings",
-    "dropped_warnings",
+    "excluded_warnings",
     "output_warnings",
     "overlap_warnings",
     "perplexity_warnings",
@@ -57,7 +58,7 @@ _REPETITION: Final = 4
 SAME_LABELS: Final = 0.95
 
 #: Fraction of the training items that may be left out because of held-out ones without a word.
-_DROPPED: Final = 0.1
+_EXCLUDED: Final = 0.1
 
 #: Words; scripts without spaces count by character.
 _WORD: Final = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|\w+")
@@ -227,18 +228,18 @@ def overlap_warnings(split: str, overlaps: "Mapping[SplitName, Overlap]") -> lis
     return found
 
 
-def dropped_warnings(dropped: int, left: int) -> list[str]:
-    """Warn of a corpus that the splits have taken much of.
+def excluded_warnings(excluded: int, left: int) -> list[str]:
+    """Warn of a corpus that held-out items have taken much of.
 
     Args:
-        dropped: Training items that were left out because they share text with valid or test.
+        excluded: Training items that share a sentence with a held-out one.
         left: Training items besides.
     """
-    if dropped <= _DROPPED * (dropped + left):
+    if excluded <= _EXCLUDED * (excluded + left):
         return []
     return [
-        f"train: {dropped:,} of {dropped + left:,} were left out, since they share text with valid or test; fewer "
-        "--valid-pairs and --test-pairs, or --valid and --test from elsewhere, leave more to learn from"
+        f"train: {excluded:,} of {excluded + left:,} share a sentence with a held-out one and are left out; to keep "
+        f"more of them, {FEWER}"
     ]
 
 

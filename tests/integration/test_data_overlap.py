@@ -201,8 +201,8 @@ def test_what_held_out_pairs_take_from_training_is_told(run):
     options = ("data", "prepare", "--tsv", "pairs.tsv", "--src-lang", "en", "--tgt-lang", "de", "--vocab-size", "280")
     done = run.json(*options, "--valid-pairs", "2", "--test-pairs", "1", "--out", "some")
     warning = (
-        "train: 27 of 97 were left out, since they share text with valid or test; fewer --valid-pairs and "
-        "--test-pairs, or --valid and --test from elsewhere, leave more to learn from"
+        "train: 27 of 97 share a sentence with a held-out one and are left out; to keep more of them, hold out fewer "
+        "(--valid-pairs, --test-pairs), or give text of another origin to validate and test on"
     )
     assert done["warnings"] == [warning]
     assert (done["splits"]["train"]["pairs"], done["splits"]["train"]["dropped"]) == (70, 27)

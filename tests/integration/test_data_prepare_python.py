@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lite_nlp
@@ -82,7 +83,7 @@ def test_running_text(files: Path) -> None:
 
 def test_labelled_examples(files: Path) -> None:
     info = lite_nlp.prepare_data(
-        files / "data", labelled=files / "labelled.tsv.gz", valid_pairs=4, lowercase=True, vocab_size=280
+        files / "data", labelled=files / "labelled.tsv.gz", valid_pairs=np.int64(4), lowercase=True, vocab_size=280
     )
     assert info.kind == "labelled"
     assert (info.labels, info.sentences, info.tokenizer.lowercase) == (["even", "odd"], 1, True)

@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -220,7 +221,9 @@ def _example(line: str) -> str | tuple[str, str]:
 def test_a_loaded_model_is_measured_without_a_file(files: Path, tmp_path: Path) -> None:
     source = tmp_path / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    report = bench_model(load_model(files / "single"), input_path=source, threads=[1], repeats=1, warmup=0)
+    # Numbers of NumPy count as those of Python.
+    one = np.int64(1)
+    report = bench_model(load_model(files / "single"), input_path=source, threads=[one], repeats=one, warmup=0)
     assert report.model["task"] == "classification"
     assert report.settings["tgt_tokens"] == len(LINES)
 

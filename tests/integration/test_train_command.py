@@ -181,6 +181,12 @@ def test_a_model_of_another_shape_or_vocabulary_is_refused(run: Run, files: Path
             "num_heads: expected a divisor of the attention channels",
         ),
         (["--set", "training.max_steps=soon"], "tiny.toml", "data", "training.max_steps: "),
+        (
+            ["--set", "model.embed_dim=1024", "--set", "model.max_positions=131072"],
+            "tiny.toml",
+            "data",
+            "max_positions: expected tables of at most",
+        ),
     ],
 )
 def test_bad_input_is_an_error_that_names_it(

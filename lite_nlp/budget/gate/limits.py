@@ -48,6 +48,10 @@ class Limits:
             ("--max-size", self.max_size_bytes),
         ):
             check_range(option, limit, 1, MAX_COUNT)
+        # NumPy's would be no JSON.
+        for name in ("max_macs", "max_params", "max_size_bytes"):
+            limit = getattr(self, name)
+            object.__setattr__(self, name, None if limit is None else int(limit))
         if self.count_params not in get_args(CountParams):
             raise UsageError(f"--count-params: {expected_one_of(get_args(CountParams), self.count_params)}")
 

@@ -1,7 +1,7 @@
 """The preparation of a data directory of labelled examples."""
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -64,8 +64,9 @@ class _LabelledFormat(DataFormat[Example, LabelledSplitInfo, LabelledInfo]):
     def texts(self, item: Example) -> tuple[str, ...]:
         return (item.first, item.second) if item.second else (item.first,)
 
-    def survey(self, training: Iterable[Example]) -> None:
-        self._numbers = {label: number for number, label in enumerate(collect_labels(training))}
+    def survey(self, training: SplitPass[Example]) -> None:
+        labels = collect_labels(training, excluded=lambda: training.excluded)
+        self._numbers = {label: number for number, label in enumerate(labels)}
 
     def refuse(self, item: Example, file: str, line: int) -> BadLine | None:
         return None if item.label in self._numbers else BadLine(file, line, "unknown_label", item.label)

@@ -4,7 +4,7 @@ Lines are as in :mod:`lite_nlp.data.sources`; white space around a sentence or l
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Final
 
 from lite_nlp.core.errors import DataError
 from lite_nlp.data.choices import SplitName
-from lite_nlp.data.holdout import hold_out
+from lite_nlp.data.holdout import FEWER, hold_out
 from lite_nlp.data.lines import LongLine, read_lines
 from lite_nlp.data.pairs.corpus import MAX_CHARACTERS, max_line_bytes, raw_text
 from lite_nlp.data.sources import BadLine, Corpus, OnBadLine, Reason, general_advice, ignore_bad_line
@@ -161,8 +161,12 @@ def examples_in_files(
     return LabelledCorpus(splits=splits, rule=rule)
 
 
-def collect_labels(examples: Iterable[Example]) -> tuple[str, ...]:
+def collect_labels(examples: Iterable[Example], *, excluded: Callable[[], int] = lambda: 0) -> tuple[str, ...]:
     """The different labels of ``examples``, sorted.
+
+    Args:
+        examples: Of the training split.
+        excluded: At their end, how many others are left out since they share a sentence with a held-out one.
 
     Raises:
         DataError: If there are fewer than two or more than :data:`MAX_LABELS`.
@@ -177,7 +181,11 @@ def collect_labels(examples: Iterable[Example]) -> tuple[str, ...]:
             )
     if len(labels) < 2:
         found = ", ".join(map(repr, labels)) or "none"
-        raise DataError(f"labels: expected at least two different ones, found {found}")
+        others = excluded()
+        reason = (
+            f"; {others:,} examples share a sentence with a held-out one and are left out: {FEWER}" if others else ""
+        )
+        raise DataError(f"labels: expected at least two different ones, found {found}{reason}")
     return tuple(sorted(labels))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_config
 from lite_nlp.budget.gate.enforcement import BudgetGate
+from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.config.preset import load_config, parse_config
 from lite_nlp.core.errors import ConfigError
 
@@ -270,6 +271,9 @@ def test_numbers_of_numpy_count_as_those_of_python() -> None:
         found = count_config(model, src_len=kind(1000), tgt_len=kind(1000), beam=kind(2))
         assert found == count_config(model, src_len=1000, tgt_len=1000, beam=2)
     assert json.dumps(BudgetGate(src_len=np.int32(7), tgt_len=np.uint8(9)).lengths(model)) == "[7, 9]"
+    limits = Limits(max_macs=np.int64(1), max_params=np.int32(2), max_size_bytes=np.uint8(3))
+    verdicts = check_limits(count_config(model), limits, size_bytes=4)
+    assert [json.loads(json.dumps(verdict.to_json()))["limit"] for verdict in verdicts] == [1, 2, 3]
     with pytest.raises(ConfigError, match=r"source length: expected a whole number, found 7\.5"):
         BudgetGate(src_len=7.5).lengths(model)  # type: ignore[arg-type]
 

@@ -1,3 +1,4 @@
+import itertools
 import random
 
 import pytest
@@ -74,9 +75,7 @@ def test_repeated_sentences_do_not_count_twice():
 
 
 def test_too_few_different_targets_are_told():
-    message = (
-        "expected at least 10 pairs of which no two have a sentence in common, .* found 7: give fewer --valid-pairs"
-    )
+    message = "expected at least 10 pairs of which no two have a sentence in common, .* found 7: hold out fewer"
     with pytest.raises(DataError, match=message):
         divide(HoldOut(), [(f"order {i}", f"command {i % 7}") for i in range(100)])
 
@@ -91,6 +90,27 @@ def test_a_frequent_sentence_stays_in_training(side):
     assert len(splits["train"]) == 900
     splits = divide(HoldOut(valid_pairs=144, test_pairs=144), pairs)
     assert (len(splits["valid"]), len(splits["test"]), len(splits["train"])) == (144, 144, 0)
+
+
+def test_the_hash_decides_where_sentences_stand_in_few_pairs():
+    # Half of the pairs are of sentences that stand twice: their share of the held-out pairs is that of the sentences.
+    pairs = [(f"twice {i // 2}", f"twice {i // 2}") for i in range(1000)] + [
+        (f"once {i}", f"once {i}") for i in range(1000)
+    ]
+    splits = divide(HoldOut(), pairs)
+    assert (len(splits["valid"]), len(splits["test"])) == (100, 100)
+    twice = sum(src.startswith("twice") for name in ("valid", "test") for src, _ in splits[name])
+    # 200 draws of a third: four times their standard deviation.
+    assert twice == pytest.approx(200 / 3, abs=4 * (200 * 2 / 9) ** 0.5)
+    assert len(splits[None]) == twice
+
+
+def test_pairs_are_found_in_any_order():
+    keys = sorted(["one", "two"], key=sentence_key)
+    pairs = [(keys[0], "x"), (keys[1], "x"), (keys[1], "y")]
+    for order in itertools.permutations(pairs):
+        splits = divide(HoldOut(valid_pairs=1, test_pairs=1), order)
+        assert sorted([*splits["valid"], *splits["test"]]) == sorted([(keys[0], "x"), (keys[1], "y")])
 
 
 def test_held_out_pairs_with_repeated_sources_leave_as_much_as_they_can():

@@ -51,6 +51,17 @@ def copied(prepared, tmp_path):
     return tmp_path / "copy"
 
 
+def test_labels_that_held_out_examples_take_with_them_are_told(tmp_path):
+    # Eight premises, each in many examples: those of one label go with the held-out ones.
+    lines = [f"{('neg', 'pos')[i % 8 < 2]}\tpremise {i % 8}\thypothesis {i}" for i in range(100)]
+    train = written(tmp_path / "train.tsv", lines)
+    message = (
+        r"labels: expected at least two different ones, found '\w+'; \d+ examples share a sentence with a held-out"
+    )
+    with pytest.raises(DataError, match=message):
+        prepare(tmp_path / "out", HoldOut(valid_pairs=4, test_pairs=3), train=train)
+
+
 @pytest.mark.parametrize("sentences", [1, 2])
 def test_a_label_that_stands_last_is_told(tmp_path, sentences):
     lines = ["\t".join([f"first {i}", f"second {i}"][:sentences]) + f"\t{COLORS[i % 3]}" for i in range(90)]
