@@ -47,6 +47,8 @@ def main() -> None:
     options = parser.parse_args()
     names = dict(entry.split("=") for entry in options.labels.split(",") if entry)
     columns = (options.pair or options.texts).split(",")
+    if not options.table.is_file():
+        parser.error(f"expected a table, found none: {options.table}")
     lines = []
     for row in rows(options.table, header=not options.no_header):
         missing = [column for column in columns if column not in row]

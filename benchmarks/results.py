@@ -219,6 +219,8 @@ def main() -> None:
         for name in names:
             show_commands(name, place, options.row)
         return
+    if not (options.collect or options.corpora.is_dir()):
+        parser.error(f"--corpora: expected a directory with copies of the corpora, found none: {options.corpora}")
     problems = [] if options.collect else [problem for name in names for problem in run(name, place, options.row)]
     # All existing results are collected, not only those of the experiments run now.
     results = {name: [figures(place, row) for row in rows(place)] for name, rows in EXPERIMENTS.items()}

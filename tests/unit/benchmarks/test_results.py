@@ -18,7 +18,7 @@ def modules() -> Iterator[SimpleNamespace]:
     """The files of ``benchmarks/``, which import each other by their bare names."""
     before = set(sys.modules)
     sys.path.insert(0, str(FOLDER))
-    names = ("provenance", "stages", "results")
+    names = ("provenance", "stages", "results", "corpus_lines")
     found: dict[str, ModuleType] = {name: importlib.import_module(name) for name in names}
     yield SimpleNamespace(**found)
     sys.path.remove(str(FOLDER))
@@ -116,3 +116,22 @@ def test_the_commands_of_one_row(modules: SimpleNamespace, tmp_path: Path, capsy
     modules.results.show_commands("families", place, ["T2R, finetuned, seed 2"])
     verbs = [line.split()[1] for line in capsys.readouterr().out.splitlines()]
     assert verbs == ["data", "train", "convert", "train", "evaluate", "budget"]
+
+
+def test_corpora_that_are_not_there(
+    modules: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere, runs = tmp_path / "nowhere", tmp_path / "runs"
+    monkeypatch.setattr(sys, "argv", ["results.py", "--corpora", str(nowhere), "--runs", str(runs)])
+    with pytest.raises(SystemExit, match="2"):
+        modules.results.main()
+    assert (
+        f"--corpora: expected a directory with copies of the corpora, found none: {nowhere}" in capsys.readouterr().err
+    )
+    assert not runs.exists()
+    table = tmp_path / "table.tsv.gz"
+    words = ["corpus_lines.py", str(table), "--label", "label", "--out", str(tmp_path / "lines.tsv")]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit, match="2"):
+        modules.corpus_lines.main()
+    assert f"expected a table, found none: {table}" in capsys.readouterr().err
