@@ -289,7 +289,11 @@ def _survey(pairs: Iterator[tuple[str, str]], limit: int) -> tuple[list[_Pair], 
         of_source[pair.src_key] += 1
         size += 1
         if len(group) > _OF_A_SENTENCE:
-            of_source[group.pop().src_key] -= 1
+            dropped = group.pop().src_key
+            of_source[dropped] -= 1
+            if not of_source[dropped]:
+                # Else there would be an entry for every source of a frequent target.
+                del of_source[dropped]
             size -= 1
         if size > 4 * limit:
             smallest = sorted(itertools.chain.from_iterable(kept.values()))[: 2 * limit]
