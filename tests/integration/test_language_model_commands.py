@@ -226,7 +226,7 @@ def test_wrong_options(run: LiteNlp) -> None:
         assert message in done.message
     for words, code, message in (
         (("--window", "129"), 2, "--window: expected at most model.max_positions (128) tokens, found 129"),
-        (("--window", "8", "--context", "8"), 2, "--context: expected 0 to 7 tokens in windows of 8, found 8"),
+        (("--window", "8", "--context", "8"), 2, "--context in windows of 8 tokens: expected 0 to 7, found 8"),
         (("--split", "dev"), 1, "split: expected one of train, valid, test, found 'dev'"),
     ):
         done = run("evaluate", "run", "--data", "text", *words)

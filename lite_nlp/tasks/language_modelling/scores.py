@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lite_nlp.compress.significance import Measure
-from lite_nlp.core.bounds import MAX_TOKENS, check_range
-from lite_nlp.core.errors import UsageError
+from lite_nlp.core.bounds import check_range
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
 
@@ -156,9 +155,7 @@ def window_likelihoods(
     Raises:
         UsageError: If ``context`` leaves nothing to score in a window.
     """
-    check_range("--context", context, 0, MAX_TOKENS)
-    if context >= window:
-        raise UsageError(f"--context: expected 0 to {window - 1} tokens in windows of {window}, found {context}")
+    check_range(f"--context in windows of {window} tokens", context, 0, window - 1)
     starts = np.arange(0, max(1, len(stream) - context), window - context)
     found: list[NDArray[np.float64]] = []
     scored = 0

@@ -132,7 +132,7 @@ def test_a_hopeless_model_overflows_nothing() -> None:
 
 @pytest.mark.parametrize("context", [-1, 8, 9])
 def test_a_context_that_leaves_nothing_to_score_is_refused(context: int) -> None:
-    with pytest.raises(UsageError, match=f"--context: expected 0 to 7 tokens in windows of 8, found {context}"):
+    with pytest.raises(UsageError, match=f"--context in windows of 8 tokens: expected 0 to 7, found {context}"):
         likelihood(Uniform(), stream(20), window=8, context=context)
 
 
