@@ -22,7 +22,7 @@ from lite_nlp.export.matrices import Form, Rounding, array_digest
 from lite_nlp.export.rounding import LEVELS, MIN_OUTPUTS, PAIRS, quantize_blocks, quantize_rows
 from lite_nlp.export.runtime.rounded import BLOCK, pack_levels
 
-__all__ = ["quantize_program", "weight_forms"]
+__all__ = ["quantize_program", "separate_weights", "weight_forms"]
 
 _ATEN: Final = torch.ops.aten
 
@@ -63,6 +63,24 @@ def quantize_program(program: ExportedProgram, forms: Mapping[str, Form]) -> Non
         forms: Of its weights, by the names of their placeholders; those without one stay in fp32.
     """
     _Quantizer(program, forms).run()
+
+
+def separate_weights(program: ExportedProgram) -> None:
+    """Give each product with an integer matrix the reading of it to itself, in place; the integers are stored once.
+
+    XNNPACK's partitioner puts products that share one into one part, and those of layers with shared weights have other
+    parts between them: each would wait for the other.
+    """
+    library = torch.ops.quantized_decomposed
+    readings = (library.dequantize_per_channel.default, library.dequantize_per_channel_group.default)
+    graph = program.graph
+    for node in list(graph.nodes):
+        if node.target in readings:
+            for user in list(node.users)[1:]:
+                with graph.inserting_before(node):
+                    user.replace_input_with(node, graph.node_copy(node))
+    graph.lint()
+    program.graph_module.recompile()
 
 
 class _Quantizer:

@@ -6,9 +6,9 @@ Linear's weights, which would store the largest tensor of the model twice. As in
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import nn
@@ -22,17 +22,28 @@ from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.runtime.executorch import ExecuTorchEntry, MethodCalls, load_operators, start_runtime
+from lite_nlp.export.runtime.executorch import ExecuTorchEntry
+from lite_nlp.export.runtime.executorch_methods import MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import IN_PLACE, IN_PLACE_SIGNATURES, ROWS_IN_PLACE
 from lite_nlp.export.searches.in_place_step import TracedInPlaceSteps, trace_in_place_steps
 from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["ENTRY", "ExecuTorchProgram", "executorch_runtime_graphs", "export_executorch"]
+__all__ = [
+    "ENTRY",
+    "ExecuTorchProgram",
+    "executorch_runtime_graphs",
+    "export_executorch",
+    "has_loops",
+    "make_program",
+    "refuse_loops",
+]
 
 #: Name in the bundle.
 ENTRY: Final = ExecuTorchEntry(program="model.pte")
+
+_Counted = TypeVar("_Counted")
 
 
 @dataclass(frozen=True)
@@ -71,36 +82,71 @@ def export_executorch(
         graphs[IN_PLACE] = in_place.row
         if in_place.rows is not None:
             graphs[ROWS_IN_PLACE] = in_place.rows
-    for program in graphs.values():
-        _refuse_loops(program)
-    with quiet_libraries(), torch.no_grad():
-        lowered = _lower(graphs, rounding)
-        # Before the file is made: what is in the program is bound to memory then, in place.
-        programs = {method: lowered.exported_program(method) for method in graphs}
+    refuse_loops(graphs.values())
+    layout = Layout(state=traced.state, bounds=traced.bounds, tgt_size=traced.tgt_vocab_size)
+
+    def count(programs: Mapping[str, ExportedProgram]) -> tuple[GraphWork, dict[str, GraphWork]]:
         work = count_program_work(programs, traced.state, traced.bounds)
-        layout = Layout(state=traced.state, bounds=traced.bounds, tgt_size=traced.tgt_vocab_size)
         steps = {
             method: count_in_place_work(programs[method], signature(layout), traced.bounds)
             for method, signature in IN_PLACE_SIGNATURES.items()
             if method in programs
         }
+        return work, {method: replace(work, decode_step=counted) for method, counted in steps.items()}
+
+    content, calls, (work, work_in_place) = make_program(graphs, rounding, count=count)
+    return ExecuTorchProgram(content, work, calls, work_in_place)
+
+
+def make_program(
+    graphs: Mapping[str, ExportedProgram],
+    rounding: Rounding | None,
+    *,
+    count: Callable[[Mapping[str, ExportedProgram]], _Counted],
+) -> tuple[bytes, dict[str, MethodCalls], _Counted]:
+    """Lower traced graphs to one program, a method for each.
+
+    Args:
+        graphs: By the name of the method.
+        rounding: Of the weights of products and tables; None for none.
+        count: Counts the lowered graphs, by method, before their operators are bound to memory.
+
+    Returns:
+        The ``.pte`` file, what each method calls, and what ``count`` found.
+
+    Raises:
+        ModelError: If the runtime has no kernel for an operator of the program.
+        CountError: If its work cannot be told.
+    """
+    tied = frozenset[int]().union(*map(find_tied_tables, graphs.values()))
+    with quiet_libraries(), torch.no_grad():
+        lowered = lower_programs(
+            {method: prepare_program(program, rounding=rounding, tied=tied) for method, program in graphs.items()}
+        )
+        # Before the file is made: what is in the program is bound to memory then, in place.
+        counted = count({method: lowered.exported_program(method) for method in graphs})
         written = write_program(lowered)
         content = bytes(written.buffer)
         _check_kernels(content, list(graphs))
-    return ExecuTorchProgram(
-        content,
-        work,
-        _count_calls(written.executorch_program, list(graphs)),
-        {method: replace(work, decode_step=counted) for method, counted in steps.items()},
-    )
+    return content, _count_calls(written.executorch_program, list(graphs)), counted
 
 
-def _lower(graphs: Mapping[str, ExportedProgram], rounding: Rounding | None) -> Any:
-    """The graphs in ExecuTorch's edge dialect, with the parts that XNNPACK takes handed to it."""
-    tied = find_tied_tables(graphs["decode_step"])
-    return lower_programs(
-        {method: prepare_program(program, rounding=rounding, tied=tied) for method, program in graphs.items()}
-    )
+def refuse_loops(programs: Collection[ExportedProgram]) -> None:
+    """Refuse graphs of recurrent layers.
+
+    Raises:
+        ModelError: If there is one.
+    """
+    if has_loops(programs):
+        raise ModelError(
+            "executorch: expected a model without recurrent layers, whose loops ExecuTorch runs for one batch size "
+            "alone, found one with nn.LSTM, nn.GRU or nn.RNN; runtimes=['onnx'] exports it for ONNX Runtime"
+        )
+
+
+def has_loops(programs: Collection[ExportedProgram]) -> bool:
+    """Whether a graph has what ExecuTorch 1.4 runs wrongly: it keeps a loop's states at the largest batch's size."""
+    return any(node.target is torch.ops.higher_order.scan for program in programs for node in program.graph.nodes)
 
 
 def _count_calls(program: Any, methods: Sequence[str]) -> dict[str, MethodCalls]:
@@ -115,15 +161,6 @@ def _count_calls(program: Any, methods: Sequence[str]) -> dict[str, MethodCalls]
         delegated = sum(isinstance(call, DelegateCall) for call in instructions)
         calls[method] = MethodCalls(delegated=delegated, kernels=dict(kernels.most_common()))
     return calls
-
-
-def _refuse_loops(program: ExportedProgram) -> None:
-    """Refuse what ExecuTorch 1.4 would run wrongly: it keeps the states of a loop at the size of the largest batch."""
-    if any(node.target is torch.ops.higher_order.scan for node in program.graph.nodes):
-        raise ModelError(
-            "executorch: expected a model without recurrent layers, whose loops ExecuTorch runs for one batch size "
-            "alone, found one with nn.LSTM, nn.GRU or nn.RNN; runtimes=['onnx'] exports it for ONNX Runtime"
-        )
 
 
 def _check_kernels(program: bytes, methods: Sequence[str]) -> None:

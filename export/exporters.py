@@ -1,16 +1,20 @@
 """Registry of exporters, one row for each runtime; ``export.runtime.registry`` has the rows that run their graphs."""
 
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from typing import Final
 
+from lite_nlp.core.errors import UsageError
+from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.export.executorch_program import executorch_runtime_graphs
 from lite_nlp.export.exporter import Exporter
 from lite_nlp.export.mixed.executorch_timing import executorch_product_call
 from lite_nlp.export.mixed.onnx_timing import onnx_product_call
 from lite_nlp.export.onnx_conversion import onnx_versions
 from lite_nlp.export.onnx_graphs import onnx_runtime_graphs
+from lite_nlp.export.runtime.layout import Precision
 
-__all__ = ["EXPORTERS"]
+__all__ = ["EXPORTERS", "choose_runtimes"]
 
 #: By the name of the runtime, in the order of ``RUNTIMES``.
 EXPORTERS: Final[dict[str, Exporter]] = {
@@ -29,3 +33,29 @@ EXPORTERS: Final[dict[str, Exporter]] = {
         product_call=executorch_product_call,
     ),
 }
+
+
+def choose_runtimes(asked: Sequence[str] | None, precision: Precision, exporters: Mapping[str, Exporter]) -> list[str]:
+    """The runtimes to export for.
+
+    Args:
+        asked: Names; None for all that have the precision.
+        precision: Of the weights.
+        exporters: By the name of the runtime.
+
+    Raises:
+        UsageError: If a name is unknown, its runtime does not have the precision, or there is none.
+    """
+    able = [name for name, exporter in exporters.items() if precision in exporter.precisions]
+    chosen = able if asked is None else list(dict.fromkeys(asked))
+    if not chosen:
+        raise UsageError(f"runtimes: expected some of {', '.join(exporters)}, found none")
+    for name in chosen:
+        if name not in exporters:
+            raise UsageError(f"runtimes: {expected_one_of(exporters, name)}")
+    unable = next((name for name in chosen if name not in able), None)
+    if unable is not None:
+        raise UsageError(
+            f"runtimes: expected some of {', '.join(able)}, which have {precision} weights, found {unable}"
+        )
+    return chosen

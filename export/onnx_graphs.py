@@ -23,7 +23,7 @@ from lite_nlp.export.onnx_conversion import (
     runtime_operators,
     share_weights,
 )
-from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
+from lite_nlp.export.onnx_integers import round_weights
 from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.onnx import OnnxEntry
 from lite_nlp.export.searches import beam_step, greedy_step
@@ -112,9 +112,7 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
         {**beam_step.INPUTS, **step_of_beams.shapes},
         [*beam_step.OUTPUTS, *_new_names(step_of_beams.state)],
     )
-    if rounding is not None and rounding.precision != "fp32":
-        for model in (encode, decode_step, body, body_of_beams):
-            quantize_weights(model, {matrix.key: rounding.form(matrix.key) for matrix in find_matrices(model)})
+    round_weights((encode, decode_step, body, body_of_beams), rounding)
     greedy = build_search(encode, body, step, new_prefix=ENTRY.new_prefix)
     beam = build_beam_search(body_of_beams, step_of_beams, new_prefix=ENTRY.new_prefix)
     models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam": beam}

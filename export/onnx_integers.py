@@ -7,7 +7,7 @@ instructions for it, and for few rows.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from lite_nlp.export.contrib import DOMAIN
-from lite_nlp.export.matrices import Form, Matrix, array_digest
+from lite_nlp.export.matrices import Form, Matrix, Rounding, array_digest
 from lite_nlp.export.onnx_conversion import all_graphs
 from lite_nlp.export.rounding import MIN_OUTPUTS, PAIRS, quantize_blocks, quantize_rows
 from lite_nlp.export.runtime.rounded import BLOCK, pack_levels
 
-__all__ = ["find_matrices", "quantize_weights"]
+__all__ = ["find_matrices", "quantize_weights", "round_weights"]
 
 #: Inputs are quantized to 8 bits for the product with 4 bits: the kernel with fp32 inputs takes three times as long.
 _INTEGER_INPUTS: Final = 4
@@ -55,6 +55,14 @@ def quantize_weights(model: Any, forms: Mapping[bytes, Form]) -> None:
     _Quantizer(model, forms).run()
 
 
+def round_weights(models: Iterable[Any], rounding: Rounding | None) -> None:
+    """Give the matrices of ``ModelProto`` the forms of a rounding, in place; nothing is done in fp32 (None too)."""
+    if rounding is None or rounding.precision == "fp32":
+        return
+    for model in models:
+        quantize_weights(model, {matrix.key: rounding.form(matrix.key) for matrix in find_matrices(model)})
+
+
 class _Quantizer:
     """One pass over a model."""
 
@@ -64,6 +72,13 @@ class _Quantizer:
         self._graphs = list(all_graphs(model.graph))
         self._weights = {tensor.name: tensor for graph in self._graphs for tensor in graph.initializer}
         values = (value for graph in self._graphs for value in (*graph.input, *graph.value_info))
+        # A product of three dimensions with a table turns it first: by the name of the result, that of the table.
+        self._turned = {
+            node.output[0]: node.input[0]
+            for graph in self._graphs
+            for node in graph.node
+            if node.op_type == "Transpose" and node.input[0] in self._weights and _is_turn(node)
+        }
         self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
         self._keys: dict[_Weight, bytes] = {}
         self._made: set[str] = set()
@@ -92,8 +107,9 @@ class _Quantizer:
             for node in graph.node:
                 if node.name not in absorbed:
                     nodes += self._replaced(node, by_input, uses, absorbed)
+            used = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
             del graph.node[:]
-            graph.node.extend(nodes)
+            graph.node.extend(node for node in nodes if node.output[0] not in self._turned or node.output[0] in used)
         nodes = [*self._first, *self._model.graph.node]
         del self._model.graph.node[:]
         self._model.graph.node.extend(nodes)
@@ -147,16 +163,20 @@ class _Quantizer:
 
     def _weight(self, node: Any) -> _Weight | None:
         """The weight of a product that is worth quantizing; None if the node is none."""
-        if node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2 or node.input[1] not in self._weights:
+        if node.op_type not in ("MatMul", "Gemm") or len(node.input) < 2:
+            return None
+        turned = node.input[1] in self._turned
+        name = self._turned.get(node.input[1], node.input[1])
+        if name not in self._weights:
             return None
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         plain = attributes.get("alpha", 1.0) == attributes.get("beta", 1.0) == 1.0 and not attributes.get("transA")
-        transposed = bool(attributes.get("transB", 0))
-        tensor = self._weights[node.input[1]]
+        transposed = bool(attributes.get("transB", 0)) != turned
+        tensor = self._weights[name]
         if not plain or len(tensor.dims) != 2 or tensor.data_type != TensorProto.FLOAT:
             return None
         outputs = tensor.dims[0 if transposed else 1]
-        return _Weight(node.input[1], transposed) if outputs >= MIN_OUTPUTS else None
+        return _Weight(name, transposed) if outputs >= MIN_OUTPUTS else None
 
     def _table(self, node: Any) -> _Weight | None:
         """The table that a node looks up rows of; None if it is none that is worth quantizing."""
@@ -255,3 +275,9 @@ class _Quantizer:
 
     def _add(self, name: str, values: NDArray[Any]) -> None:
         self._model.graph.initializer.append(numpy_helper.from_array(values, name))
+
+
+def _is_turn(node: Any) -> bool:
+    """Whether a ``Transpose`` swaps two dimensions."""
+    order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), [1, 0])
+    return order == [1, 0]

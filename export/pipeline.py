@@ -14,13 +14,12 @@ from torch import nn
 
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
-from lite_nlp.core.errors import BundleError, ModelError, UsageError
+from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
-from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
@@ -30,7 +29,7 @@ from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
 from lite_nlp.export.exporter import RuntimeGraphs
-from lite_nlp.export.exporters import EXPORTERS
+from lite_nlp.export.exporters import EXPORTERS, choose_runtimes
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
 from lite_nlp.export.packing import Packing, pack_members
@@ -163,7 +162,7 @@ def export_bundle(
     progress = progress or SilentProgress()
     check_output_file(path, force=force)
     _check_config(card)
-    chosen = _choose_runtimes(runtimes, precision)
+    chosen = choose_runtimes(runtimes, precision, EXPORTERS)
     vocabulary = card.vocabulary or _read_vocabulary(card)
     progress.start("tracing the encoder and the decoder step", None)
     traced = trace_model(model, bounds)
@@ -206,22 +205,6 @@ def export_bundle(
         open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
-
-
-def _choose_runtimes(asked: Sequence[str] | None, precision: Precision) -> list[str]:
-    able = [name for name, exporter in EXPORTERS.items() if precision in exporter.precisions]
-    chosen = able if asked is None else list(dict.fromkeys(asked))
-    if not chosen:
-        raise UsageError(f"runtimes: expected some of {', '.join(EXPORTERS)}, found none")
-    for name in chosen:
-        if name not in EXPORTERS:
-            raise UsageError(f"runtimes: {expected_one_of(EXPORTERS, name)}")
-    unable = next((name for name in chosen if name not in able), None)
-    if unable is not None:
-        raise UsageError(
-            f"runtimes: expected some of {', '.join(able)}, which have {precision} weights, found {unable}"
-        )
-    return chosen
 
 
 def _check_config(card: ModelCard) -> None:

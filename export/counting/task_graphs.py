@@ -18,7 +18,7 @@ from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.task_tracing import TaskGraph
 from lite_nlp.export.tracing import TORCH_TYPES
 
-__all__ = ["count_modules", "count_onnx_graphs", "count_programs"]
+__all__ = ["count_lowered", "count_modules", "count_onnx_graphs", "count_programs"]
 
 
 def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
@@ -48,6 +48,17 @@ def count_programs(
         return count_program(programs[name], *tensors, merge_equal=True)
 
     return _fit({name: graph.signature for name, graph in graphs.items()}, bounds, count)
+
+
+def count_lowered(
+    programs: Mapping[str, ExportedProgram], signatures: Mapping[str, Signature], bounds: Bounds
+) -> TaskWork:
+    """Count the methods of a program for ExecuTorch, lowered, before their operators are bound to memory.
+
+    Raises:
+        CountError: As ``count_modules``.
+    """
+    return _fit(signatures, bounds, lambda name, tensors: count_program(programs[name], *tensors))
 
 
 def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signature], bounds: Bounds) -> TaskWork:

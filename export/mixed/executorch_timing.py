@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.matrices import Form, ProductShape, Rounding, array_digest
-from lite_nlp.export.runtime.executorch import start_runtime
+from lite_nlp.export.runtime.executorch_methods import start_runtime
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = ["executorch_product_call"]

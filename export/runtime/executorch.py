@@ -1,33 +1,32 @@
-"""A bundle's program in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
+"""A translator's program in the ExecuTorch runtime."""
 
-import importlib.util
 import math
 from collections.abc import Callable
 from functools import cached_property, partial
-from pathlib import Path
 from threading import RLock
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from lite_nlp.core.errors import BundleError
-from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.export.runtime.executorch_greedy import KeptRows, PassedRows, RowSteps, decode_row, decode_rows
-from lite_nlp.export.runtime.executorch_rows import ResidentRows, RowsState, as_tensor
+from lite_nlp.export.runtime.executorch_methods import (
+    LoadedProgram,
+    MethodCalls,
+    execute,
+    load_library,
+    load_operators,
+    run_split,
+)
+from lite_nlp.export.runtime.executorch_rows import ResidentRows, RowsState
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry, State
-from lite_nlp.export.runtime.layout import Layout, ManifestSection
-from lite_nlp.export.runtime.limits import MAX_COUNT, Text
-from lite_nlp.export.runtime.mapped_file import mapped_file
-from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
+from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.limits import Text
 from lite_nlp.export.runtime.signatures import (
     IN_PLACE,
     ROWS_IN_PLACE,
-    Signature,
-    TensorForm,
-    check_form,
     decode_step_signature,
     encode_signature,
     in_place_signature,
@@ -39,28 +38,7 @@ __all__ = [
     "EXECUTORCH",
     "ExecuTorchEntry",
     "ExecuTorchRunner",
-    "MethodCalls",
-    "load_operators",
-    "start_runtime",
 ]
-
-#: ExecuTorch's numbers of the types in the manifest's words.
-_TYPES: Final = {6: "float32", 4: "int64", 11: "bool"}
-
-#: From a file the runtime maps the program; content in memory it keeps beside the weights that it packs.
-_PROGRAM_FILE: Final = "program.pte"
-
-
-class MethodCalls(ManifestSection):
-    """Calls that a method of a program makes in every run.
-
-    Attributes:
-        delegated: Of the backend, XNNPACK.
-        kernels: Of ExecuTorch's own kernels, by name, the most frequent first.
-    """
-
-    delegated: int = Field(ge=0, le=MAX_COUNT)
-    kernels: dict[Text, Annotated[int, Field(ge=0, le=MAX_COUNT)]]
 
 
 class ExecuTorchEntry(RuntimeEntry):
@@ -128,20 +106,11 @@ class ExecuTorchRunner:
         # The methods share the program's memory, and some keep a search's state there: of several threads one runs, for
         # a whole greedy search or a step of another. No generator holds it between its steps.
         self._lock = RLock()
-        runtime = start_runtime(threads=threads)
-        try:
-            with mapped_file(_PROGRAM_FILE, program) as path, quiet_native_code():
-                # Kept: the methods are views of the program.
-                self._program = runtime.load_program(path)
-        except BundleError:
-            raise
-        # Bindings of native code: what they raise depends on where in the program the damage is.
-        except Exception as error:
-            raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
-        self._encode = self._load("encode", encode_signature(layout))
-        self._decode_step = self._load("decode_step", decode_step_signature(layout))
+        self._program = LoadedProgram(program, bounds=layout.bounds, threads=threads)
+        self._encode = self._program.load("encode", encode_signature(layout))
+        self._decode_step = self._program.load("decode_step", decode_step_signature(layout))
         able = (in_place or rows_in_place) and load_operators()
-        self._in_place = self._load(IN_PLACE, in_place_signature(layout)) if in_place and able else None
+        self._in_place = self._program.load(IN_PLACE, in_place_signature(layout)) if in_place and able else None
         self.keeps_rows = rows_in_place and able
         self._rows = ResidentRows(self._execute_rows, layout)
 
@@ -194,21 +163,10 @@ class ExecuTorchRunner:
     @cached_property
     def _rows_method(self) -> Any:
         """Loaded for the first beam or batch: one sentence after the other, decoded greedily, does without."""
-        return self._load(ROWS_IN_PLACE, rows_in_place_signature(self._layout))
-
-    def _load(self, name: str, signature: Signature) -> Any:
-        """A method of the program, which takes and gives what the manifest says."""
-        try:
-            with quiet_native_code():
-                method = self._program.load_method(name)
-        # As where the program is opened: native code, and any damage.
-        except Exception as error:
-            raise BundleError(f"ExecuTorch does not accept the bundle's program: {name}: {error}") from error
-        _check_method(name, method, signature, self._layout)
-        return method
+        return self._program.load(ROWS_IN_PLACE, rows_in_place_signature(self._layout))
 
     def _execute_rows(self, tensors: list[Any]) -> list[Any]:
-        return _execute(self._rows_method, tensors)
+        return execute(self._rows_method, tensors)
 
     def _begin(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limits: NDArray[np.int64]) -> RowSteps:
         """Rows of a greedy search, at most ``executorch_batch``."""
@@ -216,7 +174,7 @@ class ExecuTorchRunner:
         if self.keeps_rows:
             return KeptRows(self._rows, first_state(self._layout.given, encoded, src_mask, capacity))
         state = first_state(self._layout.state, encoded, src_mask, capacity)
-        return PassedRows(partial(_execute, self._decode_step), self._layout, state)
+        return PassedRows(partial(execute, self._decode_step), self._layout, state)
 
     def _decode_alone(
         self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_], limit: int, min_length: int
@@ -225,12 +183,12 @@ class ExecuTorchRunner:
         with self._lock:
             given = first_state(self._layout.given, self.encode(src_tokens, src_mask), src_mask, limit)
             for _ in range(2):
-                tokens, log_prob = decode_row(partial(_execute, self._in_place), self._layout, given, limit, min_length)
+                tokens, log_prob = decode_row(partial(execute, self._in_place), self._layout, given, limit, min_length)
                 if math.isfinite(log_prob):
                     break
                 # The state begins as what was there times 0: what is no number stays, be it this sentence's or that of
                 # a method with which the memory is shared.
-                self._in_place = self._load(IN_PLACE, in_place_signature(self._layout))
+                self._in_place = self._program.load(IN_PLACE, in_place_signature(self._layout))
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
@@ -249,92 +207,9 @@ class ExecuTorchRunner:
 
     def _run_split(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
         """Run a method on at most ``executorch_batch`` rows at a time."""
-        rows = len(arguments[0])
         with self._lock:
             self._rows.forget()
-            if rows <= self._max_batch:
-                return _run(method, arguments)
-            parts = [
-                _run(method, [argument[start : start + self._max_batch] for argument in arguments])
-                for start in range(0, rows, self._max_batch)
-            ]
-        return [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
-
-
-def _check_method(name: str, method: Any, signature: Signature, layout: Layout) -> None:
-    """Check arguments and results by position; of sizes known at run time the method states the largest."""
-    largest = {
-        "batch": layout.bounds.executorch_batch,
-        "source": layout.bounds.source,
-        "capacity": layout.bounds.capacity,
-    }
-    facts = method.metadata
-    for what, forms, count, describe in (
-        ("arguments", signature.inputs, facts.num_inputs(), facts.input_tensor_meta),
-        ("results", signature.outputs, facts.num_outputs(), facts.output_tensor_meta),
-    ):
-        if count != len(forms):
-            raise BundleError(
-                f"{what} of {name}: expected {len(forms)} as the manifest says, found {count} in the program"
-            )
-        for place, (key, form) in enumerate(forms.items()):
-            sizes = tuple(largest[size] if isinstance(size, str) else size for size in form.shape)
-            try:
-                tensor = describe(place)
-            except Exception as error:
-                raise BundleError(f"{what} of {name}: {key}: expected a tensor, found: {error}") from error
-            found = TensorForm(_TYPES.get(tensor.dtype(), f"type {tensor.dtype()}"), tuple(tensor.sizes()))
-            check_form(f"{what} of {name}: {key}", TensorForm(form.dtype, sizes), found)
-
-
-def _run(method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    return [output.numpy() for output in _execute(method, list(map(as_tensor, arguments)))]
-
-
-def _execute(method: Any, tensors: list[Any]) -> list[Any]:
-    try:
-        outputs: list[Any] = method.execute(tensors)
-    except Exception as error:
-        shapes = [tuple(tensor.shape) for tensor in tensors]
-        raise BundleError(f"ExecuTorch failed on arguments of shapes {shapes}: {error}") from error
-    return outputs
-
-
-def start_runtime(*, threads: int) -> Any:
-    """The process's ExecuTorch runtime, its pool set to ``threads``, and torch's too.
-
-    Products that XNNPACK does not have run in torch's libraries, which also copy what a method returns: both would
-    start threads of their own, which wait for the next call without sleeping.
-
-    Raises:
-        MissingExtraError: If ExecuTorch is not installed.
-    """
-    reset_pool, runtime = _load_library()
-    import torch
-
-    torch.set_num_threads(threads)
-    with quiet_libraries(), quiet_native_code():
-        reset_pool(threads)
-        return runtime.get()
-
-
-def load_operators() -> bool:
-    """Register the kernels of ExecuTorch's library for language models; returns whether there is such a library."""
-    import torch
-
-    package = importlib.util.find_spec("executorch.extension.llm.custom_ops")
-    folders = [] if package is None else package.submodule_search_locations or []
-    libraries = [file for folder in folders for file in Path(folder).glob("*custom_ops_aot_lib.*")]
-    for library in libraries:
-        torch.ops.load_library(library)  # type: ignore[no-untyped-call]
-    return bool(libraries)
-
-
-def _load_library() -> tuple[Callable[[int], object], Any]:
-    with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_native_code():
-        from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
-        from executorch.runtime import Runtime
-    return _unsafe_reset_threadpool, Runtime
+            return run_split(method, arguments, most=self._max_batch)
 
 
 EXECUTORCH: Final = Runtime(
@@ -342,5 +217,5 @@ EXECUTORCH: Final = Runtime(
     package="executorch",
     graphs="an ExecuTorch program",
     entry=ExecuTorchEntry,
-    load_library=_load_library,
+    load_library=load_library,
 )

@@ -203,12 +203,12 @@ class Manifest(ManifestSection):
 
     @model_validator(mode="after")
     def _programs_fit(self) -> Self:
-        if self.programs.onnx is not None:
-            expected = TASK_GRAPHS.get(self.task, frozenset())
-            if not expected or set(self.programs.onnx.graphs) != expected or self.runtimes:
+        expected = TASK_GRAPHS.get(self.task, frozenset())
+        for entry in self.programs.entries.values():
+            if not expected or entry.names != expected or self.runtimes:
                 raise ValueError(
                     f"programs: expected the graphs {', '.join(sorted(expected)) or 'of no task'} alone for "
-                    f"{self.task}, found {', '.join(sorted(self.programs.onnx.graphs)) or 'none'}"
+                    f"{self.task}, found {', '.join(sorted(entry.names)) or 'none'}"
                 )
         if (self.classes is None) == (self.task == "classification"):
             raise ValueError("classes: expected them of a classifier, and of nothing else")

@@ -24,7 +24,10 @@ from lite_nlp.export.runtime.signatures import (
     greedy_signature,
 )
 
-__all__ = ["ONNX", "OnnxEntry", "OnnxRunner"]
+__all__ = ["ONNX", "OnnxEntry", "OnnxRunner", "Release"]
+
+#: A version as ``major.minor``.
+Release = Annotated[str, Field(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$")]
 
 
 class OnnxEntry(RuntimeEntry):
@@ -49,7 +52,7 @@ class OnnxEntry(RuntimeEntry):
     weights: str
     new_prefix: Text
     operators: Annotated[tuple[Text, ...], at_most(MAX_OPERATORS)]
-    oldest_runtime: Annotated[str, Field(pattern=r"^[0-9]{1,4}\.[0-9]{1,4}$")]
+    oldest_runtime: Release
 
     @property
     def members(self) -> tuple[str, ...]:

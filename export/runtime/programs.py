@@ -1,10 +1,11 @@
-"""Bundles of language models and classifiers: what the manifest says of their graphs, and their runner. No torch.
+"""Bundles of language models and classifiers: what the manifest says of their graphs, and their runners. No torch.
 
 Their graphs have names and are called by the names of their inputs: ``decode_step`` and ``score`` of a language model,
 ``classify`` of a classifier.
 """
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from numpy.typing import NDArray
@@ -12,9 +13,11 @@ from pydantic import Field, field_validator
 
 from lite_nlp.budget.traced.graphs import TASK_GRAPHS
 from lite_nlp.core.errors import BundleError
-from lite_nlp.export.runtime.layout import Layout, ManifestSection
-from lite_nlp.export.runtime.limits import MAX_GRAPHS, MAX_LABELS, Text, at_most
-from lite_nlp.export.runtime.onnx_session import OnnxGraph
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, MethodCalls, run_split
+from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection
+from lite_nlp.export.runtime.limits import MAX_GRAPHS, MAX_LABELS, MAX_OPERATORS, Text, at_most
+from lite_nlp.export.runtime.onnx import Release
+from lite_nlp.export.runtime.onnx_session import OnnxGraph, check_version
 from lite_nlp.export.runtime.signatures import Signature, TensorForm, decode_step_signature
 
 __all__ = [
@@ -22,6 +25,7 @@ __all__ = [
     "SENTENCE_SIZES",
     "TRANSLATION",
     "Classes",
+    "ExecuTorchPrograms",
     "OnnxPrograms",
     "ProgramRunner",
     "Programs",
@@ -75,30 +79,41 @@ class OnnxPrograms(ManifestSection):
     Attributes:
         graphs: File of each graph by the graph's name.
         weights: File with the weights of all, their external data under this very name.
+        operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
+        oldest_runtime: The oldest version of ONNX Runtime, ``major.minor``, that runs the graphs.
     """
 
     graphs: Annotated[dict[Text, Text], at_most(MAX_GRAPHS)]
     weights: Text = Field(min_length=1)
+    operators: Annotated[tuple[Text, ...], at_most(MAX_OPERATORS)]
+    oldest_runtime: Release
 
     @property
     def members(self) -> tuple[str, ...]:
         """Names of the bundle's members that the runtime needs."""
         return (*self.graphs.values(), self.weights)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the graphs."""
+        return frozenset(self.graphs)
+
     def open_runner(
-        self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], *, threads: int
+        self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
     ) -> "OnnxProgramRunner":
-        """Load the graphs into ONNX Runtime.
+        """Load the graphs into ONNX Runtime, for batches of any size.
 
         Args:
             read: Gives the content of a member by its name.
             signatures: Of the graphs, by the manifest.
+            bounds: Largest sizes.
             threads: Threads of one operator.
 
         Raises:
-            MissingExtraError: If ONNX Runtime is not installed.
+            RuntimeUnavailableError: If ONNX Runtime is not installed, or too old.
             BundleError: If it does not accept the graphs, or they are not what the manifest says.
         """
+        check_version(self.oldest_runtime)
         weights = self.weights, read(self.weights)
         return OnnxProgramRunner(
             {
@@ -127,15 +142,86 @@ class OnnxProgramRunner:
         return self._graphs[graph].run(arguments)
 
 
+class ExecuTorchPrograms(ManifestSection):
+    """The ExecuTorch program of a language model or classifier, a method for each graph, bound by position.
+
+    Attributes:
+        program: The file.
+        calls: What each method calls, which tells what was left to ExecuTorch's own kernels.
+    """
+
+    program: Text = Field(min_length=1)
+    calls: Annotated[dict[Text, MethodCalls], at_most(MAX_GRAPHS)]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The program, which holds its weights."""
+        return (self.program,)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Names of the methods."""
+        return frozenset(self.calls)
+
+    def open_runner(
+        self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
+    ) -> "ExecuTorchProgramRunner":
+        """Load the methods into ExecuTorch; arguments as of :meth:`OnnxPrograms.open_runner`.
+
+        Raises:
+            MissingExtraError: If ExecuTorch is not installed.
+            BundleError: If it does not accept the program, or its methods are not what the manifest says.
+        """
+        return ExecuTorchProgramRunner(read(self.program), signatures, bounds, threads=threads)
+
+
+class ExecuTorchProgramRunner:
+    """Runs methods by name; threads that use it at once take turns.
+
+    Args:
+        content: The ``.pte`` file.
+        signatures: Of the methods.
+        bounds: Largest sizes; of a larger batch so many rows as fit are run at a time.
+        threads: Threads of one operator.
+    """
+
+    def __init__(self, content: bytes, signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int) -> None:
+        program = LoadedProgram(content, bounds=bounds, threads=threads)
+        self._signatures = signatures
+        self._methods = {name: program.load(name, signature) for name, signature in signatures.items()}
+        self._most = bounds.executorch_batch
+        # The methods share the program's memory.
+        self._lock = Lock()
+
+    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
+        """The outputs of a method by name.
+
+        Raises:
+            BundleError: If ExecuTorch fails.
+        """
+        signature = self._signatures[graph]
+        given = [arguments[name] for name in signature.inputs]
+        with self._lock:
+            found = run_split(self._methods[graph], given, most=self._most)
+        return dict(zip(signature.outputs, found, strict=True))
+
+
 class Programs(ManifestSection):
     """What a bundle for another task than translation holds for each runtime."""
 
     onnx: OnnxPrograms | None = None
+    executorch: ExecuTorchPrograms | None = None
+
+    @property
+    def entries(self) -> dict[str, OnnxPrograms | ExecuTorchPrograms]:
+        """By the name of the runtime, those that the bundle has graphs for."""
+        found = {"onnx": self.onnx, "executorch": self.executorch}
+        return {name: entry for name, entry in found.items() if entry is not None}
 
     @property
     def members(self) -> tuple[str, ...]:
         """Names of the bundle's members that the runtimes need."""
-        return () if self.onnx is None else self.onnx.members
+        return tuple(member for entry in self.entries.values() for member in entry.members)
 
 
 def program_signatures(task: str, layout: Layout, classes: Classes | None = None) -> dict[str, Signature]:

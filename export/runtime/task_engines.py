@@ -206,8 +206,7 @@ def _open(bundle: Bundle, task: str, *, runtime: str, threads: int) -> ProgramRu
     row, manifest = find_runtime(runtime), bundle.manifest
     if manifest.task != task:
         raise BundleError(f"{bundle.path}: expected a bundle for {task}, found one for {manifest.task}")
-    entry = getattr(manifest.programs, runtime, None)
+    entry = manifest.programs.entries.get(runtime)
     if entry is None:
         raise RuntimeUnavailableError(f"{bundle.path}: expected {row.graphs} for --runtime {runtime}, found none")
-    runner: ProgramRunner = entry.open_runner(bundle.read, manifest.signatures, threads=threads)
-    return runner
+    return entry.open_runner(bundle.read, manifest.signatures, manifest.bounds, threads=threads)

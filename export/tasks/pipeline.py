@@ -1,7 +1,8 @@
 """Export of a language model or classifier to a bundle: trace, convert, count, write, compare, put in place."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,24 +21,29 @@ from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.core.version import __version__
 from lite_nlp.decoding.torch_model import SteppedText, TorchClassifier, TorchTextModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
+from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
-from lite_nlp.export.counting.task_graphs import count_modules, count_onnx_graphs, count_programs
-from lite_nlp.export.onnx_conversion import onnx_versions
+from lite_nlp.export.counting.task_graphs import count_modules, count_programs
+from lite_nlp.export.executorch_program import has_loops
+from lite_nlp.export.exporters import EXPORTERS, choose_runtimes
+from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
-from lite_nlp.export.runtime.layout import Bounds, Layout
+from lite_nlp.export.runtime.layout import Bounds, Layout, Precision
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
+from lite_nlp.export.tasks.executorch import export_task_executorch
+from lite_nlp.export.tasks.files import TaskFiles
 from lite_nlp.export.tasks.onnx import export_task_onnx
 from lite_nlp.export.tasks.parity import TaskParity, compare_classifiers, compare_language_models
 
 __all__ = ["TaskModel", "export_task_bundle"]
 
-#: The runtime that bundles of these tasks have graphs for.
-_RUNTIME: Final = "onnx"
+#: By the name of the runtime.
+_EXPORTS: Final = {"onnx": export_task_onnx, "executorch": export_task_executorch}
 
 #: Random texts of the proof, of all lengths, and the most tokens of a continuation.
 _PROOF_ROWS: Final = 24
@@ -71,12 +77,14 @@ def export_task_bundle(
     model: TaskModel,
     card: ModelCard,
     bounds: Bounds,
+    precision: Precision = "fp32",
+    runtimes: Sequence[str] | None = None,
     packing: Packing | None = None,
     force: bool = False,
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
 ) -> Manifest:
-    """Export a model for ONNX Runtime; the bundle appears only after the file just written gave the model's results.
+    """Export a model; in fp32 the bundle appears only after every runtime gave the model's results from the file.
 
     These are, for a language model, the tokens of greedy continuations and the log-probabilities of whole texts, and
     for a classifier the labels and log-probabilities: see :mod:`lite_nlp.export.tasks.parity`.
@@ -88,6 +96,10 @@ def export_task_bundle(
         bounds: Largest sizes that its graphs accept, not beyond the model's own: ``source`` is the longest sentence of
             a classifier, end mark included, or the longest text that a language model scores at once; ``capacity`` the
             most steps of a language model, or the longest second sentence.
+        precision: Of the weights, fp32 or int8. In int8 results may differ from the model's: the manifest says how far,
+            and what that costs is for ``accept`` to measure.
+        runtimes: Names of the runtimes to export for; None for all that can run the model. ExecuTorch cannot run
+            recurrent layers, which is logged.
         packing: What to make a compact bundle with; None for a plain one.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
@@ -97,6 +109,7 @@ def export_task_bundle(
         The manifest of the bundle.
 
     Raises:
+        UsageError: If a runtime is unknown.
         OutputError: If ``path`` exists and ``force`` is false, or the system refuses the write.
         ModelError: If the model cannot be exported.
         CountError: If the work of the model or of a graph cannot be told.
@@ -104,37 +117,47 @@ def export_task_bundle(
     """
     progress = progress or SilentProgress()
     check_output_file(path, force=force)
+    chosen = choose_runtimes(runtimes, precision, {name: EXPORTERS[name] for name in _EXPORTS})
+    rounding = Rounding(precision=precision)
     state = describe_text_state(model.module) if model.task == "language-modelling" else ()
     signatures = program_signatures(model.task, Layout(state, bounds, model.vocab_size), model.classes)
     graphs = task_graphs(model.module, signatures, state)
     progress.start(f"tracing {' and '.join(graphs)}", None)
     programs = {name: trace_task_graph(name, graph, bounds) for name, graph in graphs.items()}
-    progress.start("converting to ONNX", None)
-    found = export_task_onnx(programs, signatures)
+    if runtimes is None and has_loops(programs.values()):
+        chosen.remove("executorch")
+        logging.getLogger("lite_nlp").warning(
+            f"{card.name}: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers"
+        )
+    found = {}
+    for runtime in chosen:
+        progress.start(EXPORTERS[runtime].task, None)
+        with rare_collections():
+            found[runtime] = _EXPORTS[runtime](programs, signatures, bounds, rounding)
     progress.start("counting the work of the graphs", None)
-    columns = {
-        MODEL: count_modules(graphs, bounds),
-        _RUNTIME: count_onnx_graphs(found.graphs, signatures, bounds),
-    }
+    columns = {MODEL: count_modules(graphs, bounds)} | {runtime: made.work for runtime, made in found.items()}
     merged = count_programs(programs, graphs, bounds)
     check_agreement(columns, merged=merged, source=str(path))
-    files, packed = _collect_files(card, found.files), None
+    files, packed = _collect_files(card, found.values()), None
     if packing is not None:
-        progress.start("looking for the weights in the files of the runtime", None)
-        files, packed = pack_members(files, [name for name in files if name not in STORED], packing)
+        progress.start("looking for the weights in the files of the runtimes", None)
+        files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
+    versions = {"lite_nlp": __version__, "torch": version("torch")}
+    for runtime in chosen:
+        versions |= EXPORTERS[runtime].versions()
     # Whatever a reader would refuse, such as state beyond its limits, is refused here.
     with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
         manifest = Manifest(
             task=model.task,
             name=card.name,
-            versions={"lite_nlp": __version__, "torch": version("torch"), **onnx_versions()},
-            precision="fp32",
+            versions=versions,
+            precision=precision,
             languages=card.languages,
             vocabulary=Vocabulary(src_size=model.vocab_size, tgt_size=model.vocab_size),
             bounds=bounds,
             state=state,
             classes=model.classes,
-            programs=Programs(onnx=found.entry),
+            programs=Programs.model_validate({runtime: made.entry for runtime, made in found.items()}),
             budget=card.budget,
             graphs={name: work.to_json() for name, work in {**columns, MERGED: merged}.items()},
             scores=card.scores,
@@ -144,23 +167,26 @@ def export_task_bundle(
     decode = None if packing is None else packing.decode
     with atomic_file(path, force=force) as partial:
         write_archive(partial, manifest=manifest, files=files)
-        parity = _prove(open_bundle(partial, decode=decode), model, bounds, progress)
-        manifest = manifest.model_copy(update={"parity": {_RUNTIME: parity.to_json()}})
+        bundle = open_bundle(partial, decode=decode)
+        parity = {runtime: _prove(bundle, runtime, model, bounds, progress).to_json() for runtime in chosen}
+        manifest = manifest.model_copy(update={"parity": parity})
         write_archive(partial, manifest=manifest, files=files)
         open_bundle(partial, decode=decode)
         accept(partial)
     return manifest
 
 
-def _collect_files(card: ModelCard, graphs: Mapping[str, bytes]) -> dict[str, bytes]:
+def _collect_files(card: ModelCard, found: Iterable[TaskFiles]) -> dict[str, bytes]:
     files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: card.config_toml or b""}
     if card.metrics:
         files[METRICS_FILE] = (json.dumps(card.metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
-    return {**files, **graphs}
+    for made in found:
+        files |= made.files
+    return files
 
 
-def _prove(bundle: Bundle, model: TaskModel, bounds: Bounds, progress: Progress) -> TaskParity:
-    """Run the file just written and compare with the model."""
+def _prove(bundle: Bundle, runtime: str, model: TaskModel, bounds: Bounds, progress: Progress) -> TaskParity:
+    """Run the file just written in a runtime and compare with the model."""
     random = np.random.default_rng(0)
     longest = min(bounds.source, bounds.capacity) if model.task == "language-modelling" else bounds.source
 
@@ -170,9 +196,9 @@ def _prove(bundle: Bundle, model: TaskModel, bounds: Bounds, progress: Progress)
         drawn = [random.integers(len(SPECIAL_TOKENS), model.vocab_size, length).tolist() for length in lengths]
         return [*(list(row[: longest - 1]) for row in model.proof), *drawn]
 
-    options: dict[str, Any] = {"runtime": _RUNTIME, "threads": 1}
+    options: dict[str, Any] = {"runtime": runtime, "threads": 1}
     compared = rows()
-    progress.start(f"comparing {_RUNTIME} with the model on {len(compared)} texts", None)
+    progress.start(f"comparing {runtime} with the model on {len(compared)} texts", None)
     if model.task == "language-modelling":
         parity = compare_language_models(
             TorchTextModel(cast(SteppedText, model.module)),
@@ -186,5 +212,6 @@ def _prove(bundle: Bundle, model: TaskModel, bounds: Bounds, progress: Progress)
         engine = create_classifier_engine(bundle, **options)
         sides = [compared, rows()[::-1]][: engine.classes.sentences]
         parity = compare_classifiers(TorchClassifier(model.module), engine, sides)
-    parity.require(runtime=_RUNTIME)
+    if bundle.manifest.precision == "fp32":
+        parity.require(runtime=runtime)
     return parity

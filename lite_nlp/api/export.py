@@ -25,7 +25,7 @@ from lite_nlp.export.runtime.layout import Precision
 if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.compressed import CompressedModel
-    from lite_nlp.export.runtime.executorch import MethodCalls
+    from lite_nlp.export.runtime.executorch_methods import MethodCalls
     from lite_nlp.export.runtime.manifest import Manifest
 
 __all__ = ["MIN_BOUND", "ExportedModel", "export_model"]
@@ -71,9 +71,10 @@ class ExportedModel:
     def calls(self) -> "dict[str, MethodCalls]":
         """What each method of the ExecuTorch program calls in every run; empty for a bundle without one."""
         from lite_nlp.export.runtime.executorch import ExecuTorchEntry
+        from lite_nlp.export.runtime.programs import ExecuTorchPrograms
 
-        entry = self.manifest.runtimes.get("executorch")
-        return entry.calls if isinstance(entry, ExecuTorchEntry) else {}
+        entry = self.manifest.runtimes.get("executorch") or self.manifest.programs.executorch
+        return entry.calls if isinstance(entry, ExecuTorchEntry | ExecuTorchPrograms) else {}
 
     def as_dict(self) -> dict[str, Any]:
         """The bundle's files and proof, as JSON takes them."""
@@ -115,14 +116,14 @@ def export_model(
 ) -> ExportedModel:
     """Export a model to a bundle: graphs, tokenizer, config and manifest in one file.
 
-    An encoder-decoder gets graphs for every runtime, a language model or classifier for ONNX Runtime. The bundle is
-    written only if each runtime gives the model's own tokens, or labels and probabilities, for test sentences.
+    The bundle has graphs for every runtime, of a recurrent model for ONNX Runtime alone. In fp32 it is written only if
+    each runtime gives the model's own tokens, or labels and probabilities, for test sentences.
 
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: The ``.zip`` file to write.
-        precision: Of the weights. ``int8`` and ``mixed`` are for translators, and refused if they lose more than
-            ``max_loss``. ``mixed`` gives each matrix fp32, 8 or 4 bits, by measured loss and time.
+        precision: Of the weights. ``int8`` and ``mixed`` are refused if they lose more than ``max_loss``. ``mixed``,
+            for translators, gives each matrix fp32, 8 or 4 bits, by measured loss and time.
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.

@@ -21,8 +21,8 @@ __all__ = ["DEFAULT_MAX_LOSS", "QualityGate", "QualityLoss"]
 #: In the unit of the task's metric.
 DEFAULT_MAX_LOSS = 0.3
 
-#: Of the models that have bundles in integers.
-_ARCHITECTURE: Final = "encoder-decoder"
+#: Of the models whose bundles may be of mixed precision.
+_MIXED: Final = "encoder-decoder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +68,8 @@ class QualityGate:
         warnings: Doubts about the text.
 
     Raises:
-        UsageError: If ``max_loss`` is no number of at least 0, the model is of another architecture, or the task
-            compares no files.
+        UsageError: If ``max_loss`` is no number of at least 0, the model has no bundles of the precision, it needs
+            data and none is given, or the task compares no files.
         DataError: If the data is damaged or does not fit the model.
     """
 
@@ -86,10 +86,10 @@ class QualityGate:
 
         check_loss("--max-loss", max_loss)
         architecture = loaded.config.model.architecture
-        if architecture != _ARCHITECTURE:
+        if precision == "mixed" and architecture != _MIXED:
             raise UsageError(
-                f"--precision {precision}: expected a model of architecture {_ARCHITECTURE}, whose bundles are scored, "
-                f"found {architecture}"
+                f"--precision mixed: expected a model of architecture {_MIXED}, whose matrices are measured one by "
+                f"one, found {architecture}; int8 is for all"
             )
         self._precision = precision
         self._max_loss = max_loss
@@ -98,13 +98,13 @@ class QualityGate:
         # That its weights were rounded before is no doubt about the text.
         unrounded = replace(loaded, stored={})
         self.warnings = tuple(inspect_calibration(self._guidance, unrounded, given=data is not None, finetuned=False))
-        if self._guidance.score_other is None or self._guidance.score_bundle is None:
+        if self._guidance.bundles is None:
             raise UsageError(
-                f"--precision {precision}: expected a translator, whose bundles are scored, found a model of a task "
-                "that scores none"
+                f"--precision {precision}: expected a model of a task that scores bundles, found one of a task that "
+                "scores none"
             )
-        self._before = self._guidance.score_other(loaded, self._progress)
-        self._score = self._guidance.score_bundle
+        self._scoring = self._guidance.bundles
+        self._before = self._scoring.score_model(self._progress)
 
     @property
     def calibration(self) -> list[list[int]]:
@@ -126,18 +126,18 @@ class QualityGate:
             # Before it takes its place it has another name, and files are opened by theirs.
             named = Path(folder) / "bundle.zip"
             named.symlink_to(bundle.resolve())
-            found = self._score(named, self._progress)
+            found = self._scoring.score_bundle(named, self._progress)
         losses = {name: metric.lost(self._before.scores, after.scores) for name, after in found.items()}
         runtime = max(losses, key=losses.__getitem__)
         after, lost = found[runtime], losses[runtime]
         if lost > self._max_loss:
             raise ModelError(
                 f"--precision {self._precision}: expected a loss of at most {self._max_loss:g} {metric.unit} on "
-                f"{self._guidance.name}, found {lost:.2f} in {runtime} ({self._before.scores[metric.name]:.2f} before, "
+                f"{self._scoring.name}, found {lost:.2f} in {runtime} ({self._before.scores[metric.name]:.2f} before, "
                 f"{after.scores[metric.name]:.2f} after); --max-loss allows more"
             )
         return QualityLoss(
-            data=self._guidance.name,
+            data=self._scoring.name,
             metric=metric.name,
             before=self._before.scores,
             after=after.scores,

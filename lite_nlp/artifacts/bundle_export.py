@@ -42,13 +42,12 @@ def write_model_bundle(
     portable: bool = False,
     precision: Precision = "fp32",
     calibration: Sequence[Sequence[int]] = (),
+    runtimes: Sequence[str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
 ) -> "Manifest":
     """Export a model and verify the bundle on everyday sentences.
-
-    An encoder-decoder is exported for every runtime, a language model or classifier for ONNX Runtime.
 
     Args:
         path: The ``.zip`` file to write.
@@ -65,6 +64,7 @@ def write_model_bundle(
         precision: Of the weights.
         calibration: Token ids of sources on which a mixed precision measures the loss of each matrix; none for the
             package's own.
+        runtimes: Names of the runtimes to export for; None for all that can run the model.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``; if it raises, nothing is written.
@@ -95,6 +95,8 @@ def write_model_bundle(
             packing=packing,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
+            precision=precision,
+            runtimes=runtimes,
             force=force,
             progress=progress,
             accept=accept,
@@ -119,6 +121,7 @@ def write_model_bundle(
         precision=precision,
         calibration=calibration,
         bounds=bounds,
+        runtimes=runtimes,
         proof=proof,
         packing=packing,
         force=force,

@@ -26,16 +26,17 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 __all__ = ["cached_bundle"]
 
 #: Incremented when the exporter changes its output within one version of the package.
-_EXPORT_VERSION: Final = 3
+_EXPORT_VERSION: Final = 4
 
 
-def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
+def cached_bundle(source: Source, *, runtime: str | None = None, progress: Progress | None = None) -> Path:
     """The cached bundle of a model directory or container, exported if the cache has none.
 
     Processes that need the same bundle at once each export it; the file is complete at every moment.
 
     Args:
         source: A model directory or a ``.lnlp`` file.
+        runtime: The only one that it will run in, so that less has to be made; None is all that can run the model.
         progress: Receives the stages of an export.
 
     Returns:
@@ -43,20 +44,25 @@ def cached_bundle(source: Source, *, progress: Progress | None = None) -> Path:
 
     Raises:
         MissingExtraError: If torch, or another package that exporting needs, is not installed.
-        ModelError: If the model is damaged, or no encoder-decoder.
+        ModelError: If the model is damaged, or cannot be exported.
         BundleError: If it cannot be exported without a change to its output.
         OutputError: If the system refuses the write.
     """
-    path = cache_folder() / "bundles" / f"{_bundle_key(source)}.zip"
-    if _is_whole(path):
-        return path
+    wanted = list(RUNTIMES), list(RUNTIMES) if runtime is None else [runtime]
+    paths = [cache_folder() / "bundles" / f"{_bundle_key(source, runtimes)}.zip" for runtimes in wanted]
+    for path in paths:
+        if _is_whole(path):
+            return path
+    runtimes = None if runtime is None else [runtime]
     with needs_extra(f"{source.name}: export of a model {source.kind} to a bundle", "export"):
-        write_model_bundle(path, load_model(source), source=source, force=True, progress=progress)
-    return path
+        write_model_bundle(
+            paths[-1], load_model(source), source=source, runtimes=runtimes, force=True, progress=progress
+        )
+    return paths[-1]
 
 
-def _bundle_key(source: Source) -> str:
-    """Hash of the model's files, the versions of the exporting packages, and the options."""
+def _bundle_key(source: Source, runtimes: list[str]) -> str:
+    """Hash of the model's files, the versions of the exporting packages, the runtimes and the options."""
     names = MODEL_FILES if source.kind == "directory" else ("",)
     try:
         files = {name: sha256_file(source.path / name) for name in names}
@@ -66,7 +72,7 @@ def _bundle_key(source: Source) -> str:
         "name": source.name,
         "files": files,
         "versions": [__version__, _EXPORT_VERSION, *(_installed(row.package) for row in RUNTIMES.values())],
-        "runtimes": list(RUNTIMES),
+        "runtimes": runtimes,
         "bounds": DEFAULT_BOUNDS.model_dump(),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

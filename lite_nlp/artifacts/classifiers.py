@@ -105,8 +105,8 @@ def open_classifier(
 
     Args:
         model: A model directory, ``.lnlp`` file or bundle, or a loaded model.
-        runtime: ``torch``, or ``onnx``, for which a model that is no bundle is exported to a cached one; None picks
-            onnx for a bundle and torch for anything else.
+        runtime: ``torch``, or ``onnx`` or ``executorch``, for which a model that is no bundle is exported to a cached
+            one; None picks onnx for a bundle and torch for anything else.
         threads: Threads of the runtime, 1 to 512; None is ``OMP_NUM_THREADS``, or one per core that this process may
             use.
         batch: Most examples classified at once, 1 to 65,536.

@@ -123,7 +123,7 @@ def open_task_bundle(source: Source, runtime: str, *, progress: Progress | None 
             f"{source.name}: --runtime: expected torch or {' or '.join(known)}, which run language models and "
             f"classifiers, found {runtime}"
         )
-    path = source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
+    path = source.path if source.kind == "bundle" else cached_bundle(source, runtime=runtime, progress=progress)
     return open_any_bundle(path, runtime=runtime)
 
 

@@ -1,6 +1,6 @@
 """Export of this project's language models and classifiers by ``lite_nlp.export``, which does not depend on them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
-from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds
+from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
 from lite_nlp.export.runtime.limits import MAX_STATE_BYTES, MAX_TOKENS
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def write_task_bundle(
     packing: "Packing | None",
     max_src_tokens: int | None,
     max_tgt_tokens: int | None,
+    precision: Precision,
+    runtimes: Sequence[str] | None,
     force: bool,
     progress: Progress | None,
     accept: Callable[[Path], None],
@@ -49,6 +51,8 @@ def write_task_bundle(
             model scores at least as long texts as it was trained on; None is 256, or these if they are longer.
         max_tgt_tokens: Most steps of a language model; None is all that the model has positions for, or that a state
             of 256 MiB has place for. Both are lowered to the model's positions.
+        precision: Of the weights.
+        runtimes: Names of the runtimes to export for; None for all that can run the model.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Called with the finished bundle before it replaces ``path``.
@@ -67,7 +71,16 @@ def write_task_bundle(
         executorch_batch=DEFAULT_BOUNDS.executorch_batch,
     )
     return export_task_bundle(
-        path, model=model, card=card, bounds=bounds, packing=packing, force=force, progress=progress, accept=accept
+        path,
+        model=model,
+        card=card,
+        bounds=bounds,
+        precision=precision,
+        runtimes=runtimes,
+        packing=packing,
+        force=force,
+        progress=progress,
+        accept=accept,
     )
 
 

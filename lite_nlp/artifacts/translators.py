@@ -347,7 +347,7 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
         architecture = read_config(source).model.architecture
         if architecture != "encoder-decoder":
             raise ModelError(f"{source.name}: expected an encoder-decoder, found a {architecture}")
-        path = cached_bundle(source, progress=progress)
+        path = cached_bundle(source, runtime=runtime, progress=progress)
     bundle = open_any_bundle(path, runtime=runtime)
     if bundle.manifest.task != TRANSLATION:
         raise ModelError(f"{path}: expected a bundle of an encoder-decoder, found one for {bundle.manifest.task}")

@@ -124,9 +124,9 @@ def export(
 ) -> None:
     """Export a model to a bundle: graphs, tokenizer, config and manifest in one .zip file.
 
-    Translators get graphs for ONNX Runtime and ExecuTorch, language models and classifiers for ONNX Runtime. The bundle
-    is written only if the runtimes give the model's own tokens or labels for test sentences. A model over budget, or a
-    bundle over --max-size, is refused with exit code 3 unless --allow-over-budget is given.
+    The bundle has graphs for ONNX Runtime and ExecuTorch, of recurrent models for ONNX Runtime alone. It is written
+    only if the runtimes give the model's own tokens or labels for test sentences. A model over budget, or a bundle
+    over --max-size, is refused with exit code 3 unless --allow-over-budget is given.
     """
     gate = read_gate(
         max_macs=max_macs, max_params=max_params, count_params=count_params, max_size=max_size, src_len=src_len,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lite_nlp.artifacts.models import LoadedModel
 
 __all__ = [
+    "BundleScoring",
     "Guidance",
     "Keep",
     "Predict",
@@ -58,6 +59,22 @@ class Keep(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BundleScoring:
+    """Comparison of an exported bundle with the model that it was made from, on one text.
+
+    Attributes:
+        name: Display name of the text.
+        score_model: Scores the model.
+        score_bundle: Scores a bundle in each of its runtimes, which get one text at a time, as on a phone: integer
+            products round the inputs of a whole call alike.
+    """
+
+    name: str
+    score_model: Callable[[Progress], Scored]
+    score_bundle: Callable[[Path, Progress], Mapping[str, Scored]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Guidance:
     """Everything that compression needs from a task. The scored data is neither scanned nor finetuned on.
 
@@ -78,7 +95,7 @@ class Guidance:
             examples, for intervals and paired tests, and the outputs.
         score_other: Scores another model, with a tokenizer and a config of its own, on the same examples; raises a
             ``LiteNlpError`` if it cannot be. None if the task compares no models.
-        score_bundle: Scores an exported bundle of the model in each of its runtimes; None if the task has none.
+        bundles: Compares exported bundles of the model with it; None if the task has none.
         inspect: Warnings about the outputs of a compressed model; None if they are nothing that could be judged.
         texts: Sources and references of the scored examples; None where outputs are no text.
         languages: Codes of the source and target language of the data; None if it has no two languages.
@@ -93,7 +110,7 @@ class Guidance:
     label_weight: float
     score: Callable[[nn.Module, Progress], Mapping[str, float] | Scored]
     score_other: "Callable[[LoadedModel, Progress], Scored] | None" = None
-    score_bundle: Callable[[Path, Progress], Mapping[str, Scored]] | None = None
+    bundles: BundleScoring | None = None
     inspect: Callable[[Scored], Sequence[str]] | None = None
     project: Project | None = None
     own_outputs: Callable[[int, Keep, Progress], Callable[[], Iterator[Any]]] | None = None

@@ -288,8 +288,8 @@ def test_largest_loss_is_in_perplexity(compress: Compress, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "words", "code", "message"),
     [
-        ("text", (), 2, "a language model is compressed by running text: --data is required"),
-        ("pair", (), 2, "a classifier is compressed by labelled examples: --data is required"),
+        ("text", (), 2, "a language model is compressed, and scored in int8, on running text: --data is required"),
+        ("pair", (), 2, "a classifier is compressed, and scored in int8, on labelled examples: --data is required"),
         ("text", ("--data", "data"), 1, "expected a data directory of running text, found one of sentence pairs"),
         (
             "single",

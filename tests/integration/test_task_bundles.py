@@ -42,6 +42,8 @@ MODELS: dict[str, dict[str, Any]] = {
     },
     "pair": {"architecture": "pair-classifier", "family": "lstm", "num_classes": 2, "max_positions": 24},
 }
+#: The runtimes that each model has graphs for.
+RUNTIMES = {"text": ["onnx", "executorch"], "single": ["onnx", "executorch"], "pair": ["onnx"]}
 #: A command that opens each model, and its input.
 COMMANDS = {
     "text": (("generate", "--max-tokens", "9"), LINES),
@@ -77,8 +79,9 @@ def test_a_bundle_says_what_its_model_says(run: LiteNlp, name: str) -> None:
     stdin = "".join(f"{line}\n" for line in lines).encode()
     expected = run(command, name, *words, stdin=stdin)
     assert expected.code == 0, expected.err
-    found = run(command, f"{name}.zip", *words, "--threads", "1", stdin=stdin)
-    assert (found.code, found.out) == (0, expected.out), found.err
+    for runtime in RUNTIMES[name]:
+        found = run(command, f"{name}.zip", *words, "--runtime", runtime, "--threads", "1", stdin=stdin)
+        assert (found.code, found.out) == (0, expected.out), found.err
     shown = run.json(command, f"{name}.zip", *words, "--text", lines[0].split("\t")[0], *_second(lines[0]))
     assert shown["runtime"] == "onnx"
     assert shown["model"] == name
@@ -96,17 +99,17 @@ def test_the_manifest_tells_the_task_and_the_proof(files: Path, name: str) -> No
         ("language-modelling", {"decode_step", "score"}) if name == "text" else ("classification", {"classify"})
     )
     assert manifest.task == task
-    assert manifest.programs.onnx is not None
-    assert set(manifest.programs.onnx.graphs) == graphs
+    assert list(manifest.programs.entries) == list(manifest.parity) == RUNTIMES[name]
+    assert {entry.names for entry in manifest.programs.entries.values()} == {frozenset(graphs)}
     assert not manifest.runtimes
     assert (manifest.classes is not None) == (name != "text")
     if manifest.classes is not None:
         assert (manifest.classes.labels, manifest.classes.sentences) == (tuple(LABELS), 1 + (name == "pair"))
-    proof = manifest.parity["onnx"]
-    assert (proof["agreement"], proof["sentences"]) == (1.0, 48)
-    assert 0 < proof["largest_error"] < 1e-5
-    assert proof["log_probs"] > 90
-    assert (proof["tokens"] > 100) == (name == "text")
+    for proof in manifest.parity.values():
+        assert (proof["agreement"], proof["sentences"]) == (1.0, 48)
+        assert 0 < proof["largest_error"] < 1e-5
+        assert proof["log_probs"] > 90
+        assert (proof["tokens"] > 100) == (name == "text")
     with zipfile.ZipFile(files / f"{name}.zip") as archive:
         document = json.loads(archive.read("manifest.json"))
     assert document["task"] == task
@@ -120,10 +123,11 @@ def test_the_work_of_the_graphs_is_that_of_the_model(run: LiteNlp, name: str) ->
     lengths = {"text": ("--tgt-len", "9"), "single": ("--src-len", "7"), "pair": ("--src-len", "7", "--tgt-len", "9")}
     found = run.json("budget", f"{name}.zip", *lengths[name])
     graphs = found["macs"]["graphs"]
-    assert set(graphs) == {"torch", "onnx"}
+    assert set(graphs) == {"torch", *RUNTIMES[name]}
     # A step of a language model attends to its whole capacity; a classifier does what the closed form says.
     assert graphs["onnx"] == found["macs"]["executed"] or name == "text"
     assert 0 < graphs["onnx"] <= graphs["torch"]
+    assert graphs.get("executorch", graphs["onnx"]) == graphs["onnx"]
     done = run("budget", f"{name}.zip")
     assert done.code == 0, done.err
 
@@ -141,9 +145,11 @@ def test_evaluate_takes_bundles(run: LiteNlp) -> None:
     words = ("data", "prepare", "--text", "text.txt", "--tokenizer", "tokenizer.json", "--out", "text-data")
     assert run(*words).code == 0
     expected = run.json("evaluate", "text", "--data", "text-data", "--split", "valid", "--window", "16")
-    found = run.json("evaluate", "text.zip", "--data", "text-data", "--split", "valid", "--window", "16")
-    assert found["runtime"] == "onnx"
-    assert found["scores"]["nll"] == pytest.approx(expected["scores"]["nll"], rel=1e-5)
+    for runtime in RUNTIMES["text"]:
+        words = ("--split", "valid", "--window", "16", "--runtime", runtime)
+        found = run.json("evaluate", "text.zip", "--data", "text-data", *words)
+        assert found["runtime"] == runtime
+        assert found["scores"]["nll"] == pytest.approx(expected["scores"]["nll"], rel=1e-5)
     done = run("evaluate", "text.zip", "--data", "text-data", "--window", "41")
     assert done.code == 2
     assert "--window: expected at most model.max_positions (40) tokens, found 41" in done.message
@@ -151,9 +157,40 @@ def test_evaluate_takes_bundles(run: LiteNlp) -> None:
     words = ("data", "prepare", "--labelled", "labelled.tsv", "--tokenizer", "tokenizer.json", "--out", "labelled-data")
     assert run(*words).code == 0
     expected = run.json("evaluate", "single", "--data", "labelled-data", "--split", "train")
-    found = run.json("evaluate", "single.zip", "--data", "labelled-data", "--split", "train")
-    assert (found.pop("runtime"), found.pop("seconds") >= 0) == ("onnx", True)
-    assert found.items() <= expected.items()
+    for runtime in RUNTIMES["single"]:
+        words = ("--split", "train", "--runtime", runtime)
+        found = run.json("evaluate", "single.zip", "--data", "labelled-data", *words)
+        assert (found.pop("runtime"), found.pop("seconds") >= 0) == (runtime, True)
+        assert found.items() <= expected.items()
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "metric", "scored"),
+    [
+        ("text", ("--text", "text.txt"), "perplexity", "tokens of int8-text valid"),
+        ("single", ("--labelled", "labelled.tsv"), "accuracy", "int8-single valid"),
+    ],
+)
+def test_a_bundle_in_integers_tells_what_it_lost(
+    run: LiteNlp, name: str, words: tuple[str, ...], metric: str, scored: str
+) -> None:
+    data, out = f"int8-{name}", f"{name}-int8.zip"
+    assert run("data", "prepare", *words, "--tokenizer", "tokenizer.json", "--out", data).code == 0
+    options = ("--precision", "int8", "--data", data)
+    found = run.json("export", name, *options, "--max-loss", "20", "--out", out)
+    manifest = open_any_bundle(Path(out)).manifest
+    assert manifest.precision == found["precision"] == "int8"
+    assert set(manifest.parity) == set(RUNTIMES[name])
+    quality = found["quality"]
+    assert quality["metric"] == metric
+    assert quality["data"].endswith(scored)
+    assert quality["runtime"] in RUNTIMES[name]
+    sign = 1 if metric == "perplexity" else -1
+    assert quality["lost"] == pytest.approx(sign * (quality["after"][metric] - quality["before"][metric]), abs=1e-3)
+    # The file gives what was measured, one text at a time, in the runtime where it lost most.
+    if metric == "accuracy":
+        told = run.json("evaluate", out, "--data", data, "--split", "valid", "--runtime", quality["runtime"])
+        assert told["scores"][metric] == pytest.approx(quality["after"][metric], abs=0.01)
 
 
 def test_a_compact_bundle_runs_in_torch_too(run: LiteNlp) -> None:
@@ -184,8 +221,10 @@ def test_bench_measures_what_the_command_says(run: LiteNlp, files: Path, tmp_pat
     settings = ("--threads", "1", "--repeats", "2", "--warmup", "0")
     found = run.json("bench", f"{name}.zip", "--input", source, *more, *settings)
     assert [error.message for error in Draft202012Validator(BENCH_SCHEMA).iter_errors(found)] == []
-    [row] = found["rows"]
-    assert (row["runtime"], found["settings"]["sentences"]) == ("onnx", len(lines))
+    assert [row["runtime"] for row in found["rows"]] == RUNTIMES[name]
+    assert len({row["tokens_sha256"] for row in found["rows"]}) == len({row["macs"] for row in found["rows"]}) == 1
+    row = found["rows"][0]
+    assert found["settings"]["sentences"] == len(lines)
     bundle = open_any_bundle(files / f"{name}.zip")
     assert found["model"]["task"] == bundle.manifest.task
     work = work_from_json(bundle.manifest.graphs["onnx"], task=bundle.manifest.task)
@@ -261,10 +300,18 @@ def test_what_is_refused(run: LiteNlp) -> None:
             "expected a classifier, found a model of architecture language-model",
         ),
         (
-            ("classify", "single", "--runtime", "executorch", "--text", "a"),
-            "--runtime: expected torch or onnx, which run",
+            ("classify", "pair.zip", "--runtime", "executorch", "--text", "a", "--text", "b"),
+            "expected an ExecuTorch program for --runtime executorch, found none",
         ),
-        (("generate", "text.zip", "--runtime", "executorch", "--text", "a"), "classifiers, found executorch"),
+        (
+            ("classify", "pair", "--runtime", "executorch", "--text", "a", "--text", "b"),
+            "executorch: expected a model without recurrent layers",
+        ),
+        (
+            ("export", "text", "--precision", "mixed", "--data", "text-data", "--out", "no.zip"),
+            "--precision mixed: expected a model of architecture encoder-decoder",
+        ),
+        (("export", "text", "--precision", "int8", "--out", "no.zip"), "--data is required"),
         (("export", "single", "--out", "no.zip", "--max-src-tokens", "4"), "Invalid value for '--max-src-tokens'"),
     ):
         done = run(*words)

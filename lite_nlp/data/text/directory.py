@@ -103,6 +103,10 @@ class TokenStream:
     def __len__(self) -> int:
         return len(self._tokens)
 
+    def head(self, length: int) -> "TokenStream":
+        """The first tokens, at most so many."""
+        return TokenStream(self.name, self._tokens[:length], vocab_size=self._vocab_size)
+
     def read(self, start: int, stop: int) -> IntArray:
         """The ids of places ``start`` to ``stop``, as far as the text reaches.
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Scored, mean_measure
@@ -19,10 +21,13 @@ from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit, open_labelled
 from lite_nlp.data.pairs.batches import make_batches
+from lite_nlp.decoding.classify import ClassifierModel
+from lite_nlp.export.runtime import open_stored
+from lite_nlp.export.runtime.task_engines import create_classifier_engine
 from lite_nlp.models.build import Model
-from lite_nlp.tasks.calibration import Guidance, Predict, mean_loss, spaced
+from lite_nlp.tasks.calibration import BundleScoring, Guidance, Predict, mean_loss, spaced
 from lite_nlp.tasks.changed_outputs import ScoredTexts
-from lite_nlp.tasks.classification.evaluate import check_fit, score_classifier
+from lite_nlp.tasks.classification.evaluate import ONE_AT_A_TIME, check_fit, longest_sentence, score_classifier
 from lite_nlp.tasks.classification.predict import classifier_inputs, torch_classifier
 from lite_nlp.tasks.classification.scores import score_classifications
 from lite_nlp.tasks.usefulness import accuracy_warnings
@@ -64,19 +69,29 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
     known = data.info.labels
     references = [known[place] for place in valid.labels]
 
-    def judge(other: LoadedModel, report: Progress) -> Scored:
-        own = check_fit(other, data)
+    def judge(model: ClassifierModel, own: Sequence[str], report: Progress, **sizes: Any) -> Scored:
         report.start(f"classifying {name}", None)
-        predicted, scores = score_classifier(
-            torch_classifier(other.model), other.config, valid, known=known, labels=own
-        )
+        predicted, scores = score_classifier(model, valid, known=known, labels=own, **sizes)
         outputs = [own[place] for place in predicted]
         right = [100.0 * (output == reference) for output, reference in zip(outputs, references, strict=True)]
         measures = {"accuracy": mean_measure(right)}
         return Scored(scores={"accuracy": round(scores.accuracy, 2)}, measures=measures, outputs=outputs)
 
+    def score_other(other: LoadedModel, report: Progress) -> Scored:
+        longest = longest_sentence(other.config)
+        return judge(torch_classifier(other.model), check_fit(other, data), report, max_tokens=longest)
+
+    def score_bundle(path: Path, report: Progress) -> dict[str, Scored]:
+        found = {}
+        for runtime in open_stored(path).manifest.programs.entries:
+            bundle = open_any_bundle(path, runtime=runtime)
+            engine = create_classifier_engine(bundle, runtime=runtime, threads=torch.get_num_threads())
+            sizes = {"max_tokens": engine.max_tokens - 1, "batch_tokens": ONE_AT_A_TIME}
+            found[runtime] = judge(engine, engine.classes.labels, report, **sizes)
+        return found
+
     def score(model: nn.Module, report: Progress) -> Scored:
-        found = judge(replace(loaded, model=cast(Model, model)), report)
+        found = score_other(replace(loaded, model=cast(Model, model)), report)
         loss = round(mean_loss(predict, model, scan), 4)
         return replace(found, scores={**found.scores, "loss": loss})
 
@@ -98,7 +113,8 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
         tuned=len(numbers) - len(guiding),
         label_weight=0.3,
         score=score,
-        score_other=judge,
+        score_other=score_other,
+        bundles=BundleScoring(name=name, score_model=partial(score_other, loaded), score_bundle=score_bundle),
         inspect=inspect,
         texts=ScoredTexts(
             metric="right, %",

@@ -26,15 +26,23 @@ from lite_nlp.tasks.classification.scores import AccuracyScores, score_classific
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.usefulness import accuracy_warnings
 
-__all__ = ["check_fit", "evaluate_labelled", "score_classifier"]
+__all__ = ["ONE_AT_A_TIME", "check_fit", "evaluate_labelled", "longest_sentence", "score_classifier"]
 
-#: Tokens read at once, padding included.
+#: Tokens read at once by a model in torch, padding included.
 _BATCH_TOKENS: Final = 8_192
+
+#: The same of a bundle in a runtime, as on a phone: integer products round the inputs of a whole call alike.
+ONE_AT_A_TIME: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Scored:
-    """A classifier in a runtime; ``max_tokens`` of a sentence, the end mark not counted."""
+    """A classifier in a runtime.
+
+    Attributes:
+        max_tokens: Most tokens read of a sentence, the end mark not counted.
+        batch_tokens: Tokens read at once, padding included.
+    """
 
     name: str
     runtime: str
@@ -43,6 +51,7 @@ class _Scored:
     labels: Sequence[str]
     model: ClassifierModel
     max_tokens: int
+    batch_tokens: int = _BATCH_TOKENS
 
 
 def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
@@ -64,9 +73,9 @@ def evaluate_labelled(request: EvaluationRequest, data: Path) -> Evaluation:
     request.progress.start(f"classifying {data} {split}", len(examples))
     predicted, scores = score_classifier(
         scored.model,
-        scored.config,
         examples,
         max_tokens=scored.max_tokens,
+        batch_tokens=scored.batch_tokens,
         known=directory.info.labels,
         labels=labels,
         on_progress=advance_to(request.progress),
@@ -121,23 +130,23 @@ def _check_labels(scored: "_Scored", directory: LabelledDirectory) -> Sequence[s
 
 def score_classifier(
     model: ClassifierModel,
-    config: Config,
     examples: LabelledSplit,
     *,
     known: Sequence[str],
     labels: Sequence[str],
-    max_tokens: int | None = None,
+    max_tokens: int,
+    batch_tokens: int = _BATCH_TOKENS,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[npt.NDArray[np.int64], AccuracyScores]:
     """Score a classifier on labelled examples.
 
     Args:
         model: In any runtime.
-        config: Its config.
         examples: The examples; sentences too long for the model are cut off.
         known: The labels of the data, all of which the model knows.
         labels: The labels of the model.
-        max_tokens: Most tokens read of a sentence, the end mark not counted; None for what the model reads.
+        max_tokens: Most tokens read of a sentence, the end mark not counted.
+        batch_tokens: Tokens read at once, padding included.
         on_progress: Receives the number of examples classified so far.
 
     Returns:
@@ -146,8 +155,8 @@ def score_classifier(
     predicted = predict_labels(
         model,
         examples,
-        batch_tokens=_BATCH_TOKENS,
-        max_tokens=_longest(config) if max_tokens is None else max_tokens,
+        batch_tokens=batch_tokens,
+        max_tokens=max_tokens,
         on_progress=on_progress,
     )
     # The data's labels as indices among the model's.
@@ -176,6 +185,7 @@ def _open(request: EvaluationRequest) -> "_Scored":
         labels=engine.classes.labels,
         model=engine,
         max_tokens=engine.max_tokens - 1,
+        batch_tokens=ONE_AT_A_TIME,
     )
 
 
@@ -188,11 +198,11 @@ def _torch_model(loaded: LoadedModel) -> "_Scored":
         tokenizer_json=loaded.tokenizer.to_json(),
         labels=read_labels(loaded.metrics, model.config.num_classes, name=loaded.name),
         model=torch_classifier(model),
-        max_tokens=_longest(loaded.config),
+        max_tokens=longest_sentence(loaded.config),
     )
 
 
-def _longest(config: Config) -> int:
+def longest_sentence(config: Config) -> int:
     """Most tokens of a sentence that the model reads, without the end mark."""
     return config.model.max_positions - 1
 

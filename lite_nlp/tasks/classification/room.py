@@ -40,10 +40,16 @@ def open_training_data(path: Path, *, vectors: Path | None = None) -> TrainingDa
         )
 
     def inspect(config: "Config", model: "Model") -> list[str]:
-        from lite_nlp.tasks.classification.evaluate import score_classifier
+        from lite_nlp.tasks.classification.evaluate import longest_sentence, score_classifier
         from lite_nlp.tasks.classification.predict import torch_classifier
 
-        _, scores = score_classifier(torch_classifier(model), config, data.split("valid"), known=labels, labels=labels)
+        _, scores = score_classifier(
+            torch_classifier(model),
+            data.split("valid"),
+            known=labels,
+            labels=labels,
+            max_tokens=longest_sentence(config),
+        )
         return accuracy_warnings(scores)
 
     return TrainingData(
@@ -69,7 +75,7 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
 def guide(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     """See :class:`lite_nlp.tasks.room.Room`."""
     if data is None:
-        raise UsageError("a classifier is compressed by labelled examples: --data is required")
+        raise UsageError("a classifier is compressed, and scored in int8, on labelled examples: --data is required")
     from lite_nlp.tasks.classification.calibration import guide_by_labels
 
     return guide_by_labels(loaded, data)

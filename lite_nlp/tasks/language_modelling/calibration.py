@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Final, cast
@@ -11,19 +12,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Scored
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
-from lite_nlp.core.progress import Progress
+from lite_nlp.core.progress import Progress, advance_to
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextBlocks, TokenStream, cut_blocks, open_running_text
+from lite_nlp.export.runtime import open_stored
+from lite_nlp.export.runtime.task_engines import create_text_engine
 from lite_nlp.models.build import Model, as_language_model
 from lite_nlp.models.embeddings import PlainVocabulary
 from lite_nlp.models.language_model import LanguageModel
-from lite_nlp.tasks.calibration import Guidance, spaced
-from lite_nlp.tasks.language_modelling.evaluate import check_vocabulary, score_language_model
+from lite_nlp.tasks.calibration import BundleScoring, Guidance, spaced
+from lite_nlp.tasks.language_modelling.evaluate import EngineLikelihood, check_vocabulary, score_language_model
+from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, perplexity_of, window_likelihoods
 from lite_nlp.tasks.language_modelling.teaching import read_text
 from lite_nlp.training.device import device_of
 from lite_nlp.training.mixed_loss import TeacherOutput
@@ -38,6 +43,9 @@ _BATCH_TOKENS: Final = 2048
 #: Most numbers of a batch of predictions over the vocabulary, but always at least the predictions of so many tokens.
 _MOST_NUMBERS: Final = 2**26
 _FEWEST_TOKENS: Final = 128
+
+#: Tokens on which bundles are compared with their model: the windows are the same, and the difference is measured well.
+_BUNDLE_TOKENS: Final = 16_384
 
 Rows = np.ndarray[tuple[int], np.dtype[np.int64]]
 
@@ -67,7 +75,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
     language_model = as_language_model(loaded.model, source=loaded.name)
     window = min(loaded.config.training.block_tokens, loaded.config.model.max_positions)
 
-    def judge(other: LoadedModel, report: Progress) -> Scored:
+    def score_other(other: LoadedModel, report: Progress) -> Scored:
         check_vocabulary(other, data)
         report.start(f"scoring {name}", None)
         model = as_language_model(other.model, source=other.name)
@@ -92,9 +100,38 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
         tuned=max(1, len(train) - block * len(guiding)),
         label_weight=0.3,
-        score=lambda model, report: judge(replace(loaded, model=cast(Model, model)), report),
-        score_other=judge,
+        score=lambda model, report: score_other(replace(loaded, model=cast(Model, model)), report),
+        score_other=score_other,
+        bundles=_compare_bundles(language_model, valid.head(_BUNDLE_TOKENS), window=window, text=name),
     )
+
+
+def _compare_bundles(model: LikelihoodModel, stream: TokenStream, *, window: int, text: str) -> BundleScoring:
+    """Comparison of bundles with a model on the beginning of a text, which takes seconds."""
+    name = f"{len(stream):,} tokens of {text}"
+
+    def judge(scored: LikelihoodModel, report: Progress) -> Scored:
+        report.start(f"scoring {name}", len(stream))
+        windows = window_likelihoods(
+            scored,
+            stream,
+            window=window,
+            context=window // 2,
+            device=device_of(scored) if isinstance(scored, nn.Module) else torch.device("cpu"),
+            on_progress=advance_to(report),
+        )
+        measure = perplexity_of(windows)
+        return Scored(scores={"perplexity": round(measure.value, 4)}, measures={"perplexity": measure})
+
+    def score_bundle(path: Path, report: Progress) -> dict[str, Scored]:
+        found = {}
+        for runtime in open_stored(path).manifest.programs.entries:
+            bundle = open_any_bundle(path, runtime=runtime)
+            engine = create_text_engine(bundle, runtime=runtime, threads=torch.get_num_threads())
+            found[runtime] = judge(EngineLikelihood(engine), report)
+        return found
+
+    return BundleScoring(name=name, score_model=partial(judge, model), score_bundle=score_bundle)
 
 
 def _extents(config: Config, types: int) -> tuple[int, int, int]:

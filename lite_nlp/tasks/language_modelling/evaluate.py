@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,7 +24,7 @@ from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.usefulness import perplexity_warnings
 from lite_nlp.training.device import device_of
 
-__all__ = ["check_vocabulary", "evaluate_text", "score_language_model"]
+__all__ = ["EngineLikelihood", "check_vocabulary", "evaluate_text", "score_language_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,15 +39,21 @@ class _Scored:
     longest: int | None = None
 
 
-class _EngineLikelihood:
-    """A bundle's engine as the model that is scored."""
+class EngineLikelihood:
+    """A bundle's engine as the model that is scored.
+
+    Args:
+        engine: The engine. It is given one row at a time, as on a phone: integer products round the inputs of a whole
+            call alike.
+    """
 
     def __init__(self, engine: TextEngine) -> None:
         self._engine = engine
 
     def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
-        return torch.from_numpy(self._engine.score(tokens.numpy(), labels.numpy()))
+        rows = zip(tokens.numpy(), labels.numpy(), strict=True)
+        return torch.from_numpy(np.concatenate([self._engine.score(row[None], wanted[None]) for row, wanted in rows]))
 
 
 def evaluate_text(request: EvaluationRequest, data: Path) -> Evaluation:
@@ -183,7 +190,7 @@ def _open(request: EvaluationRequest) -> _Scored:
         runtime=runtime,
         config=read_config(source),
         tokenizer_json=bundle.tokenizer_json,
-        model=_EngineLikelihood(engine),
+        model=EngineLikelihood(engine),
         longest=engine.max_tokens,
     )
 

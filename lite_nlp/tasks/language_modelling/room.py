@@ -47,7 +47,7 @@ def evaluate(request: EvaluationRequest) -> Evaluation:
 def guide(loaded: "LoadedModel", data: Path | None) -> "Guidance":
     """See :class:`lite_nlp.tasks.room.Room`."""
     if data is None:
-        raise UsageError("a language model is compressed by running text: --data is required")
+        raise UsageError("a language model is compressed, and scored in int8, on running text: --data is required")
     from lite_nlp.tasks.language_modelling.calibration import guide_by_text
 
     return guide_by_text(loaded, data)

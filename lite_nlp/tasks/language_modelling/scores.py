@@ -16,7 +16,7 @@ from lite_nlp.core.bounds import check_range
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
 
-__all__ = ["LikelihoodModel", "TextScores", "score_text", "window_likelihoods"]
+__all__ = ["LikelihoodModel", "TextScores", "perplexity_of", "score_text", "window_likelihoods"]
 
 #: Tokens given to the model at once, contexts included.
 _BATCH_TOKENS: Final = 4096
@@ -81,7 +81,7 @@ class TextScores:
     @property
     def measure(self) -> Measure:
         """The perplexity, as a measure whose examples are the windows: neighbouring tokens are not independent."""
-        return Measure(statistics=self.windows, compute=lambda sums: _exp(float(sums[0] / sums[1])))
+        return perplexity_of(self.windows)
 
     def as_dict(self) -> dict[str, Any]:
         """The scores, as JSON takes them."""
@@ -123,6 +123,11 @@ def score_text(
         context=context,
         windows=windows,
     )
+
+
+def perplexity_of(windows: NDArray[np.float64]) -> Measure:
+    """The perplexity by the likelihoods (windows, 2) of ``window_likelihoods``."""
+    return Measure(statistics=windows, compute=lambda sums: _exp(float(sums[0] / sums[1])))
 
 
 def window_likelihoods(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -24,7 +25,7 @@ from lite_nlp.data.pairs.everyday import EVERYDAY_LANGUAGES, read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.runtime import open_stored
 from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.tasks.calibration import Guidance, Keep, mean_loss, spaced
+from lite_nlp.tasks.calibration import BundleScoring, Guidance, Keep, mean_loss, spaced
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.translation.bleu import sentence_chrf
 from lite_nlp.tasks.translation.evaluate import translate_all
@@ -157,7 +158,6 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
     def judge(candidate: LoadedModel | Path, progress: Progress, runtime: str | None = None) -> Scored:
         # Torch has one number of threads for all that it does: compression's, which is not to be changed here.
         threads = torch.get_num_threads()
-        # A runtime gets one sentence at a time, as on a phone: integer products round the inputs of a whole call alike.
         batch = _SCORE_BATCH if runtime is None else 1
         with open_translator(candidate, runtime=runtime, batch=batch, threads=threads, warn=lambda _: None) as opened:
             translations = translate_all(opened, pairs.sources, progress, name=pairs.name)
@@ -206,7 +206,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         label_weight=pairs.label_weight,
         score=score,
         score_other=score_other,
-        score_bundle=score_bundle,
+        bundles=BundleScoring(name=pairs.name, score_model=partial(score_other, loaded), score_bundle=score_bundle),
         inspect=inspect,
         texts=ScoredTexts(
             metric="chrF",

@@ -40,10 +40,13 @@ def guided(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return {runtime: SimpleNamespace(scores={"bleu": bleu}) for runtime, bleu in SCORES.items()}
 
     guidance = SimpleNamespace(
-        name="3 sentences",
+        name="all sentences",
         metric=Metric(name="bleu", label="BLEU", unit="BLEU"),
-        score_other=lambda model, progress: SimpleNamespace(scores={"bleu": 42.0}),
-        score_bundle=score_bundle,
+        bundles=SimpleNamespace(
+            name="3 sentences",
+            score_model=lambda progress: SimpleNamespace(scores={"bleu": 42.0}),
+            score_bundle=score_bundle,
+        ),
         names=names,
     )
     monkeypatch.setattr(int8_quality, "guide_compression", lambda loaded, data: guidance)
@@ -94,13 +97,15 @@ def test_a_limit_that_is_none(guided: SimpleNamespace, loaded: LoadedModel, limi
 
 
 def test_a_task_that_scores_no_bundles(guided: SimpleNamespace, loaded: LoadedModel) -> None:
-    guided.score_bundle = None
-    with pytest.raises(UsageError, match=r"--precision mixed: expected a translator, .* scores none"):
+    guided.bundles = None
+    with pytest.raises(UsageError, match=r"--precision mixed: expected a model of a task that scores bundles, .* none"):
         QualityGate(loaded, None, precision="mixed", max_loss=1.0, progress=None)
 
 
 def test_another_architecture_is_refused_before_it_is_asked_for_data(loaded: LoadedModel) -> None:
     other = replace(loaded, config=load_config("tinyshakespeare-transformer"))
-    message = r"--precision int8: expected a model of architecture encoder-decoder, .*, found language-model"
+    message = r"--precision mixed: expected a model of architecture encoder-decoder, .*, found language-model"
     with pytest.raises(UsageError, match=message):
+        QualityGate(other, None, precision="mixed", max_loss=1.0, progress=None)
+    with pytest.raises(UsageError, match="--data is required"):
         QualityGate(other, None, precision="int8", max_loss=1.0, progress=None)

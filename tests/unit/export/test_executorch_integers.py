@@ -19,7 +19,8 @@ from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.matrices import Form, Rounding, array_digest
 from lite_nlp.export.rounding import quantize_blocks
 from lite_nlp.export.runtime.engine import Engine
-from lite_nlp.export.runtime.executorch import ExecuTorchRunner, start_runtime
+from lite_nlp.export.runtime.executorch import ExecuTorchRunner
+from lite_nlp.export.runtime.executorch_methods import start_runtime
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.rounded import BLOCK
 from lite_nlp.export.tracing import TracedModel, trace_model
@@ -184,6 +185,36 @@ def test_tables_and_products_of_four_bits_in_the_runtime(sizes: tuple[int, ...])
     # As above, a value in the middle between two levels may fall to either side.
     assert error.max() < 0.01 * np.abs(expected).max()
     assert np.median(error) < 2e-3 * np.abs(expected).max()
+
+
+class Repeated(nn.Module):
+    """Layers that share their weights, as the Subformer's do, with something else between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(WIDTH, 64), nn.Linear(64, 64)
+        self.narrow = nn.Linear(64, WIDTH, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for _ in range(3):
+            x = x + self.narrow(self.down(self.up(x).relu()).softmax(dim=-1))
+        return x
+
+
+def test_layers_that_share_their_weights_are_lowered() -> None:
+    torch.manual_seed(2)
+    module = Repeated().eval()
+    x = torch.randn(3, WIDTH)
+    with quiet_libraries(), torch.no_grad():
+        traced = export(module, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=1, max=8)},))
+        prepared = prepare_program(traced, rounding=Rounding(precision="int8"))
+        # Two of the matrices have 64 outputs at least. Each product reads its own, and they are stored once.
+        assert operators(prepared)[QUANTIZED.dequantize_per_channel.default] == 6
+        assert sum(tensor.dtype == torch.int8 for tensor in prepared.state_dict.values()) == 2
+        content = bytes(write_program(lower_programs({"forward": prepared})).buffer)
+        expected = module(x).numpy()
+    (found,) = start_runtime(threads=1).load_program(content).load_method("forward").execute([x])
+    np.testing.assert_allclose(found.numpy(), expected, atol=0.02 * np.abs(expected).max())
 
 
 @pytest.fixture(scope="module")

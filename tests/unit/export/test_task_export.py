@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.model import PairClassifierConfig
-from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError
+from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError, UsageError
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.torch_model import TorchClassifier, TorchTextModel
 from lite_nlp.export.pipeline import ModelCard
@@ -32,6 +32,7 @@ TYPES = TOKENIZER.vocab_size
 CARD = ModelCard(name="own", tokenizer_json=TOKENIZER.to_json(), config_toml=b'name = "own"\n')
 BOUNDS = Bounds(source=20, capacity=16, executorch_batch=8)
 CLASSES = Classes(labels=("a", "b", "c"), sentences=1)
+RUNTIMES = ("onnx", "executorch")
 
 
 class Bag(nn.Module):
@@ -58,19 +59,33 @@ class Echo(Bag):
         return super().forward(tokens, mask) + torch.arange(3) * (10.0 * (Echo.calls % 7))
 
 
+class Recurrent(Bag):
+    """The last state of a recurrent layer, and a Linear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(8, 8, batch_first=True)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        found: Tensor = self.output(self.layer(self.table(tokens) * mask[:, :, None])[0].amax(1))
+        return found
+
+
 class Bigram(nn.Module):
     """The next token by the last two: the state is the embedding of the one before."""
 
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(2)
-        self.table, self.output = nn.Embedding(TYPES, 8), nn.Linear(16, TYPES)
+        self.table, self.mixed = nn.Embedding(TYPES, 8), nn.Linear(16, 8)
+
+    def output(self, before: Tensor, now: Tensor) -> Tensor:
+        # The table is the output projection too.
+        return F.linear(self.mixed(torch.cat([before, now], dim=-1)), self.table.weight)
 
     def forward(self, tokens: Tensor) -> Tensor:
         now = self.table(tokens)
-        before = F.pad(now, (0, 0, 1, 0)).narrow(1, 0, tokens.shape[1])
-        found: Tensor = self.output(torch.cat([before, now], dim=-1))
-        return found
+        return self.output(F.pad(now, (0, 0, 1, 0)).narrow(1, 0, tokens.shape[1]), now)
 
     def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
         return self(tokens).log_softmax(-1).gather(-1, labels[:, :, None])[:, :, 0]
@@ -80,7 +95,7 @@ class Bigram(nn.Module):
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         now = self.table(tokens)
-        logits = self.output(torch.cat([state["before"], now], dim=-1))
+        logits = self.output(state["before"], now)
         return logits, {"before": now, "steps": state["steps"] + 1.0}
 
 
@@ -89,7 +104,8 @@ def export(path: Path, module: nn.Module, **changes: Any) -> Manifest:
     values: dict[str, Any] = {"module": module.eval(), "task": task, "vocab_size": TYPES}
     if task == "classification":
         values["classes"] = CLASSES
-    return export_task_bundle(path, model=TaskModel(**{**values, **changes}), card=CARD, bounds=BOUNDS)
+    options = {key: changes.pop(key) for key in ("precision", "runtimes") if key in changes}
+    return export_task_bundle(path, model=TaskModel(**{**values, **changes}), card=CARD, bounds=BOUNDS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -97,18 +113,23 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("tasks")
     export(path / "bag.zip", Bag())
     export(path / "bigram.zip", Bigram())
+    export(path / "rounded.zip", Bigram(), precision="int8")
     return path
 
 
-def test_the_classifier_and_its_work(bundles: Path) -> None:
-    bundle = open_bundle(bundles / "bag.zip")
-    for column in ("torch", "onnx", "merged"):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_classifier_and_its_work(bundles: Path, runtime: str) -> None:
+    bundle = open_bundle(bundles / "bag.zip", runtime=runtime)
+    for column in ("torch", "onnx", "executorch", "merged"):
         assert bundle.manifest.graphs[column] == {"classify": {"matmul": [[8 * 3, 0, 0]]}}
-    engine = create_classifier_engine(bundle, runtime="onnx", threads=1)
+    engine = create_classifier_engine(bundle, runtime=runtime, threads=1)
     tokens = np.array([[3, 4, 5], [6, 0, 0]])
     sentence = tokens, tokens > 0
     expected = TorchClassifier(Bag().eval()).classify([sentence])
     np.testing.assert_allclose(engine.classify([sentence]), expected, atol=1e-6)
+    # More rows than a call of ExecuTorch's program takes.
+    many = tuple(np.tile(array, (10, 1)) for array in sentence)
+    np.testing.assert_allclose(engine.classify([many]), np.tile(expected, (10, 1)), atol=1e-6)
     long = np.full((1, 21), 3)
     for sentences, message in (
         ([sentence, sentence], "classify: expected 1 sentences, found 2"),
@@ -124,23 +145,25 @@ def test_the_work_of_a_recurrent_pair_classifier(tmp_path: Path) -> None:
         family="lstm", src_vocab_size=TYPES, embedding_dim=12, embed_dim=8, ffn_dim=10, num_classes=3
     )
     pairs = Classes(labels=CLASSES.labels, sentences=2)
-    work = export(tmp_path / "pair.zip", build_model(config).eval(), classes=pairs).graphs
+    work = export(tmp_path / "pair.zip", build_model(config).eval(), classes=pairs, runtimes=["onnx"]).graphs
     assert work["torch"] == work["onnx"]
     ((kind, counts),) = work["torch"]["classify"].items()
     found = sum(value * 7**first * 4**second for value, first, second in counts)
     assert (kind, found) == ("matmul", count_config(config, src_len=7, tgt_len=4).macs_executed)
 
 
-def test_the_language_model_and_its_work(bundles: Path) -> None:
-    bundle = open_bundle(bundles / "bigram.zip")
-    work = {"decode_step": {"matmul": [[16 * TYPES, 0, 0]]}, "score": {"matmul": [[16 * TYPES, 1, 0]]}}
-    for column in ("torch", "onnx", "merged"):
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_language_model_and_its_work(bundles: Path, runtime: str) -> None:
+    bundle = open_bundle(bundles / "bigram.zip", runtime=runtime)
+    token = 16 * 8 + 8 * TYPES
+    work = {"decode_step": {"matmul": [[token, 0, 0]]}, "score": {"matmul": [[token, 1, 0]]}}
+    for column in ("torch", "onnx", "executorch", "merged"):
         assert bundle.manifest.graphs[column] == work
     assert [(tensor.name, tensor.shape) for tensor in bundle.manifest.state] == [
         ("before", ("batch", 8)),
         ("steps", ("batch", "capacity")),
     ]
-    engine, module = create_text_engine(bundle, runtime="onnx", threads=1), TorchTextModel(Bigram().eval())
+    engine, module = create_text_engine(bundle, runtime=runtime, threads=1), TorchTextModel(Bigram().eval())
     assert (engine.max_steps, engine.max_tokens) == (16, 20)
     tokens = np.array([[3, 4, 5], [6, 7, 8]])
     np.testing.assert_allclose(engine.score(tokens, tokens + 1), module.score(tokens, tokens + 1), atol=1e-5)
@@ -164,14 +187,45 @@ def test_the_language_model_and_its_work(bundles: Path) -> None:
             call()
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_language_model_in_integers(bundles: Path, runtime: str) -> None:
+    plain, rounded = (open_bundle(bundles / f"{name}.zip") for name in ("bigram", "rounded"))
+    entry = rounded.manifest.programs.onnx
+    assert entry is not None
+    assert (entry.operators, entry.oldest_runtime) == (("com.microsoft::DynamicQuantizeMatMul",), "1.24")
+    assert rounded.manifest.precision == "int8"
+    assert rounded.manifest.graphs == plain.manifest.graphs
+    proof = rounded.manifest.parity[runtime]
+    assert 1e-4 < proof["largest_error"] < 0.1
+    # The table alone has 64 outputs: it is stored once, as integers.
+    sizes = [bundle.manifest.files["weights.bin"].size_bytes for bundle in (plain, rounded)]
+    assert sizes[1] < TYPES * 8 + 4 * TYPES + 200 < 0.5 * sizes[0]
+    engines = [create_text_engine(bundle, runtime=runtime, threads=1) for bundle in (plain, rounded)]
+    tokens = np.array([[3, 4, 5], [6, 7, 8]])
+    expected, found = (engine.score(tokens, tokens + 1) for engine in engines)
+    np.testing.assert_allclose(found, expected, atol=0.05)
+    assert not np.array_equal(found, expected)
+
+
+def test_recurrent_layers_are_for_onnx_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    manifest = export(tmp_path / "recurrent.zip", Recurrent())
+    assert "own: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers" in caplog.text
+    assert list(manifest.programs.entries) == list(manifest.parity) == ["onnx"]
+    with pytest.raises(RuntimeUnavailableError, match="for --runtime executorch, found none"):
+        create_classifier_engine(open_bundle(tmp_path / "recurrent.zip"), runtime="executorch", threads=1)
+    with pytest.raises(ModelError, match="executorch: expected a model without recurrent layers"):
+        export(tmp_path / "other.zip", Recurrent(), runtimes=["executorch"])
+    with pytest.raises(UsageError, match="runtimes: expected one of onnx, executorch, found 'onyx'"):
+        export(tmp_path / "other.zip", Recurrent(), runtimes=["onyx"])
+    assert [path.name for path in tmp_path.iterdir()] == ["recurrent.zip"]
+
+
 def test_a_bundle_is_opened_for_its_own_task(bundles: Path) -> None:
     bag, bigram = (open_bundle(bundles / f"{name}.zip") for name in ("bag", "bigram"))
     with pytest.raises(BundleError, match="expected a bundle for classification, found one for language-modelling"):
         create_classifier_engine(bigram, runtime="onnx", threads=1)
     with pytest.raises(BundleError, match="expected a bundle for language-modelling, found one for classification"):
         create_text_engine(bag, runtime="onnx", threads=1)
-    with pytest.raises(RuntimeUnavailableError, match="for --runtime executorch, found none"):
-        create_text_engine(bigram, runtime="executorch", threads=1)
     with pytest.raises(RuntimeUnavailableError, match="expected ONNX graphs for --runtime onnx, found none"):
         create_engine(bag, runtime="onnx", threads=1)
 
@@ -206,7 +260,9 @@ def change(bundle: Path, **values: Any) -> Manifest:
 def test_manifests_that_are_refused(bundles: Path) -> None:
     path = bundles / "bag.zip"
     assert change(path).task == "classification"
-    graphs = {"graphs": {"classify": "classify.onnx"}, "weights": "weights.bin"}
+    graphs = {"graphs": {"classify": "classify.onnx"}, "weights": "weights.bin", "operators": []}
+    graphs["oldest_runtime"] = "1.18"
+    calls = {"classify": {"delegated": 1, "kernels": {}}}
     translation = {"task": "translation", "graphs": {}, "classes": None}
     for values, message in (
         ({"task": "poetry"}, "task: Input should be 'translation', 'language-modelling' or 'classification'"),
@@ -225,6 +281,12 @@ def test_manifests_that_are_refused(bundles: Path) -> None:
             "files: expected an entry for other.bin, found none",
         ),
         ({"programs": {"onnx": {**graphs, "graphs": {}}}}, "programs: expected the graphs classify alone"),
+        ({"programs": {"onnx": {**graphs, "oldest_runtime": "new"}}}, "programs.onnx.oldest_runtime"),
+        (
+            {"programs": {"executorch": {"program": "model.pte", "calls": {}}}},
+            "programs: expected the graphs classify alone",
+        ),
+        ({"programs": {"executorch": {"program": "../model.pte", "calls": calls}}}, "files: expected an entry for ../"),
         ({"graphs": {"onnx": {"score": {}}}}, "work of graphs: expected the keys classify"),
     ):
         with pytest.raises(BundleError, match=message):
