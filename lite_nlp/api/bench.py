@@ -127,7 +127,7 @@ def bench_model(
         if name not in RUNTIMES:
             raise UsageError(f"--runtime: {expected_one_of(RUNTIMES, name)}")
     progress = progress or SilentProgress()
-    with _bundle_of(model, progress) as path:
+    with _bundle_of(model, runtimes, progress) as path:
         bundle = open_any_bundle(path)
         _check_options(bundle, beam=beam, max_tokens=max_tokens)
         examples = read_examples(bundle, None if input_path is None else Path(input_path))
@@ -171,16 +171,19 @@ def bench_model(
 
 
 @contextmanager
-def _bundle_of(model: str | Path | LoadedModel | None, progress: Progress) -> Iterator[Path]:
-    """The bundle of a model, exported if it is none."""
+def _bundle_of(
+    model: str | Path | LoadedModel | None, runtimes: Sequence[str] | None, progress: Progress
+) -> Iterator[Path]:
+    """The bundle of a model, exported for these runtimes, or all (None), if it is none."""
     if isinstance(model, LoadedModel):
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.zip"
-            write_model_bundle(path, model, progress=progress)
+            write_model_bundle(path, model, runtimes=runtimes, progress=progress)
             yield path
         return
     source = resolve_source(model)
-    yield source.path if source.kind == "bundle" else cached_bundle(source, progress=progress)
+    only = runtimes[0] if runtimes is not None and len(runtimes) == 1 else None
+    yield source.path if source.kind == "bundle" else cached_bundle(source, runtime=only, progress=progress)
 
 
 def _choose_runtimes(bundle: "Bundle", asked: Sequence[str] | None) -> list[str]:

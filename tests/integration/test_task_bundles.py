@@ -262,7 +262,9 @@ def test_a_loaded_model_is_measured_without_a_file(files: Path, tmp_path: Path) 
     source.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     # Numbers of NumPy count as those of Python.
     one = np.int64(1)
-    report = bench_model(load_model(files / "single"), input_path=source, threads=[one], repeats=one, warmup=0)
+    report = bench_model(
+        load_model(files / "single"), runtimes=["onnx"], input_path=source, threads=[one], repeats=one, warmup=0
+    )
     assert report.model["task"] == "classification"
     assert report.settings["tgt_tokens"] == len(LINES)
 
@@ -272,7 +274,7 @@ def test_bench_takes_everyday_sentences_and_pairs_of_them(tmp_path: Path) -> Non
     for name, sentences in (("single", 1), ("pair", 2)):
         options = {**MODELS[name], "max_positions": 128}
         write_model(tmp_path / name, LINES, tokenizer=tokenizer, metrics={"labels": LABELS}, **options)
-        report = bench_model(tmp_path / name, threads=[1], repeats=1, warmup=0)
+        report = bench_model(tmp_path / name, runtimes=["onnx"], threads=[1], repeats=1, warmup=0)
         assert report.settings["sentences"] == report.settings["tgt_tokens"] == 32
         everyday = [english for english, _ in read_everyday_pairs()[:32]]
         tokens = sum(len(Tokenizer(tokenizer).encode(english)) for english in everyday)
