@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lite_nlp.artifacts.classes import SENTENCES, read_labels
 from lite_nlp.artifacts.input_length import source_bound
@@ -24,6 +24,10 @@ __all__ = ["write_task_bundle"]
 
 #: Everyday sentences that verify an export beside random ones, spread over the file.
 _PROOF_SENTENCES = 24
+
+#: Room that ExecuTorch plans for the logits of the texts scored at once, and the fewest of these.
+_LOGITS_BYTES: Final = 2**26
+_FEWEST_ROWS: Final = 3
 
 
 def write_task_bundle(
@@ -65,11 +69,10 @@ def write_task_bundle(
     if model.task == "language-modelling":
         source = max(source, config.training.block_tokens)
         capacity = _most_steps(loaded) if max_tgt_tokens is None else max_tgt_tokens
-    bounds = Bounds(
-        source=min(source, longest),
-        capacity=min(capacity, longest),
-        executorch_batch=DEFAULT_BOUNDS.executorch_batch,
-    )
+    rows = DEFAULT_BOUNDS.executorch_batch
+    if model.task == "language-modelling":
+        rows = min(rows, max(_FEWEST_ROWS, _LOGITS_BYTES // (4 * min(source, longest) * model.vocab_size)))
+    bounds = Bounds(source=min(source, longest), capacity=min(capacity, longest), executorch_batch=rows)
     return export_task_bundle(
         path,
         model=model,
