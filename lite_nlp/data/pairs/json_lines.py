@@ -29,7 +29,7 @@ _OTHER_BYTES: Final = 1 << 16
 #: Keys that a message lists.
 _SHOWN_KEYS: Final = 12
 
-#: Lines among which the first object is looked for.
+#: Lines whose objects tell the keys.
 _SAMPLE_LINES: Final = 20
 
 
@@ -92,7 +92,7 @@ class JsonLinesFile:
 
 
 def find_keys(path: Path, languages: tuple[str | None, str | None]) -> tuple[str, str]:
-    """The keys of source and target in the first object of a file.
+    """The keys of source and target in the first objects of a file.
 
     Args:
         path: The file.
@@ -101,19 +101,16 @@ def find_keys(path: Path, languages: tuple[str | None, str | None]) -> tuple[str
     Raises:
         DataError: If the file is missing, damaged or empty, or it does not show which keys are meant.
     """
-    parsed: Mapping[str, Any] | Reason = "invalid_json"
-    first = b""
-    for line in islice(_lines(path, MAX_CHARACTERS), _SAMPLE_LINES):
-        parsed = _parse(raw_text(line))
-        first = first or raw_text(line)
-        if not isinstance(parsed, str):
-            break
-    if isinstance(parsed, str):
+    lines = list(map(raw_text, islice(_lines(path, MAX_CHARACTERS), _SAMPLE_LINES)))
+    objects = [parsed for parsed in map(_parse, lines) if not isinstance(parsed, str)]
+    if not objects:
+        first = next(filter(None, lines), b"")
         array = ": an array, of which each element must be on a line of its own" * first.lstrip().startswith(b"[")
         raise DataError(f"{path}: expected a JSON object on each line, found {excerpt(first)}{array}")
     # An id beside the translation is no side, whatever language "id" is the code of.
-    inner = parsed.get(_TRANSLATION)
-    keys = [key for key, value in (inner if isinstance(inner, dict) else parsed).items() if isinstance(value, str)]
+    sides = [inner if isinstance(inner := parsed.get(_TRANSLATION), dict) else parsed for parsed in objects]
+    # An object may lack a side, which is null then.
+    keys = list(dict.fromkeys(key for texts in sides for key, value in texts.items() if isinstance(value, str)))
     for pair in _SIDES:
         if set(pair) <= set(keys):
             return pair

@@ -45,6 +45,15 @@ def test_keys_are_found(tmp_path, item, languages, keys):
     assert read(path, keys) == ([(sides[keys[0]], sides[keys[1]])], [])
 
 
+def test_the_first_object_may_lack_a_side(tmp_path):
+    objects = [{"en": "Yes.", "fr": None}, {"en": None, "fr": "Non."}, {"en": "No.", "fr": "Non."}]
+    path = write(tmp_path, *objects)
+    assert find_keys(path, UNKNOWN) == ("en", "fr")
+    assert read(path, ("en", "fr")) == ([("No.", "Non.")], [(1, "missing_key"), (2, "missing_key")])
+    nested = write(tmp_path, *({"id": "7", "translation": item} for item in objects))
+    assert find_keys(nested, UNKNOWN) == ("en", "fr")
+
+
 @pytest.mark.parametrize(
     ("item", "languages", "message"),
     [
