@@ -525,18 +525,23 @@ def test_a_model_that_is_no_bundle_is_exported_into_the_cache_once(
     # The graphs of the bundle made before take sources of no more tokens.
     write = partial(write_model_bundle, max_src_tokens=MAX_SOURCE)
     monkeypatch.setattr("lite_nlp.artifacts.cache.write_model_bundle", write)
-    first = lite_nlp("translate", model_path, "--runtime", "onnx", "--text", SENTENCES[0])
-    assert (first.code, first.out) == (0, lite_nlp("translate", exported[0], "--text", SENTENCES[0]).out)
-    assert "tracing the encoder" in first.err
-    [bundle] = (tmp_path / "bundles").iterdir()
-    assert open_bundle(bundle).manifest.name == model_path.name
+    expected = lite_nlp("translate", exported[0], "--text", SENTENCES[0])
+    for runtime in ("onnx", "executorch"):
+        before = set(tmp_path.glob("bundles/*"))
+        first = lite_nlp("translate", model_path, "--runtime", runtime, "--text", SENTENCES[0])
+        assert (first.code, first.out) == (0, expected.out)
+        assert "tracing the encoder" in first.err
+        [bundle] = set(tmp_path.glob("bundles/*")) - before
+        manifest = open_bundle(bundle).manifest
+        assert (manifest.name, list(manifest.runtimes)) == (model_path.name, [runtime])
 
     graphs.clear()
+    made = set(tmp_path.glob("bundles/*"))
     for runtime in ("onnx", "executorch"):
         again = lite_nlp("translate", model_path, "--runtime", runtime, "--text", SENTENCES[0])
         assert (again.code, again.out) == (0, first.out)
         assert "tracing" not in again.err
-    assert list((tmp_path / "bundles").iterdir()) == [bundle]
+    assert set(tmp_path.glob("bundles/*")) == made
 
 
 def test_a_loaded_model_is_exported_like_its_file(
