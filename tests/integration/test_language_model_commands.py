@@ -239,8 +239,8 @@ def test_windows_that_are_no_number_of_tokens(run: LiteNlp) -> None:
     for options, message in (
         ({"window": 2.5}, "--window: expected a whole number, found 2.5"),
         ({"window": 0}, "--window: expected 1 to 1,048,576, found 0"),
-        ({"context": 1.5}, "--context: expected a whole number, found 1.5"),
-        ({"context": -1}, "--context: expected 0 to 1,048,576, found -1"),
+        ({"context": 1.5}, "--context in windows of 32 tokens: expected a whole number, found 1.5"),
+        ({"context": -1}, "--context in windows of 32 tokens: expected 0 to 31, found -1"),
     ):
         with pytest.raises(UsageError, match=re.escape(message)):
             evaluate_model("run", data="text", **options)
