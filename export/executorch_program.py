@@ -21,7 +21,7 @@ from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import RuntimeGraphs
-from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.matrices import UNROUNDED, Rounding
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry
 from lite_nlp.export.runtime.executorch_methods import MethodCalls, load_operators, start_runtime
 from lite_nlp.export.runtime.layout import Layout
@@ -64,14 +64,14 @@ class ExecuTorchProgram:
 
 
 def export_executorch(
-    traced: TracedModel, *, in_place: TracedInPlaceSteps | None = None, rounding: Rounding | None = None
+    traced: TracedModel, *, in_place: TracedInPlaceSteps | None = None, rounding: Rounding = UNROUNDED
 ) -> ExecuTorchProgram:
     """Lower the graphs to one program with methods ``encode`` and ``decode_step``, and for steps in place if given.
 
     Args:
         traced: The model.
         in_place: Its steps whose state stays in the program.
-        rounding: Of the weights of products and tables; None for none.
+        rounding: Of the weights of products and tables.
 
     Raises:
         ModelError: If the runtime has no kernel for an operator of the program, or the model has recurrent layers.
@@ -100,7 +100,7 @@ def export_executorch(
 
 def make_program(
     graphs: Mapping[str, ExportedProgram],
-    rounding: Rounding | None,
+    rounding: Rounding,
     *,
     count: Callable[[Mapping[str, ExportedProgram]], _Counted],
 ) -> tuple[bytes, dict[str, MethodCalls], _Counted]:
@@ -108,7 +108,7 @@ def make_program(
 
     Args:
         graphs: By the name of the method.
-        rounding: Of the weights of products and tables; None for none.
+        rounding: Of the weights of products and tables.
         count: Counts the lowered graphs, by method, before their operators are bound to memory.
 
     Returns:

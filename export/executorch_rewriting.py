@@ -19,7 +19,7 @@ from torch.fx.passes.dialect.common.cse_pass import CSEPass
 from lite_nlp.export.executorch_integers import quantize_program, separate_weights, weight_forms
 from lite_nlp.export.executorch_regions import join_regions
 from lite_nlp.export.executorch_tables import turn_tables
-from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.matrices import UNROUNDED, Rounding
 
 __all__ = ["prepare_program"]
 
@@ -30,7 +30,7 @@ _MASKED: Final = -1e30
 
 
 def prepare_program(
-    program: ExportedProgram, *, rounding: Rounding | None = None, tied: Collection[int] = ()
+    program: ExportedProgram, *, rounding: Rounding = UNROUNDED, tied: Collection[int] = ()
 ) -> ExportedProgram:
     """Rewrite a traced graph.
 
@@ -45,7 +45,7 @@ def prepare_program(
 
     Args:
         program: Stays as it is.
-        rounding: Of the weights of products and tables; None for none.
+        rounding: Of the weights of products and tables.
         tied: Tables of :func:`~lite_nlp.export.executorch_tables.find_tied_tables`, which are stored turned where they
             stay in fp32.
     """
@@ -63,8 +63,7 @@ def prepare_program(
     rewritten: ExportedProgram = copied.run_decompositions(dict(_REPLACEMENTS))
     # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
     rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
-    rounded = rounding is not None and rounding.precision != "fp32"
-    if rounding is not None and rounded:
+    if rounding.is_needed:
         forms = weight_forms(rewritten, rounding)
         parts = join_regions(rewritten)
         quantize_program(rewritten, forms | {part: forms[whole] for part, whole in parts.items() if whole in forms})
@@ -72,7 +71,7 @@ def prepare_program(
     merged = CSEPass()(rewritten.graph_module)
     if merged is not None:
         rewritten._graph_module = merged.graph_module
-    if rounded:
+    if rounding.is_needed:
         separate_weights(rewritten)
     return rewritten
 

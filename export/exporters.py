@@ -1,11 +1,12 @@
 """Registry of exporters, one row for each runtime; ``export.runtime.registry`` has the rows that run their graphs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Final
 
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.suggestions import expected_one_of
+from lite_nlp.core.version import __version__
 from lite_nlp.export.executorch_program import executorch_runtime_graphs
 from lite_nlp.export.exporter import Exporter
 from lite_nlp.export.mixed.executorch_timing import executorch_product_call
@@ -14,7 +15,7 @@ from lite_nlp.export.onnx_conversion import onnx_versions
 from lite_nlp.export.onnx_graphs import onnx_runtime_graphs
 from lite_nlp.export.runtime.layout import Precision
 
-__all__ = ["EXPORTERS", "choose_runtimes"]
+__all__ = ["EXPORTERS", "choose_runtimes", "package_versions"]
 
 #: By the name of the runtime, in the order of ``RUNTIMES``.
 EXPORTERS: Final[dict[str, Exporter]] = {
@@ -59,3 +60,11 @@ def choose_runtimes(asked: Sequence[str] | None, precision: Precision, exporters
             f"runtimes: expected some of {', '.join(able)}, which have {precision} weights, found {unable}"
         )
     return chosen
+
+
+def package_versions(exporters: Iterable[Exporter]) -> dict[str, str]:
+    """Name of a package, or of a version of a format, to the version that these make a bundle with."""
+    versions = {"lite_nlp": __version__, "torch": version("torch")}
+    for exporter in exporters:
+        versions |= exporter.versions()
+    return versions

@@ -3,14 +3,14 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from lite_nlp.export.runtime.layout import Precision
 from lite_nlp.export.runtime.rounded import BLOCK
 
-__all__ = ["Form", "Matrix", "ProductCall", "ProductShape", "Rounding", "array_digest"]
+__all__ = ["UNROUNDED", "Form", "Matrix", "ProductCall", "ProductShape", "Rounding", "array_digest"]
 
 #: How the weights of a matrix are stored and multiplied.
 Form = Literal["fp32", "int8", "int4"]
@@ -73,9 +73,18 @@ class Rounding:
     precision: Precision = "fp32"
     forms: Mapping[bytes, Form] = field(default_factory=dict)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether any matrix may change."""
+        return self.precision != "fp32"
+
     def form(self, key: bytes) -> Form:
         """The form of the matrix with this key."""
         return self.forms.get(key, "fp32") if self.precision == "mixed" else self.precision
+
+
+#: All in fp32.
+UNROUNDED: Final = Rounding()
 
 
 def array_digest(values: NDArray[Any]) -> bytes:

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -15,14 +15,15 @@ from torch.export import ExportedProgram
 from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from lite_nlp.core.errors import ModelError
+from lite_nlp.export.contrib import OLDEST_RUNTIME
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = [
     "OPSET",
-    "PORTABLE_RUNTIME",
     "WEIGHTS",
     "all_graphs",
     "convert_program",
+    "oldest_runtime",
     "onnx_versions",
     "refuse_unsafe_operators",
     "runtime_operators",
@@ -33,7 +34,7 @@ __all__ = [
 OPSET: Final = 20
 
 #: The first ONNX Runtime that reads this opset and the files' version of ONNX's format.
-PORTABLE_RUNTIME: Final = "1.18"
+_PORTABLE_RUNTIME: Final = "1.18"
 
 #: Name of the file of weights.
 WEIGHTS: Final = "weights.bin"
@@ -177,10 +178,15 @@ def all_graphs(graph: Any) -> Iterator[Any]:
                 yield from all_graphs(inner)
 
 
-def runtime_operators(model: Any) -> set[str]:
-    """The operators of a ``ModelProto`` that are not of the ONNX standard, ``domain::name``."""
-    nodes = (node for graph in all_graphs(model.graph) for node in graph.node)
-    return {f"{node.domain}::{node.op_type}" for node in nodes if node.domain not in _STANDARD_DOMAINS}
+def runtime_operators(models: Iterable[Any]) -> tuple[str, ...]:
+    """The operators of ``ModelProto`` that are not of the ONNX standard, ``domain::name``, sorted."""
+    nodes = (node for model in models for graph in all_graphs(model.graph) for node in graph.node)
+    return tuple(sorted({f"{node.domain}::{node.op_type}" for node in nodes if node.domain not in _STANDARD_DOMAINS}))
+
+
+def oldest_runtime(operators: Collection[str]) -> str:
+    """The oldest ONNX Runtime, ``major.minor``, that runs files with these operators beside the standard's."""
+    return OLDEST_RUNTIME if operators else _PORTABLE_RUNTIME
 
 
 def refuse_unsafe_operators(models: Mapping[str, Any]) -> None:

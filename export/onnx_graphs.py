@@ -10,15 +10,14 @@ from typing import Any, Final
 import onnx
 from torch import nn
 
-from lite_nlp.export.contrib import OLDEST_RUNTIME
 from lite_nlp.export.counting.onnx_search import count_beam_work, count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.exporter import RuntimeGraphs
-from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.matrices import UNROUNDED, Rounding
 from lite_nlp.export.onnx_conversion import (
-    PORTABLE_RUNTIME,
     WEIGHTS,
     convert_program,
+    oldest_runtime,
     refuse_unsafe_operators,
     runtime_operators,
     share_weights,
@@ -42,7 +41,7 @@ ENTRY: Final = OnnxEntry(
     weights=WEIGHTS,
     new_prefix="new.",
     operators=(),
-    oldest_runtime=PORTABLE_RUNTIME,
+    oldest_runtime=oldest_runtime(()),
 )
 
 _ROWS: Final = ("batch",)
@@ -90,13 +89,13 @@ def convert_model(traced: TracedModel) -> tuple[Any, Any]:
     return encode, decode_step
 
 
-def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Rounding | None = None) -> OnnxFiles:
+def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Rounding = UNROUNDED) -> OnnxFiles:
     """Convert all graphs, optimized and checked.
 
     Args:
         traced: The model.
         search_form: The same model, a ``SteppedModel`` whose steps the graphs of searches take.
-        rounding: Of the weights of products and tables; None for none.
+        rounding: Of the weights of products and tables.
 
     Raises:
         ModelError: If a graph has an operator that the app's ONNX Runtime runs wrongly.
@@ -117,9 +116,9 @@ def export_onnx(traced: TracedModel, search_form: nn.Module, *, rounding: Roundi
     beam = build_beam_search(body_of_beams, step_of_beams, new_prefix=ENTRY.new_prefix)
     models = {"encode": encode, "decode_step": decode_step, "greedy": greedy, "beam": beam}
     refuse_unsafe_operators(models)
-    operators = sorted(set[str]().union(*map(runtime_operators, models.values())))
+    operators = runtime_operators(models.values())
     graphs, weights = share_weights(models)
-    return OnnxFiles(**graphs, weights=weights, operators=tuple(operators))
+    return OnnxFiles(**graphs, weights=weights, operators=operators)
 
 
 def _new_names(state: Sequence[StateTensor]) -> list[str]:
@@ -138,7 +137,7 @@ def onnx_runtime_graphs(
         ENTRY.greedy: files.greedy,
         ENTRY.beam: files.beam,
     }
-    oldest = OLDEST_RUNTIME if files.operators else PORTABLE_RUNTIME
+    oldest = oldest_runtime(files.operators)
     return RuntimeGraphs(
         entry=ENTRY.model_copy(update={"operators": files.operators, "oldest_runtime": oldest}),
         files={**graphs, ENTRY.weights: files.weights},

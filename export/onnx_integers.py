@@ -55,11 +55,9 @@ def quantize_weights(model: Any, forms: Mapping[bytes, Form]) -> None:
     _Quantizer(model, forms).run()
 
 
-def round_weights(models: Iterable[Any], rounding: Rounding | None) -> None:
-    """Give the matrices of ``ModelProto`` the forms of a rounding, in place; nothing is done in fp32 (None too)."""
-    if rounding is None or rounding.precision == "fp32":
-        return
-    for model in models:
+def round_weights(models: Iterable[Any], rounding: Rounding) -> None:
+    """Give the matrices of ``ModelProto`` the forms of a rounding, in place."""
+    for model in models if rounding.is_needed else ():
         quantize_weights(model, {matrix.key: rounding.form(matrix.key) for matrix in find_matrices(model)})
 
 
@@ -71,7 +69,6 @@ class _Quantizer:
         self._forms = forms
         self._graphs = list(all_graphs(model.graph))
         self._weights = {tensor.name: tensor for graph in self._graphs for tensor in graph.initializer}
-        values = (value for graph in self._graphs for value in (*graph.input, *graph.value_info))
         # A product of three dimensions with a table turns it first: by the name of the result, that of the table.
         self._turned = {
             node.output[0]: node.input[0]
@@ -79,6 +76,7 @@ class _Quantizer:
             for node in graph.node
             if node.op_type == "Transpose" and node.input[0] in self._weights and _is_turn(node)
         }
+        values = (value for graph in self._graphs for value in (*graph.input, *graph.value_info))
         self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
         self._keys: dict[_Weight, bytes] = {}
         self._made: set[str] = set()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.files import sha256_bytes
-from lite_nlp.export.matrices import Rounding, array_digest
+from lite_nlp.export.matrices import UNROUNDED, Rounding, array_digest
 from lite_nlp.export.rounding import MIN_OUTPUTS, quantize_blocks, quantize_rows
 from lite_nlp.export.runtime.limits import MAX_CUTS
 from lite_nlp.export.runtime.member_maker import (
@@ -87,7 +87,7 @@ def round_tensors(tensors: Mapping[str, NDArray[Any]], rounding: Rounding) -> di
 
 
 def pack_members(
-    files: Mapping[str, bytes], names: Sequence[str], packing: Packing, rounding: Rounding | None = None
+    files: Mapping[str, bytes], names: Sequence[str], packing: Packing, rounding: Rounding = UNROUNDED
 ) -> tuple[dict[str, bytes], Packed]:
     """Describe some of a bundle's members.
 
@@ -95,13 +95,13 @@ def pack_members(
         files: Content of every member.
         names: Those to describe.
         packing: What they are made of.
-        rounding: Of the weights in them; None for none.
+        rounding: Of the weights in them.
 
     Returns:
         The files of the compact bundle, and how the members described are made from them.
     """
     contents = packing.decode(packing.container)
-    if rounding is not None and rounding.precision != "fp32":
+    if rounding.is_needed:
         contents = replace(contents, rounded=round_tensors(contents.tensors, rounding))
     packed_files = {name: content for name, content in files.items() if name not in names}
     packed_files[CONTAINER_FILE] = packing.container

@@ -5,7 +5,6 @@ import logging
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -20,7 +19,6 @@ from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
-from lite_nlp.core.version import __version__
 from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
@@ -29,7 +27,7 @@ from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
 from lite_nlp.export.exporter import RuntimeGraphs
-from lite_nlp.export.exporters import EXPORTERS, choose_runtimes
+from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
 from lite_nlp.export.packing import Packing, pack_members
@@ -264,14 +262,11 @@ def _describe(
     work: Mapping[str, GraphWork],
     precision: Precision,
 ) -> Manifest:
-    versions = {"lite_nlp": __version__, "torch": version("torch")}
-    for runtime in graphs:
-        versions |= EXPORTERS[runtime].versions()
     # Whatever a reader would refuse, such as state beyond its limits, is refused here.
     with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
         return Manifest(
             name=card.name,
-            versions=versions,
+            versions=package_versions(EXPORTERS[runtime] for runtime in graphs),
             precision=precision,
             languages=card.languages,
             vocabulary=vocabulary,

@@ -197,7 +197,7 @@ def _members_of_others(manifest: Manifest, runtime: str | None) -> set[str]:
     """The members that only other runtimes than ``runtime`` need."""
     if runtime is None:
         return set()
-    entries = {**manifest.runtimes, **manifest.programs.entries}
+    entries = manifest.entries
     own = set(entries[runtime].members) if runtime in entries else set()
     return {name for entry in entries.values() for name in entry.members} - own
 

@@ -18,7 +18,6 @@ from lite_nlp.export.runtime.executorch_methods import (
     execute,
     load_library,
     load_operators,
-    run_split,
 )
 from lite_nlp.export.runtime.executorch_rows import ResidentRows, RowsState
 from lite_nlp.export.runtime.interface import Runtime, RuntimeEntry, State
@@ -209,7 +208,7 @@ class ExecuTorchRunner:
         """Run a method on at most ``executorch_batch`` rows at a time."""
         with self._lock:
             self._rows.forget()
-            return run_split(method, arguments, most=self._max_batch)
+            return self._program.run(method, arguments)
 
 
 EXECUTORCH: Final = Runtime(

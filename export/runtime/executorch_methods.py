@@ -24,7 +24,6 @@ __all__ = [
     "execute",
     "load_library",
     "load_operators",
-    "run_split",
     "start_runtime",
 ]
 
@@ -88,6 +87,19 @@ class LoadedProgram:
         _check_method(name, method, signature, self._bounds)
         return method
 
+    def run(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Call a method with arrays whose first dimension is the batch, ``executorch_batch`` rows at a time.
+
+        Raises:
+            BundleError: If it fails.
+        """
+        most = self._bounds.executorch_batch
+        parts = [
+            [output.numpy() for output in execute(method, [as_tensor(each[at : at + most]) for each in arguments])]
+            for at in range(0, max(1, len(arguments[0])), most)
+        ]
+        return parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
+
 
 def _check_method(name: str, method: Any, signature: Signature, bounds: Bounds) -> None:
     """Check arguments and results by position; of sizes known at run time the method states the largest."""
@@ -109,20 +121,6 @@ def _check_method(name: str, method: Any, signature: Signature, bounds: Bounds) 
                 raise BundleError(f"{what} of {name}: {key}: expected a tensor, found: {error}") from error
             found = TensorForm(_TYPES.get(tensor.dtype(), f"type {tensor.dtype()}"), tuple(tensor.sizes()))
             check_form(f"{what} of {name}: {key}", TensorForm(form.dtype, sizes), found)
-
-
-def run_split(method: Any, arguments: list[NDArray[Any]], *, most: int) -> list[NDArray[Any]]:
-    """Call a method with arrays whose first dimension is the batch, at most ``most`` rows at a time.
-
-    Raises:
-        BundleError: If it fails.
-    """
-    rows = len(arguments[0])
-    parts = [
-        [output.numpy() for output in execute(method, [as_tensor(each[start : start + most]) for each in arguments])]
-        for start in range(0, rows, most)
-    ]
-    return parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 
 def execute(method: Any, tensors: list[Any]) -> list[Any]:

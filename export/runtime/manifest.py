@@ -44,7 +44,15 @@ from lite_nlp.export.runtime.limits import (
     Text,
     at_most,
 )
-from lite_nlp.export.runtime.programs import TRANSLATION, Classes, Programs, Task, program_signatures
+from lite_nlp.export.runtime.programs import (
+    TRANSLATION,
+    Classes,
+    ExecuTorchPrograms,
+    OnnxPrograms,
+    Programs,
+    Task,
+    program_signatures,
+)
 from lite_nlp.export.runtime.recipes import Packed
 from lite_nlp.export.runtime.registry import RUNTIMES
 from lite_nlp.export.runtime.signatures import Signature
@@ -225,8 +233,7 @@ class Manifest(ManifestSection):
 
     @model_validator(mode="after")
     def _members_listed(self) -> Self:
-        wanted = [TOKENIZER_FILE, CONFIG_FILE, *(name for entry in self.runtimes.values() for name in entry.members)]
-        wanted += self.programs.members
+        wanted = [TOKENIZER_FILE, CONFIG_FILE, *(name for entry in self.entries.values() for name in entry.members)]
         made = {} if self.packed is None else self.packed.members
         ingredients = set() if self.packed is None else self.packed.ingredients
         missing = sorted({name for name in wanted if name not in {*self.files, *made} - ingredients})
@@ -258,6 +265,11 @@ class Manifest(ManifestSection):
             if sizes.get(name, 0) > limit:
                 raise ValueError(f"{name}: expected at most {limit} bytes, found {sizes[name]}")
         return self
+
+    @property
+    def entries(self) -> dict[str, RuntimeEntry | OnnxPrograms | ExecuTorchPrograms]:
+        """By the name of the runtime, what the bundle holds for it, whatever its task."""
+        return {**self.runtimes, **self.programs.entries}
 
     @property
     def layout(self) -> Layout:

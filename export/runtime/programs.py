@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from lite_nlp.budget.traced.graphs import TASK_GRAPHS
 from lite_nlp.core.errors import BundleError
-from lite_nlp.export.runtime.executorch_methods import LoadedProgram, MethodCalls, run_split
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, MethodCalls
 from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection
 from lite_nlp.export.runtime.limits import MAX_GRAPHS, MAX_LABELS, MAX_OPERATORS, Text, at_most
 from lite_nlp.export.runtime.onnx import Release
@@ -186,10 +186,9 @@ class ExecuTorchProgramRunner:
     """
 
     def __init__(self, content: bytes, signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int) -> None:
-        program = LoadedProgram(content, bounds=bounds, threads=threads)
+        self._program = LoadedProgram(content, bounds=bounds, threads=threads)
         self._signatures = signatures
-        self._methods = {name: program.load(name, signature) for name, signature in signatures.items()}
-        self._most = bounds.executorch_batch
+        self._methods = {name: self._program.load(name, signature) for name, signature in signatures.items()}
         # The methods share the program's memory.
         self._lock = Lock()
 
@@ -202,7 +201,7 @@ class ExecuTorchProgramRunner:
         signature = self._signatures[graph]
         given = [arguments[name] for name in signature.inputs]
         with self._lock:
-            found = run_split(self._methods[graph], given, most=self._most)
+            found = self._program.run(self._methods[graph], given)
         return dict(zip(signature.outputs, found, strict=True))
 
 
@@ -217,11 +216,6 @@ class Programs(ManifestSection):
         """By the name of the runtime, those that the bundle has graphs for."""
         found = {"onnx": self.onnx, "executorch": self.executorch}
         return {name: entry for name, entry in found.items() if entry is not None}
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """Names of the bundle's members that the runtimes need."""
-        return tuple(member for entry in self.entries.values() for member in entry.members)
 
 
 def program_signatures(task: str, layout: Layout, classes: Classes | None = None) -> dict[str, Signature]:

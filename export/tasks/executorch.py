@@ -18,17 +18,9 @@ __all__ = ["export_task_executorch"]
 def export_task_executorch(
     programs: Mapping[str, ExportedProgram], signatures: Mapping[str, Signature], bounds: Bounds, rounding: Rounding
 ) -> TaskFiles:
-    """Lower graphs to a program, the greater part of it to XNNPACK.
+    """Lower graphs to one program, most of it to XNNPACK; see :class:`~lite_nlp.export.tasks.files.TaskExport`.
 
-    Args:
-        programs: The traced graphs.
-        signatures: Of the graphs.
-        bounds: Largest sizes.
-        rounding: Of the weights of products and tables.
-
-    Raises:
-        ModelError: If the model has recurrent layers, or the runtime no kernel for an operator.
-        CountError: If the work of a method cannot be told.
+    Recurrent layers, and operators that the runtime has no kernel for, are refused.
     """
     refuse_loops(programs.values())
     content, calls, work = make_program(

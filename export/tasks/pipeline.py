@@ -2,9 +2,8 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -18,14 +17,13 @@ from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
-from lite_nlp.core.version import __version__
 from lite_nlp.decoding.torch_model import SteppedText, TorchClassifier, TorchTextModel
 from lite_nlp.export.bundle_writer import describe_files, write_archive
 from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.task_graphs import count_modules, count_programs
 from lite_nlp.export.executorch_program import has_loops
-from lite_nlp.export.exporters import EXPORTERS, choose_runtimes
+from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
@@ -36,14 +34,14 @@ from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_si
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
 from lite_nlp.export.tasks.executorch import export_task_executorch
-from lite_nlp.export.tasks.files import TaskFiles
+from lite_nlp.export.tasks.files import TaskExport, TaskFiles
 from lite_nlp.export.tasks.onnx import export_task_onnx
 from lite_nlp.export.tasks.parity import TaskParity, compare_classifiers, compare_language_models
 
 __all__ = ["TaskModel", "export_task_bundle"]
 
 #: By the name of the runtime.
-_EXPORTS: Final = {"onnx": export_task_onnx, "executorch": export_task_executorch}
+_EXPORTS: Final[Mapping[str, TaskExport]] = {"onnx": export_task_onnx, "executorch": export_task_executorch}
 
 #: Random texts of the proof, of all lengths, and the most tokens of a continuation.
 _PROOF_ROWS: Final = 24
@@ -142,15 +140,12 @@ def export_task_bundle(
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
         files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
-    versions = {"lite_nlp": __version__, "torch": version("torch")}
-    for runtime in chosen:
-        versions |= EXPORTERS[runtime].versions()
     # Whatever a reader would refuse, such as state beyond its limits, is refused here.
     with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
         manifest = Manifest(
             task=model.task,
             name=card.name,
-            versions=versions,
+            versions=package_versions(EXPORTERS[runtime] for runtime in chosen),
             precision=precision,
             languages=card.languages,
             vocabulary=Vocabulary(src_size=model.vocab_size, tgt_size=model.vocab_size),

@@ -188,7 +188,7 @@ def _bundle_of(
 
 def _choose_runtimes(bundle: "Bundle", asked: Sequence[str] | None) -> list[str]:
     manifest = bundle.manifest
-    there = [name for name in RUNTIMES if name in {**manifest.runtimes, **manifest.programs.entries}]
+    there = [name for name in RUNTIMES if name in manifest.entries]
     chosen = list(dict.fromkeys(asked)) if asked else there
     if not chosen:
         raise BundleError(f"{bundle.path}: expected graphs for {' or '.join(RUNTIMES)}, found none")
@@ -241,8 +241,7 @@ def _weights_bytes(bundle: "Bundle", runtime: str) -> int:
     sizes = {name: entry.size_bytes for name, entry in manifest.files.items()}
     if manifest.packed is not None:
         sizes |= {name: member.size_bytes for name, member in manifest.packed.members.items()}
-    entry = {**manifest.runtimes, **manifest.programs.entries}[runtime]
-    return sum(sizes[name] for name in entry.members)
+    return sum(sizes[name] for name in manifest.entries[runtime].members)
 
 
 def _describe_model(bundle: "Bundle") -> dict[str, Any]:

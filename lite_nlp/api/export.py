@@ -73,7 +73,7 @@ class ExportedModel:
         from lite_nlp.export.runtime.executorch import ExecuTorchEntry
         from lite_nlp.export.runtime.programs import ExecuTorchPrograms
 
-        entry = self.manifest.runtimes.get("executorch") or self.manifest.programs.executorch
+        entry = self.manifest.entries.get("executorch")
         return entry.calls if isinstance(entry, ExecuTorchEntry | ExecuTorchPrograms) else {}
 
     def as_dict(self) -> dict[str, Any]:

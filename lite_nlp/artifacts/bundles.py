@@ -116,8 +116,7 @@ def bundled_container(bundle: "Bundle") -> bytes:
 
 
 def _no_tensors(bundle: "Bundle") -> ModelError:
-    manifest = bundle.manifest
-    runtimes = " or ".join([*manifest.runtimes, *manifest.programs.entries])
+    runtimes = " or ".join(bundle.manifest.entries)
     return ModelError(
         f"{bundle.path}: expected a model directory, a .lnlp file or a compact bundle with weights for torch, "
         f"found an exported bundle with graphs alone; it runs with --runtime {runtimes}"

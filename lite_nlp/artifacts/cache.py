@@ -1,7 +1,7 @@
 """Cache of bundles exported from other kinds of MODEL, for runtimes that need a bundle.
 
 They are in :func:`lite_nlp.core.cache.cache_folder`. A bundle's name is a hash of everything that determines its
-content, so no bundle is ever out of date; the folder may be deleted at any time.
+content, and its runtime if it has one alone, so no bundle is ever out of date; the folder may be deleted at any time.
 """
 
 import hashlib
@@ -48,21 +48,21 @@ def cached_bundle(source: Source, *, runtime: str | None = None, progress: Progr
         BundleError: If it cannot be exported without a change to its output.
         OutputError: If the system refuses the write.
     """
-    wanted = list(RUNTIMES), list(RUNTIMES) if runtime is None else [runtime]
-    paths = [cache_folder() / "bundles" / f"{_bundle_key(source, runtimes)}.zip" for runtimes in wanted]
-    for path in paths:
+    key, folder = _bundle_key(source), cache_folder() / "bundles"
+    path, runtimes = folder / f"{key}.zip", None
+    if _is_whole(path):
+        return path
+    if runtime is not None:
+        path, runtimes = folder / f"{key}-{runtime}.zip", [runtime]
         if _is_whole(path):
             return path
-    runtimes = None if runtime is None else [runtime]
     with needs_extra(f"{source.name}: export of a model {source.kind} to a bundle", "export"):
-        write_model_bundle(
-            paths[-1], load_model(source), source=source, runtimes=runtimes, force=True, progress=progress
-        )
-    return paths[-1]
+        write_model_bundle(path, load_model(source), source=source, runtimes=runtimes, force=True, progress=progress)
+    return path
 
 
-def _bundle_key(source: Source, runtimes: list[str]) -> str:
-    """Hash of the model's files, the versions of the exporting packages, the runtimes and the options."""
+def _bundle_key(source: Source) -> str:
+    """Hash of the model's files, the versions of the exporting packages, and the options."""
     names = MODEL_FILES if source.kind == "directory" else ("",)
     try:
         files = {name: sha256_file(source.path / name) for name in names}
@@ -72,7 +72,7 @@ def _bundle_key(source: Source, runtimes: list[str]) -> str:
         "name": source.name,
         "files": files,
         "versions": [__version__, _EXPORT_VERSION, *(_installed(row.package) for row in RUNTIMES.values())],
-        "runtimes": runtimes,
+        "runtimes": list(RUNTIMES),
         "bounds": DEFAULT_BOUNDS.model_dump(),
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]

@@ -83,7 +83,7 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
 
     def score_bundle(path: Path, report: Progress) -> dict[str, Scored]:
         found = {}
-        for runtime in open_stored(path).manifest.programs.entries:
+        for runtime in open_stored(path).manifest.entries:
             bundle = open_any_bundle(path, runtime=runtime)
             engine = create_classifier_engine(bundle, runtime=runtime, threads=torch.get_num_threads())
             sizes = {"max_tokens": engine.max_tokens - 1, "batch_tokens": ONE_AT_A_TIME}

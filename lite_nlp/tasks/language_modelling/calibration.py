@@ -28,7 +28,7 @@ from lite_nlp.models.embeddings import PlainVocabulary
 from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.tasks.calibration import BundleScoring, Guidance, spaced
 from lite_nlp.tasks.language_modelling.evaluate import EngineLikelihood, check_vocabulary, score_language_model
-from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, perplexity_of, window_likelihoods
+from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, perplexity_of, scoring_device, window_likelihoods
 from lite_nlp.tasks.language_modelling.teaching import read_text
 from lite_nlp.training.device import device_of
 from lite_nlp.training.mixed_loss import TeacherOutput
@@ -117,7 +117,7 @@ def _compare_bundles(model: LikelihoodModel, stream: TokenStream, *, window: int
             stream,
             window=window,
             context=window // 2,
-            device=device_of(scored) if isinstance(scored, nn.Module) else torch.device("cpu"),
+            device=scoring_device(scored),
             on_progress=advance_to(report),
         )
         measure = perplexity_of(windows)
@@ -125,7 +125,7 @@ def _compare_bundles(model: LikelihoodModel, stream: TokenStream, *, window: int
 
     def score_bundle(path: Path, report: Progress) -> dict[str, Scored]:
         found = {}
-        for runtime in open_stored(path).manifest.programs.entries:
+        for runtime in open_stored(path).manifest.entries:
             bundle = open_any_bundle(path, runtime=runtime)
             engine = create_text_engine(bundle, runtime=runtime, threads=torch.get_num_threads())
             found[runtime] = judge(EngineLikelihood(engine), report)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.opened import default_runtime, open_task_bundle, refuse_loaded
@@ -19,10 +19,9 @@ from lite_nlp.data.text.directory import TextDirectory, TextSplitInfo, TokenStre
 from lite_nlp.export.runtime.device import default_threads
 from lite_nlp.export.runtime.task_engines import TextEngine, create_text_engine
 from lite_nlp.models.build import as_language_model
-from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text
+from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text, scoring_device
 from lite_nlp.tasks.room import Evaluation, EvaluationRequest, Table
 from lite_nlp.tasks.usefulness import perplexity_warnings
-from lite_nlp.training.device import device_of
 
 __all__ = ["EngineLikelihood", "check_vocabulary", "evaluate_text", "score_language_model"]
 
@@ -161,7 +160,7 @@ def score_language_model(
         counts,
         window=window,
         context=window // 2 if context is None else context,
-        device=device_of(model) if isinstance(model, nn.Module) else torch.device("cpu"),
+        device=scoring_device(model),
         on_progress=on_progress,
     )
 

@@ -9,14 +9,22 @@ from typing import Any, Final, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from lite_nlp.compress.significance import Measure
 from lite_nlp.core.bounds import check_range
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
+from lite_nlp.training.device import device_of
 
-__all__ = ["LikelihoodModel", "TextScores", "perplexity_of", "score_text", "window_likelihoods"]
+__all__ = [
+    "LikelihoodModel",
+    "TextScores",
+    "perplexity_of",
+    "score_text",
+    "scoring_device",
+    "window_likelihoods",
+]
 
 #: Tokens given to the model at once, contexts included.
 _BATCH_TOKENS: Final = 4096
@@ -123,6 +131,11 @@ def score_text(
         context=context,
         windows=windows,
     )
+
+
+def scoring_device(model: LikelihoodModel) -> torch.device:
+    """Where a model takes its tokens: that of its weights in torch, the CPU in another runtime."""
+    return device_of(model) if isinstance(model, nn.Module) else torch.device("cpu")
 
 
 def perplexity_of(windows: NDArray[np.float64]) -> Measure:

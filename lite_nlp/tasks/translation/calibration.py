@@ -174,7 +174,7 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         return judge(replace(other, model=other.encoder_decoder), progress)
 
     def score_bundle(path: Path, progress: Progress) -> dict[str, Scored]:
-        return {runtime: judge(path, progress, runtime) for runtime in open_stored(path).manifest.runtimes}
+        return {runtime: judge(path, progress, runtime) for runtime in open_stored(path).manifest.entries}
 
     def own_outputs(steps: int, keep: Keep, progress: Progress) -> Callable[[], Iterator[Batch]]:
         threads = torch.get_num_threads()

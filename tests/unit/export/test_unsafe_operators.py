@@ -39,4 +39,4 @@ def test_other_attention_is_taken() -> None:
     node = helper.make_node("MultiHeadAttention", ["x"], ["y"], name="attention", domain="com.microsoft")
     model = _model(_inside("Loop", node))
     refuse_unsafe_operators({"greedy": model})
-    assert runtime_operators(model) == {"com.microsoft::MultiHeadAttention"}
+    assert runtime_operators([model]) == ("com.microsoft::MultiHeadAttention",)
