@@ -29,6 +29,8 @@ _LAST_RATE: Final = 0.04
 #: a model of 4.6M weights diverges from the original by 0.14 nats after 1,000 steps and by 0.20 after 8,000 at the same
 #: rate; at a third of it by 0.12 after 2,500 and by 0.145 after 10,000.
 _FULL_RATE_STEPS: Final = 1_000
+#: Steps, at the beginning of each cycle, over which the learning rate rises.
+_WARM_UP: Final = 20
 #: Steps between two states to go back to where a loss is no number, and how often that may happen.
 _SAFE_EVERY: Final = 50
 _MOST_RETREATS: Final = 8
@@ -46,6 +48,9 @@ class TuningOptions:
         batches_per_step: Batches whose mean loss each step goes down.
         tightening: Fraction of the steps over which pruning and quantization tighten.
         tighten_every: Steps between two adjustments.
+        cycles: How often the learning rate falls, each time over as many of the steps; the first time from its highest,
+            then from that of the first cycle's middle. Weights tighten in the first, which counts as the training's
+            length for rates and ``tightening``.
     """
 
     steps: int
@@ -54,15 +59,34 @@ class TuningOptions:
     free_learning_rate: float = 2e-4
     tightening: float = 0.1
     tighten_every: int = 10
+    cycles: int = 1
 
     def shortened(self, share: float, *, least: int) -> "TuningOptions":
-        """The same with a fraction of the steps, but at least so many if there are as many."""
-        return replace(self, steps=min(self.steps, max(least, round(share * self.steps))))
+        """One cycle with a fraction of the steps, but at least so many if there are as many."""
+        return replace(self, steps=min(self.steps, max(least, round(share * self.steps))), cycles=1)
 
     def slowed(self, factor: float) -> "TuningOptions":
         """The same with all learning rates multiplied by a factor."""
         rates = factor * self.learning_rate, factor * self.free_learning_rate
         return replace(self, learning_rate=rates[0], free_learning_rate=rates[1])
+
+    @property
+    def cycle_steps(self) -> float:
+        """Steps of a cycle."""
+        return self.steps / self.cycles
+
+    def rate(self, step: int) -> float:
+        """Factor of the highest learning rates in a step, counted from 0.
+
+        Half a cosine, after a warm-up in which Adam's averages fill, and its second half again in each further cycle.
+        """
+        cycle = min(int(step / self.cycle_steps), self.cycles - 1)
+        within = step - cycle * self.cycle_steps
+        progress = within / self.cycle_steps
+        if cycle:
+            progress = (1 + progress) / 2
+        falling = _LAST_RATE + (1 - _LAST_RATE) * 0.5 * (1 + math.cos(math.pi * progress))
+        return falling * min(1.0, (within + 1) / _WARM_UP)
 
 
 def tune(
@@ -148,7 +172,7 @@ class _Training:
         ]
         groups = [group for group in groups if group["params"]]
         self._optimizer = torch.optim.Adam(groups, betas=(0.9, 0.98), fused=True)
-        length = min(1.0, _FULL_RATE_STEPS / options.steps)
+        length = min(1.0, _FULL_RATE_STEPS / options.cycle_steps)
         self._highest = [length * float(group["lr"]) for group in self._optimizer.param_groups]
         self._model = model
         self.step = self.consumed = 0
@@ -173,12 +197,9 @@ class _Training:
         sums = torch.stack([number.to(mean.device, torch.float32) for number in read]).tolist()
         if not all(map(math.isfinite, sums)):
             return None
-        # Half a cosine, after a warm-up in which Adam's averages fill.
-        progress = self.step / self._options.steps
-        falling = _LAST_RATE + (1 - _LAST_RATE) * 0.5 * (1 + math.cos(math.pi * progress))
-        warm = min(1.0, (self.step + 1) / 20)
+        rate = self.rate * self._options.rate(self.step)
         for group, highest in zip(self._optimizer.param_groups, self._highest, strict=True):
-            group["lr"] = highest * self.rate * falling * warm
+            group["lr"] = highest * rate
         self._optimizer.step()
         self.step += 1
         if self.step % self._options.tighten_every == 0 or self.step == self._options.steps:
@@ -229,7 +250,7 @@ class _Training:
         self._weights.restore(state["held"])
 
     def _share(self) -> float:
-        steps = self._options.tightening * self._options.steps
+        steps = self._options.tightening * self._options.cycle_steps
         return min(1.0, self.step / steps) if steps else 1.0
 
 

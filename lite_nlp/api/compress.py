@@ -14,7 +14,7 @@ from lite_nlp.api.compression_work import resumable_work, work_key
 from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
-from lite_nlp.core.bounds import MAX_ACCUMULATION, MAX_STEPS, MAX_THREADS, check_loss, check_range
+from lite_nlp.core.bounds import MAX_ACCUMULATION, MAX_CYCLES, MAX_STEPS, MAX_THREADS, check_loss, check_range
 from lite_nlp.core.errors import TargetSizeError, UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
@@ -68,6 +68,7 @@ def compress_model(
     finetune: bool = True,
     finetune_steps: int | None = None,
     gradient_accumulation: int | None = None,
+    cycles: int | None = None,
     effort: Effort | None = None,
     own_outputs: bool = False,
     structured: float | None = None,
@@ -95,6 +96,7 @@ def compress_model(
         finetune_steps: Finetuning steps, at least 1; None chooses by the effort and the model's Mult-Adds.
         gradient_accumulation: Batches of some 2,048 tokens a side in each finetuning step, 1 to 1,024; None is 4 with
             the effort ``thorough`` and 1 else.
+        cycles: How often the learning rate falls during the finetuning, 1 to 100 and at most once a step; None is 1.
         effort: How long to finetune: in all about 3 (quick), 20 (normal) or 180 minutes (thorough) on two cores. None
             is quick, the only one without ``data``.
         own_outputs: Whether to finetune on the model's own translations of the training sources, in place of the data's
@@ -130,10 +132,12 @@ def compress_model(
         raise UsageError(f"--structured: expected a fraction between 0 and 1, found {structured}")
     check_range("--finetune-steps", finetune_steps, 1, MAX_STEPS)
     check_range("--gradient-accumulation", gradient_accumulation, 1, MAX_ACCUMULATION)
+    check_range("--cycles", cycles, 1, MAX_CYCLES)
     check_range("--threads", threads, 1, MAX_THREADS)
     of_finetuning = {
         "--finetune-steps": finetune_steps,
         "--gradient-accumulation": gradient_accumulation,
+        "--cycles": cycles,
         "--own-outputs": own_outputs,
         "--effort": effort,
     }
@@ -187,8 +191,10 @@ def compress_model(
         max_loss=max_loss,
     )
     steps = finetune_steps or _steps_of(loaded, effort or "quick", few=data is None)
+    if cycles is not None and cycles > steps:
+        raise UsageError(f"--cycles: expected at most the number of finetuning steps, {steps:,}, found {cycles:,}")
     batches = gradient_accumulation or _BATCHES[effort or "quick"]
-    finetuning = _finetuning(loaded, guidance, steps, batches) if finetune else None
+    finetuning = _finetuning(loaded, guidance, steps, batches, cycles or 1) if finetune else None
     candidates: list[StageRow] = []
     structure: Structure | None = None
     given = None if data is None else Path(data)
@@ -302,7 +308,7 @@ def _changed_outputs(guidance: "Guidance", rows: "Sequence[StageRow]") -> "Chang
     return find_changes(before, after, guidance.texts)
 
 
-def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int, batches: int) -> "Finetuning":
+def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int, batches: int, cycles: int) -> "Finetuning":
     from lite_nlp.compress.tuning import TuningOptions
     from lite_nlp.compress.weight_tuner import Finetuning
     from lite_nlp.tasks.calibration import distillation_loss, projected_distillation_loss
@@ -318,7 +324,8 @@ def _finetuning(loaded: LoadedModel, guidance: "Guidance", steps: int, batches: 
         loss = distillation_loss(guidance.predict, original, weight, precision=precision)
     else:
         loss = projected_distillation_loss(guidance.project, original, weight, precision=precision)
-    return Finetuning(batches=guidance.tuning, loss=loss, options=TuningOptions(steps=steps, batches_per_step=batches))
+    options = TuningOptions(steps=steps, batches_per_step=batches, cycles=cycles)
+    return Finetuning(batches=guidance.tuning, loss=loss, options=options)
 
 
 def _when_wanted(make: Callable[[], Callable[[], Iterator[Any]]]) -> Callable[[], Iterator[Any]]:

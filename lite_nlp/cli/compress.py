@@ -22,7 +22,7 @@ from lite_nlp.cli.budget_options import (
 from lite_nlp.cli.console import ProgressBars, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
 from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
-from lite_nlp.core.bounds import MAX_ACCUMULATION, MAX_STEPS
+from lite_nlp.core.bounds import MAX_ACCUMULATION, MAX_CYCLES, MAX_STEPS
 
 __all__ = ["compress"]
 
@@ -79,6 +79,16 @@ def compress(
             min=1,
             max=MAX_ACCUMULATION,
             help="Batches of some 2,048 tokens a side in each finetuning step; else 4 with --effort thorough, and 1.",
+            show_default=False,
+        ),
+    ] = None,
+    cycles: Annotated[
+        int | None,
+        typer.Option(
+            "--cycles",
+            min=1,
+            max=MAX_CYCLES,
+            help="How often the learning rate falls in the finetuning, each time over as many of its steps; else once.",
             show_default=False,
         ),
     ] = None,
@@ -145,6 +155,7 @@ def compress(
             finetune=not no_finetune,
             finetune_steps=finetune_steps,
             gradient_accumulation=gradient_accumulation,
+            cycles=cycles,
             effort=effort,
             own_outputs=own_outputs,
             structured=structured,

@@ -11,6 +11,7 @@ __all__ = [
     "MAX_BATCH",
     "MAX_BEAM",
     "MAX_COUNT",
+    "MAX_CYCLES",
     "MAX_FEATURES",
     "MAX_ITEMS",
     "MAX_LENGTH_PENALTY",
@@ -57,6 +58,9 @@ MAX_STEPS: Final = 10_000_000
 
 #: Batches of a step of it.
 MAX_ACCUMULATION: Final = 1_024
+
+#: Cycles of a fine-tuning's learning rate.
+MAX_CYCLES: Final = 100
 
 #: Temperature of a softmax: beyond, distributions are one type or all types alike, and its square weighs a loss.
 MIN_TEMPERATURE: Final = 0.1

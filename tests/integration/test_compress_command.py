@@ -370,6 +370,10 @@ def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[st
         (("--no-finetune", "--finetune-steps", "5"), "expected one of them"),
         (("--no-finetune", "--own-outputs"), "expected one of them"),
         (("--no-finetune", "--effort", "quick"), "--no-finetune and --effort: expected one of them"),
+        (
+            ("--finetune-steps", "5", "--cycles", "6"),
+            "--cycles: expected at most the number of finetuning steps, 5, found 6",
+        ),
         (("--effort", "quick", "--finetune-steps", "5"), "--effort and --finetune-steps: expected one of them"),
         (("--max-loss", "-1"), "should be greater than or equal to 0"),
     ],

@@ -131,6 +131,8 @@ def test_the_effort_that_the_package_has_no_text_for(tmp_path: Path, effort: Lit
         ({"gradient_accumulation": 0}, "--gradient-accumulation: expected 1 to 1,024, found 0"),
         ({"gradient_accumulation": 1.5}, "--gradient-accumulation: expected a whole number, found 1.5"),
         ({"gradient_accumulation": 2, "finetune": False}, "--no-finetune and --gradient-accumulation: expected one"),
+        ({"cycles": 0}, "--cycles: expected 1 to 100, found 0"),
+        ({"cycles": 2, "finetune": False}, "--no-finetune and --cycles: expected one"),
         ({"effort": "fast"}, "--effort: expected one of quick, normal, thorough, found 'fast'"),
     ],
 )

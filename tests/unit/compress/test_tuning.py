@@ -271,6 +271,39 @@ def test_long_trainings_take_smaller_steps() -> None:
     assert moved(10_000) == pytest.approx(moved(1_000) / 10, rel=1e-2)
 
 
+def test_the_learning_rate_falls_once_in_each_cycle() -> None:
+    once, thrice = TuningOptions(steps=200), TuningOptions(steps=600, cycles=3)
+    rates = [thrice.rate(step) for step in range(600)]
+    assert rates[:200] == [once.rate(step) for step in range(200)]
+    assert max(rates[:200]) > 0.9
+    for start in (200, 400):
+        cycle = rates[start : start + 200]
+        # From the middle of the first, after its warm-up, to the same end.
+        assert cycle[0] < 0.1
+        assert max(cycle) == pytest.approx(once.rate(110), rel=0.02)
+        assert cycle[20:] == sorted(cycle[20:], reverse=True)
+        assert cycle[-1] == pytest.approx(rates[199], rel=0.02)
+    # A brief training has one cycle; steps that cycles do not divide are all taken.
+    assert thrice.shortened(0.1, least=1) == TuningOptions(steps=60)
+    assert all(0 < TuningOptions(steps=7, cycles=3).rate(step) <= 1 for step in range(7))
+
+
+def test_weights_tighten_in_the_first_cycle() -> None:
+    model = _model()
+    parameters = prunable_parameters(model)
+    zeros: list[float] = []
+
+    def record(_: float, bits: float) -> None:
+        zeros.append(float((model.up.weight == 0).float().mean()))
+
+    weights = PrunedWeights(parameters, {"up.weight": 0.6, "down.weight": 0.0})
+    options = TuningOptions(steps=120, cycles=2, tightening=0.5)
+    tune(model, repeat(0), _loss, weights=weights, options=options, on_step=record)
+    assert zeros[9] < 0.5
+    assert zeros[30] == pytest.approx(0.6, abs=1e-3)
+    assert zeros[-1] == pytest.approx(0.6, abs=1e-3)
+
+
 def test_pruning_rises_to_its_sparsity_and_stays() -> None:
     model = _model()
     parameters = prunable_parameters(model)
