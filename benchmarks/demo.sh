@@ -1,9 +1,10 @@
 #!/bin/sh
 # The main job from end to end on the shipped model, as `make demo` runs it:
-#   sh benchmarks/demo.sh path/to/lite-nlp OUTPUT_DIRECTORY
+#   sh benchmarks/demo.sh path/to/lite-nlp OUTPUT_DIRECTORY [OPTIONS OF COMPRESS]
 set -eu
 lite_nlp=$1
 out=$2
+shift 2
 rm -rf "$out"
 mkdir -p "$out"
 
@@ -22,7 +23,7 @@ step "1/4 count the shipped model against the mobile budget"
 "$lite_nlp" budget --check
 
 step "2/4 compress it further: sensitivity, a plan for every matrix, tuning, entropy coding"
-"$lite_nlp" compress --target-size 1.4MB --out "$out/compressed" > "$out/ledger.txt"
+"$lite_nlp" compress --target-size 1.4MB --out "$out/compressed" "$@" > "$out/ledger.txt"
 
 step "3/4 export the compressed model to ONNX and ExecuTorch"
 "$lite_nlp" export "$out/compressed/model.lnlp" --out "$out/model.zip"

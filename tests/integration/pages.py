@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 _SHORTER = {
     r"--max-minutes \d+": "--max-minutes 0.1",
     r"--finetune-steps \d\d+": "--finetune-steps 2",
+    "^make demo": "make demo DEMO_COMPRESS='--finetune-steps 2'",
     "train mobile-small ": "train mobile-small --set model.num_encoder_layers=1 --set model.num_decoder_layers=1"
     " --set 'model.kernel_sizes=[3]' --set 'model.decoder_kernel_sizes=[3]' ",
     "export --out ": "export runs/first --out ",
