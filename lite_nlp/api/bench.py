@@ -1,6 +1,7 @@
 """Benchmark of a MODEL on this machine, behind ``lite-nlp bench``. A bundle needs no torch."""
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +16,15 @@ from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
-from lite_nlp.artifacts.models import LoadedModel, resolve_source
+from lite_nlp.artifacts.classes import SENTENCES
+from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, MAX_TOKENS, check_range
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.core.version import __version__
+from lite_nlp.decoding.lines import read_file_lines
+from lite_nlp.export.runtime import open_stored
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
 from lite_nlp.export.runtime.programs import TRANSLATION
 from lite_nlp.export.runtime.registry import RUNTIMES
@@ -73,8 +77,8 @@ class BenchReport:
 def bench_model(
     model: str | Path | LoadedModel | None = None,
     *,
-    runtimes: Sequence[str] | None = None,
-    threads: Sequence[int] | None = None,
+    runtimes: str | Sequence[str] | None = None,
+    threads: int | Sequence[int] | None = None,
     beam: int = 1,
     max_tokens: int | None = None,
     repeats: int = 3,
@@ -91,8 +95,8 @@ def bench_model(
     Args:
         model: A MODEL (path or shipped name); one that is no bundle is exported into the cache first. A loaded model
             is exported for this measurement alone. None is the default shipped model.
-        runtimes: Names of runtimes; None is all that the bundle has graphs for and that are installed.
-        threads: Numbers of threads, 1 to 512 each; None is 1 and one per core.
+        runtimes: Names of runtimes, or one; None is all that the bundle has graphs for and that are installed.
+        threads: Numbers of threads, or one, 1 to 512 each; None is 1 and one per core.
         beam: Hypotheses kept per sentence of a translator, 1 to 256.
         max_tokens: Most tokens that a language model continues a sentence by, at least 1; None is 32.
         repeats: Times that every sentence is measured, 1 to 10,000.
@@ -112,7 +116,10 @@ def bench_model(
         DataError: If the input is missing, empty, or has a line that is too long for the bundle.
         BundleError: If the bundle is missing or damaged, has no graphs, or the measuring process dies.
     """
-    counts = sorted({1, usable_cores()}) if threads is None else list(dict.fromkeys(threads))
+    if isinstance(runtimes, str):
+        runtimes = [runtimes]
+    asked = [threads] if isinstance(threads, int | Integral) else threads
+    counts = sorted({1, usable_cores()}) if asked is None else list(dict.fromkeys(asked))
     if not counts or not all(isinstance(count, Integral) and 1 <= count <= MAX_THREADS for count in counts):
         raise UsageError(f"--threads: expected numbers from 1 to {MAX_THREADS}, found {counts}")
     for option, number, least, most in (
@@ -127,9 +134,12 @@ def bench_model(
         if name not in RUNTIMES:
             raise UsageError(f"--runtime: {expected_one_of(RUNTIMES, name)}")
     progress = progress or SilentProgress()
+    # Before an export, which takes a minute.
+    _check_options(_task_of(model), beam=beam, max_tokens=max_tokens)
+    if input_path is not None:
+        deque(read_file_lines(Path(input_path)), maxlen=0)
     with _bundle_of(model, runtimes, progress) as path:
         bundle = open_any_bundle(path)
-        _check_options(bundle, beam=beam, max_tokens=max_tokens)
         examples = read_examples(bundle, None if input_path is None else Path(input_path))
         orders = [
             Order(
@@ -195,9 +205,22 @@ def _choose_runtimes(bundle: "Bundle", asked: Sequence[str] | None) -> list[str]
     return chosen
 
 
-def _check_options(bundle: "Bundle", *, beam: int, max_tokens: int | None) -> None:
-    """Refuse options that have no effect on the bundle's task."""
-    task = bundle.manifest.task
+def _task_of(model: str | Path | LoadedModel | None) -> str:
+    """What the model's bundle is for, in its manifest or to be."""
+    if isinstance(model, LoadedModel):
+        architecture = model.config.model.architecture
+    else:
+        source = resolve_source(model)
+        if source.kind == "bundle":
+            return open_stored(source.path).manifest.task
+        architecture = read_config(source).model.architecture
+    if architecture == "encoder-decoder":
+        return TRANSLATION
+    return "classification" if architecture in SENTENCES else "language-modelling"
+
+
+def _check_options(task: str, *, beam: int, max_tokens: int | None) -> None:
+    """Refuse options that have no effect on a bundle's task."""
     if beam > 1 and task != TRANSLATION:
         raise UsageError(f"--beam: expected 1 with a bundle for {task}, found {beam}")
     if max_tokens is not None and task != "language-modelling":

@@ -201,7 +201,7 @@ def _open_meter(bundle: Bundle, order: Order) -> Meter:
         options = GenerationOptions(max_tokens=order.max_tokens)
         return ContinuationMeter(text, sources, options, max_positions=text.max_steps, work=task_work)
     engine = create_engine(bundle, runtime=order.runtime, threads=threads)
-    search = SearchOptions(beam_size=order.beam, max_steps=manifest.bounds.capacity)
+    search = SearchOptions.of(manifest.decoding, beam=order.beam, max_steps=manifest.bounds.capacity)
     return TranslationMeter(engine, sources, search, work=graphs)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.artifacts.translators import SearchChoices
-from lite_nlp.core.bounds import MAX_BATCH, MAX_THREADS, check_range
+from lite_nlp.core.bounds import MAX_BATCH, MAX_THREADS, check_range, plain_integer
 from lite_nlp.core.display import displayable
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
@@ -127,7 +127,7 @@ def evaluate_model(
         threads=threads,
         batch=batch or _BATCH,
         choices=SearchChoices(
-            beam=beam,
+            beam=plain_integer(beam),
             length_penalty=length_penalty,
             no_repeat_ngram=no_repeat_ngram,
             min_length=min_length,
@@ -135,8 +135,8 @@ def evaluate_model(
             long_input=long_input,
         ),
         lowercase=lowercase,
-        window=window,
-        context=context,
+        window=plain_integer(window),
+        context=plain_integer(context),
         progress=progress or SilentProgress(),
         warn=warn,
     )

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, get_args
 
+from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.api.int8_quality import DEFAULT_MAX_LOSS, QualityGate, QualityLoss
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.classes import SENTENCES
 from lite_nlp.artifacts.input_length import cut_bound
 from lite_nlp.artifacts.models import LoadedModel, Source, load_model, resolve_source
-from lite_nlp.core.bounds import MAX_COUNT, MAX_STEPS, MAX_THREADS, MAX_TOKENS, check_range
+from lite_nlp.core.bounds import MAX_COUNT, MAX_STEPS, MAX_THREADS, MAX_TOKENS, check_range, plain_integer
 from lite_nlp.core.errors import UsageError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_file
@@ -140,7 +141,8 @@ def export_model(
         max_loss: Largest loss of ``int8`` and ``mixed``, in the unit of the task's metric; None is 0.3.
         finetune: Whether to finetune.
         finetune_steps: Finetuning steps after pruning; None chooses by the amount of data.
-        threads: Threads of torch; None is one, and a short measurement chooses them while compressing.
+        threads: Threads of torch; None is ``OMP_NUM_THREADS``, or else one, and a short measurement chooses them while
+            compressing.
         gate: The limits of the model and the bundle; None sets no limits.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
@@ -170,6 +172,7 @@ def export_model(
         ("--threads", threads, 1, MAX_THREADS),
     ):
         check_range(option, number, least, most)
+    max_src_tokens, max_tgt_tokens = plain_integer(max_src_tokens), plain_integer(max_tgt_tokens)
     _check_precision(precision, target_bytes=target_bytes, portable=portable, max_loss=max_loss)
     _check_target(target_bytes, compact=compact, finetune=finetune, finetune_steps=finetune_steps)
     if data is not None and target_bytes is None and precision == "fp32":
@@ -233,6 +236,8 @@ def export_model(
         )
     from lite_nlp.api.sized_export import bundle_of_size
 
+    # The first bundle, which takes a minute, tells whether the model must be compressed.
+    guide_compression(loaded, None if data is None else Path(data))
     options = {"data": data, "finetune": finetune, "finetune_steps": finetune_steps, "threads": threads}
     with bundle_of_size(loaded, source, target_bytes=target_bytes, write=write, progress=progress, **options) as made:
         accept(made.path)
@@ -257,7 +262,10 @@ def _shortened(loaded: LoadedModel, max_src_tokens: int | None) -> tuple[str, ..
 
 @contextmanager
 def _few_threads(threads: int | None) -> Iterator[None]:
-    """One thread unless another number was asked for: tracing runs small operators one by one, which threads slow."""
+    """One thread unless the caller or the environment asks for another number.
+
+    Tracing runs small operators one by one, which threads slow.
+    """
     import torch
 
     from lite_nlp.training.threads import fixed_threads, threads_restored
@@ -306,5 +314,7 @@ def _check_target(
         raise UsageError("--target-size: expected --compact with it: a plain bundle has every weight in fp32")
     given = {"--no-finetune": not finetune, "--finetune-steps": finetune_steps}
     alone = [name for name, value in given.items() if value]
+    if not finetune and finetune_steps is not None:
+        raise UsageError("--no-finetune and --finetune-steps: expected one of them")
     if target_bytes is None and alone:
         raise UsageError(f"{alone[0]}: expected --target-size with it, for which the model is compressed")

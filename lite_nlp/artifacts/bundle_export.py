@@ -84,7 +84,7 @@ def write_model_bundle(
     from lite_nlp.decoding.torch_model import TorchStepModel
     from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
 
-    card, packing = _describe(loaded, source), packing_of(source, loaded) if compact else None
+    card, packing = _describe(loaded, source, precision), packing_of(source, loaded) if compact else None
     if loaded.config.model.architecture != "encoder-decoder":
         from lite_nlp.artifacts.task_bundles import write_task_bundle
 
@@ -154,9 +154,10 @@ def _proof_rows(loaded: LoadedModel, max_source: int) -> list[list[int]]:
     return [*rows, rows[0][:1], longest]
 
 
-def _describe(loaded: LoadedModel, source: Source | None) -> "ModelCard":
+def _describe(loaded: LoadedModel, source: Source | None, precision: Precision) -> "ModelCard":
+    """What a bundle says of the model: no scores where its weights are rounded, and no plan of a former bundle's."""
     from lite_nlp.config.preset import dump_config
-    from lite_nlp.export.pipeline import ModelCard
+    from lite_nlp.export.pipeline import PLAN_KEY, ModelCard
     from lite_nlp.export.runtime.manifest import Vocabulary
 
     sizes = loaded.config.model.vocab_sizes
@@ -168,9 +169,9 @@ def _describe(loaded: LoadedModel, source: Source | None) -> "ModelCard":
         config_toml=dump_config(loaded.config).encode("utf-8"),
         languages=_languages(loaded.metrics),
         decoding=_decoding(loaded.config),
-        metrics=loaded.metrics,
+        metrics={key: value for key, value in loaded.metrics.items() if key != PLAN_KEY},
         budget=_budget(loaded),
-        scores=_scores(loaded, source),
+        scores=_scores(loaded, source) if precision == "fp32" else {},
     )
 
 

@@ -126,13 +126,13 @@ def open_classifier(
     said = warn or logging.getLogger("lite_nlp").warning
     count = check_load(threads=threads, batch=batch)
     if isinstance(model, LoadedModel):
-        refuse_loaded(model.name, runtime or "torch")
+        refuse_loaded(model.name, "torch" if runtime is None else runtime)
         return _open_torch(model, threads=count, batch=batch, warn=said)
     source = resolve_source(model)
     architecture = read_config(source).model.architecture
     if architecture not in SENTENCES:
         raise ModelError(f"{source.name}: expected a classifier, found a model of architecture {architecture}")
-    chosen = runtime or default_runtime(source)
+    chosen = default_runtime(source) if runtime is None else runtime
     if chosen == "torch":
         return _open_torch(load_for_torch(source), threads=count, batch=batch, warn=said)
     from lite_nlp.data.tokenizer import Tokenizer

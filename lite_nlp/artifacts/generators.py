@@ -129,7 +129,7 @@ def open_generator(
     said = warn or logging.getLogger("lite_nlp").warning
     count = check_load(threads=threads, batch=batch)
     if isinstance(model, LoadedModel):
-        name, chosen = model.name, runtime or "torch"
+        name, chosen = model.name, "torch" if runtime is None else runtime
         refuse_loaded(name, chosen)
         generator = _torch_generator(model, options, threads=count, warn=said)
     else:
@@ -137,7 +137,7 @@ def open_generator(
         architecture = read_config(source).model.architecture
         if architecture != _ARCHITECTURE:
             raise ModelError(f"{source.name}: expected a {_ARCHITECTURE}, found a model of architecture {architecture}")
-        name, chosen = source.name, runtime or default_runtime(source)
+        name, chosen = source.name, default_runtime(source) if runtime is None else runtime
         if chosen == "torch":
             generator = _torch_generator(load_for_torch(source), options, threads=count, warn=said)
         else:

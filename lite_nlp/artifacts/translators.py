@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, ClassVar, get_args, overload
 
 from lite_nlp.artifacts.input_length import longest_input
 from lite_nlp.artifacts.models import LoadedModel, Source, read_config, resolve_source
-from lite_nlp.artifacts.opened import BATCH, Opened, check_load, load_for_torch, refuse_loaded, set_torch_threads
+from lite_nlp.artifacts.opened import (
+    BATCH,
+    Opened,
+    check_load,
+    default_runtime,
+    load_for_torch,
+    refuse_loaded,
+    set_torch_threads,
+)
 from lite_nlp.core.bounds import MAX_BEAM, MAX_LENGTH_PENALTY, MAX_TOKENS, check_range
-from lite_nlp.core.errors import BundleError, ModelError, UsageError
+from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError, UsageError
 from lite_nlp.core.parsing import decode_text
 from lite_nlp.core.progress import Progress
 from lite_nlp.core.suggestions import expected_one_of
@@ -21,7 +29,7 @@ from lite_nlp.decoding.translate import Alternative, LongInput, Translator
 
 if TYPE_CHECKING:
     from lite_nlp.config.preset import Config, DecodingConfig
-    from lite_nlp.decoding.search import SearchOptions, StepModel
+    from lite_nlp.decoding.search import StepModel
     from lite_nlp.decoding.text_codec import TextCodec
     from lite_nlp.models.transformer import EncoderDecoder
 
@@ -270,13 +278,14 @@ def build_translator(
         progress: Receives the progress of lines in many pieces.
     """
     from lite_nlp.config.preset import DecodingConfig
+    from lite_nlp.decoding.options import SearchOptions
 
     choices = choices or SearchChoices()
     decoding = choices.complete(engine.config.decoding or DecodingConfig())
     return Translator(
         tokenizer=engine.tokenizer,
         model=engine.model,
-        options=_search_options(choices.beam, decoding, engine.max_steps),
+        options=SearchOptions.of(decoding, beam=choices.beam, max_steps=engine.max_steps),
         # The end mark takes a place too.
         max_source_tokens=min(longest_input(engine.config, decoding.long_input), engine.max_source_tokens - 1),
         long_input=decoding.long_input,
@@ -294,29 +303,16 @@ def torch_engine(model: "EncoderDecoder", config: "Config", tokenizer: "TextCode
     return RunnableModel(tokenizer, step_model, positions, positions, config)
 
 
-def _search_options(beam: int, decoding: "DecodingConfig", max_steps: int) -> "SearchOptions":
-    """Options of a search of at most ``max_steps`` steps, of which the end mark takes one."""
-    from lite_nlp.decoding.search import SearchOptions
-
-    return SearchOptions(
-        beam_size=beam,
-        max_steps=min(max_steps, decoding.max_length + 1) if decoding.max_length else max_steps,
-        min_length=decoding.min_length,
-        length_penalty=decoding.length_penalty,
-        no_repeat_ngram=decoding.no_repeat_ngram,
-    )
-
-
 def _open_engine(
     model: str | Path | LoadedModel | None, runtime: str | None, threads: int, progress: Progress | None
 ) -> tuple[RunnableModel, str, str]:
     """A MODEL or a loaded model in its runtime, its name, and the runtime's."""
     if isinstance(model, LoadedModel):
-        chosen = runtime or "torch"
+        chosen = "torch" if runtime is None else runtime
         refuse_loaded(model.name, chosen)
         return _open_torch(model, threads), model.name, chosen
     source = resolve_source(model)
-    chosen = runtime or ("onnx" if source.kind == "bundle" else "torch")
+    chosen = default_runtime(source) if runtime is None else runtime
     engine = (
         _open_torch(load_for_torch(source), threads)
         if chosen == "torch"
@@ -338,10 +334,11 @@ def _open_bundle(source: Source, runtime: str, threads: int, progress: Progress 
     from lite_nlp.export.runtime import create_engine
     from lite_nlp.export.runtime.manifest import CONFIG_FILE
     from lite_nlp.export.runtime.programs import TRANSLATION
-    from lite_nlp.export.runtime.registry import find_runtime
+    from lite_nlp.export.runtime.registry import RUNTIMES
 
     # Before an export, which takes a minute.
-    find_runtime(runtime)
+    if runtime not in RUNTIMES:
+        raise RuntimeUnavailableError(f"--runtime: {expected_one_of(('torch', *RUNTIMES), runtime)}")
     path = source.path
     if source.kind != "bundle":
         architecture = read_config(source).model.architecture

@@ -23,7 +23,7 @@ from lite_nlp.cli.budget_options import (
 )
 from lite_nlp.cli.console import ProgressBars, err, out, print_json, warn
 from lite_nlp.cli.ledger import print_ledger
-from lite_nlp.cli.options import MeasuredThreadsOption, ModelArgument
+from lite_nlp.cli.options import ExportThreadsOption, ModelArgument
 from lite_nlp.core.bounds import MAX_STEPS, MAX_TOKENS
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS
 
@@ -108,7 +108,7 @@ def export(
             "--finetune-steps", min=1, max=MAX_STEPS, help="With --target-size: finetuning steps after pruning."
         ),
     ] = None,
-    threads: MeasuredThreadsOption = None,
+    threads: ExportThreadsOption = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite --out.")] = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also list, on stderr, what ExecuTorch runs in kernels of its own.")

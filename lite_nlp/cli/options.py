@@ -14,6 +14,7 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 __all__ = [
     "BatchOption",
     "BeamOption",
+    "ExportThreadsOption",
     "InitFromOption",
     "LengthPenaltyOption",
     "LongInput",
@@ -113,6 +114,16 @@ MeasuredThreadsOption = Annotated[
         min=1,
         max=MAX_THREADS,
         help="Threads of torch; else OMP_NUM_THREADS, or as many as a short measurement finds fastest.",
+        show_default=False,
+    ),
+]
+ExportThreadsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        min=1,
+        max=MAX_THREADS,
+        help="Threads of torch; else OMP_NUM_THREADS, or one, and while compressing as many as are found fastest.",
         show_default=False,
     ),
 ]

@@ -2,7 +2,7 @@
 
 import math
 from numbers import Integral, Real
-from typing import Final
+from typing import Any, Final
 
 from lite_nlp.core.errors import UsageError
 
@@ -25,6 +25,7 @@ __all__ = [
     "MIN_TEMPERATURE",
     "check_loss",
     "check_range",
+    "plain_integer",
 ]
 
 #: Threads: OpenMP aborts the process if the system refuses one.
@@ -95,6 +96,11 @@ def check_range(name: str, value: float | None, least: float, most: float) -> No
         raise UsageError(f"{name}: expected a {'whole ' if whole else ''}number, found {value!r}")
     if not least <= value <= most:
         raise UsageError(f"{name}: expected {least:,} to {most:,}, found {value}")
+
+
+def plain_integer(value: Any) -> Any:
+    """Python's own integer for one of NumPy, which JSON does not take; anything else as it is."""
+    return int(value) if isinstance(value, Integral) else value
 
 
 def check_loss(name: str, value: float | None) -> None:

@@ -1,11 +1,32 @@
 """Options of greedy and beam search."""
 
 from dataclasses import dataclass
+from typing import Protocol, Self
 
 from lite_nlp.core.bounds import MAX_BEAM
 from lite_nlp.core.errors import ConfigError
 
-__all__ = ["SearchOptions"]
+__all__ = ["DecodingSection", "SearchOptions"]
+
+
+class DecodingSection(Protocol):
+    """What a config's ``[decoding]`` section, or the copy of it in a manifest, says of the search."""
+
+    @property
+    def length_penalty(self) -> float:
+        """Exponent of the length penalty."""
+
+    @property
+    def no_repeat_ngram(self) -> int:
+        """No run of so many tokens occurs twice in an output; 0 allows all."""
+
+    @property
+    def min_length(self) -> int:
+        """Fewest tokens of an output."""
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens of an output; 0 for no such bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +74,20 @@ class SearchOptions:
             raise ConfigError(f"beam_size: expected at most {MAX_BEAM}, found {self.beam_size}")
         if self.max_steps is not None and self.max_steps < 1:
             raise ConfigError(f"max_steps: expected at least 1, found {self.max_steps}")
+
+    @classmethod
+    def of(cls, decoding: DecodingSection | None, *, beam: int, max_steps: int) -> Self:
+        """Options of a ``[decoding]`` section, or the defaults without one, in at most ``max_steps`` steps."""
+        if decoding is None:
+            return cls(beam_size=beam, max_steps=max_steps)
+        return cls(
+            beam_size=beam,
+            # The end mark takes a step.
+            max_steps=min(max_steps, decoding.max_length + 1) if decoding.max_length else max_steps,
+            min_length=decoding.min_length,
+            length_penalty=decoding.length_penalty,
+            no_repeat_ngram=decoding.no_repeat_ngram,
+        )
 
     @property
     def is_plain_greedy(self) -> bool:

@@ -90,16 +90,18 @@ class Translator:
         number = 0
         for chunk in chunks:
             lines: list[list[_Piece]] = []
+            held = 0
             for line in chunk:
                 number += 1
                 pieces = self._cut(line, number)
-                if len(lines) == window or sum(map(len, lines)) + len(pieces) > window:
+                if len(lines) == window or held + len(pieces) > window:
                     yield from self._translate_window(lines, batch_size)
-                    lines = []
+                    lines, held = [], 0
                 if len(pieces) > window:
                     yield self._translate_long(pieces, number, batch_size)
                 else:
                     lines.append(pieces)
+                    held += len(pieces)
             yield from self._translate_window(lines, batch_size)
 
     def translate_lines(self, lines: Sequence[str], *, batch_size: int) -> Iterator[str]:

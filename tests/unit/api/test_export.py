@@ -4,12 +4,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import lite_nlp
 from lite_nlp.api import export
 from lite_nlp.artifacts.models import LoadedModel, load_model
-from lite_nlp.core.errors import UsageError
+from lite_nlp.core.errors import DataError, UsageError
 from tests.integration.conftest import write_model
 
 LINES = ["a few words", "and a few more"]
@@ -61,3 +62,22 @@ def test_a_classifier_has_no_longest_output(classifier: LoadedModel, tmp_path: P
 def test_options_out_of_range(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=message):
         lite_nlp.export_model("no-such-model", out=tmp_path / "bundle.zip", **options)
+
+
+def test_the_target_of_a_bundle_is_looked_at_before_the_first_is_made(classifier: LoadedModel, tmp_path: Path) -> None:
+    target = {"out": tmp_path / "bundle.zip", "compact": True, "target_bytes": 10_000}
+    with pytest.raises(UsageError, match="--no-finetune and --finetune-steps: expected one of them"):
+        lite_nlp.export_model("no-such-model", finetune=False, finetune_steps=3, **target)
+    with pytest.raises(DataError, match="nowhere: expected a data directory"):
+        lite_nlp.export_model(classifier, data=tmp_path / "nowhere", **target)
+    with pytest.raises(UsageError, match="--data is required"):
+        lite_nlp.export_model(classifier, **target)
+
+
+def test_bounds_of_numpy_are_numbers(classifier: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = []
+    monkeypatch.setattr(
+        export, "write_model_bundle", lambda path, loaded, **options: bounds.append(options) or path.write_bytes(b"")
+    )
+    lite_nlp.export_model(classifier, out=tmp_path / "bundle.zip", max_src_tokens=np.int64(21))  # type: ignore[arg-type]
+    assert type(bounds[0]["max_src_tokens"]) is int

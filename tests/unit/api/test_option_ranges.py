@@ -98,6 +98,15 @@ def test_the_threads_of_a_benchmark(threads: Any) -> None:
         lite_nlp.bench_model("no-such-model", threads=threads)
 
 
+def test_a_benchmark_takes_one_runtime_or_number_of_threads() -> None:
+    with pytest.raises(
+        UsageError, match=r"--runtime: expected one of onnx, executorch, found 'onx'; did you mean 'onnx'"
+    ):
+        lite_nlp.bench_model("no-such-model", runtimes="onx", threads=2)
+    with pytest.raises(UsageError, match=r"--threads: expected numbers from 1 to 512, found \[0\]"):
+        lite_nlp.bench_model("no-such-model", threads=0)
+
+
 def test_numbers_of_numpy_are_numbers() -> None:
     chosen = SearchChoices(beam=np.int32(4), length_penalty=np.float32(0.5))  # type: ignore[arg-type]
     assert (chosen.beam, chosen.length_penalty) == (4, 0.5)

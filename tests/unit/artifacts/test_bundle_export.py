@@ -87,3 +87,16 @@ def test_records_that_a_manifest_does_not_hold_are_named(tmp_path: Path, asked: 
     with pytest.raises(BundleError, match="sides: labels: expected what the format of bundles allows, found"):
         write_model_bundle(tmp_path / "model.zip", load_model(tmp_path / "sides"))
     assert asked == []
+
+
+def test_a_bundle_has_the_scores_and_the_plan_of_its_own_weights_alone(
+    tmp_path: Path, asked: list[dict[str, Any]]
+) -> None:
+    scores = {"test": {"bleu": 33.3}}
+    metrics = {"scores": scores, "mixed_precision": [{"matrix": "of another bundle"}]}
+    write_model(tmp_path / "model", LINES, metrics=metrics, family="transformer")
+    loaded = load_model(tmp_path / "model")
+    write_model_bundle(tmp_path / "model.zip", loaded)
+    write_model_bundle(tmp_path / "model.zip", loaded, precision="int8")
+    assert [options["card"].scores for options in asked] == [scores, {}]
+    assert [options["card"].metrics for options in asked] == [{"scores": scores}] * 2

@@ -92,7 +92,9 @@ def test_nothing_is_exported_for_a_runtime_or_a_task_that_there_is_not(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LITE_NLP_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(RuntimeUnavailableError, match="runtime: expected one of onnx, executorch, found 'onx'"):
+    with pytest.raises(
+        RuntimeUnavailableError, match="--runtime: expected one of torch, onnx, executorch, found 'onx'"
+    ):
         open_translator(model, runtime="onx")
     options = {"architecture": "sequence-classifier", "family": "transformer", "num_classes": 2}
     write_model(tmp_path / "sides", LINES, metrics={"labels": ["a", "b"]}, **options)

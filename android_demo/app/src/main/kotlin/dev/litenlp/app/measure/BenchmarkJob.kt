@@ -18,7 +18,7 @@ import dev.litenlp.core.metrics.BenchmarkModel
 import dev.litenlp.core.metrics.BenchmarkPlan
 import dev.litenlp.core.metrics.BenchmarkReport
 import dev.litenlp.core.metrics.ProcessMemory
-import dev.litenlp.core.search.SearchOptions
+import dev.litenlp.core.search.Translator
 import java.time.Instant
 import java.util.concurrent.atomic.AtomicReference
 
@@ -39,7 +39,7 @@ class BenchmarkJob(services: Services, val request: BenchmarkRequest) : ModelJob
     override fun work(model: Model): Ending<BenchmarkResult> {
         val bundle = model.bundle
         services.engines.unloadAll("benchmark")
-        val options = SearchOptions(beamSize = request.beamSize)
+        val options = Translator.optionsOf(bundle.manifest, request.beamSize)
         val plan = BenchmarkPlan(sources(bundle), request.threads, options, request.warmup, request.repeats)
         val names = services.engines.runtimesOf(bundle).filter { request.runtimes == null || it in request.runtimes }
         val thermal = ThermalState.probe(services.context)
