@@ -11,8 +11,9 @@ __all__ = ["FAMILIES", "multi30k_family"]
 
 FAMILIES: Final = ("transformer", "lite-transformer", "subformer", "r2d2", "t2r")
 
-#: The recipe where it is not the presets' own.
+#: The recipe where it is not the presets' own: the initialisation too is the one that these models were trained with.
 _RECIPE: Final = {
+    "model.init": "xavier",
     "training.precision": "bf16",
     "training.max_epochs": 40,
     "training.warmup_steps": 1000,

@@ -134,10 +134,11 @@ def compress_module(
     if others := [file for file, content in (files or {}).items() if not isinstance(content, bytes)]:
         raise UsageError(f"files: expected bytes, found others in {', '.join(others)}")
     title = name or type(module).__name__
-    try:
-        title.encode("utf-8")
-    except UnicodeEncodeError:
-        raise UsageError(f"name: expected Unicode text, found {title!r}") from None
+    for option, text in (("name", title), ("metric", metric)):
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            raise UsageError(f"{option}: expected Unicode text, found {text!r}") from None
     working = _copied(module, title)
     finetuning: Finetuning | None = None
     guiding: list[Batch] = []
@@ -217,6 +218,12 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
         ContainerError: If the file is missing or damaged.
         ModelError: If the weights do not fit the module, which is then unchanged.
     """
+    if lazy := [name for name, parameter in module.named_parameters() if is_lazy(parameter)]:
+        raise ModelError(f"{path}: expected a module whose weights have a shape, found {', '.join(lazy)}: call it once")
+    if unreal := [name for name, tensor in module.state_dict().items() if tensor.is_meta]:
+        raise ModelError(
+            f"{path}: expected a module whose weights are in memory, found {', '.join(unreal)} on the device meta"
+        )
     state = {name: torch.from_numpy(array) for name, array in read_container(Path(path)).state_dict().items()}
     expected = module.state_dict()
     problems = [f"{name} missing" for name in expected if name not in state]
@@ -284,12 +291,15 @@ def _scored(score: Callable[[nn.Module], Score], model: nn.Module, title: str, w
     """The score of a model by its name, with the scores of single examples if there are any.
 
     Raises:
-        ModelError: If it is an empty list or a table.
+        ModelError: If it is no number, an empty list or a table.
     """
     model.eval()
     with torch.no_grad():
         found = score(model)
+    try:
         values = np.asarray(found.double().cpu() if isinstance(found, Tensor) else found, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{title}: expected one {what}, or one for each example, found {found!r:.80}") from error
     if values.ndim > 1 or not values.size:
         raise ModelError(f"{title}: expected one {what}, or one for each example, found shape {list(values.shape)}")
     return Scored(scores={what: float(values.mean())}, measures={what: mean_measure(values)} if values.ndim else {})
@@ -311,10 +321,16 @@ def _worst_if_undefined(guide: Callable[[nn.Module], float]) -> Callable[[nn.Mod
 
 def _mean_loss(loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch]) -> Callable[[nn.Module], float]:
     def mean(model: nn.Module) -> float:
-        losses = [float(loss(model, batch)) for batch in batches]
+        losses = [_one_number(loss(model, batch)) for batch in batches]
         return sum(losses) / len(losses)
 
     return mean
+
+
+def _one_number(loss: Tensor) -> float:
+    if isinstance(loss, Tensor) and loss.numel() != 1:
+        raise UsageError(f"loss: expected one number as a tensor with gradients, found shape {list(loss.shape)}")
+    return float(loss)
 
 
 def _guiding_batches(batches: Iterable[Batch]) -> list[Batch]:
@@ -358,7 +374,11 @@ def _differentiable(loss: Callable[[nn.Module, Batch], Tensor]) -> Callable[[nn.
     def differentiable(model: nn.Module, batch: Batch) -> Tensor:
         recurrent = any(isinstance(part, nn.RNNBase) for part in model.modules())
         with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
-            return loss(model, batch)
+            found = loss(model, batch)
+        if not isinstance(found, Tensor) or not found.requires_grad:
+            what = "one without" if isinstance(found, Tensor) else type(found).__name__
+            raise UsageError(f"loss: expected one number as a tensor with gradients, found {what}")
+        return found
 
     return differentiable
 

@@ -4,15 +4,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from numbers import Real
 from pathlib import Path
 from typing import Final
 
+import torch
 from torch import nn
 
 from lite_nlp.budget.reporting.plan import ComparedQuantizer
 from lite_nlp.compress.explanation import compared_quantizers, explain_plan, preferred
 from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow, UndefinedScoreError
 from lite_nlp.compress.planner import Planned, Planner
+from lite_nlp.compress.planning import Plan
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
 from lite_nlp.compress.quantizers import COMPARED, get_quantizer
 from lite_nlp.compress.shortfall import check_overhead, out_of_reach
@@ -71,6 +74,8 @@ class CompressionOptions:
     max_loss: float | None = None
 
     def __post_init__(self) -> None:
+        if self.target_ratio is not None and not isinstance(self.target_ratio, Real):
+            raise UsageError(f"target_ratio: expected a number, found {self.target_ratio!r}")
         if self.target_ratio is not None and not 1 < self.target_ratio < math.inf:
             raise UsageError(f"target_ratio: expected more than 1, found {self.target_ratio}")
         check_loss("max_loss", self.max_loss)
@@ -150,8 +155,12 @@ class _Run:
         self.work = work
         self.progress = progress
         self.on_dropped = on_dropped
-        # Before anything is written: a model without matrices is refused.
-        prunable_parameters(model)
+        # Before anything is written: a model without matrices is refused, and one that training has spoiled.
+        for name, parameter in prunable_parameters(model).items():
+            if bad := int((~torch.isfinite(parameter)).sum()):
+                raise ModelError(
+                    f"{subject.name}: {name}: expected finite weights, found {bad:,} of {parameter.numel():,} not"
+                )
         self.ledger = Ledger(out=out, subject=subject, original=model)
         self.attempt = 0
 
@@ -205,10 +214,15 @@ class _Run:
         if max_loss is not None and target is None and tolerance > 0:
             tolerance = self._tolerance_within(max_loss, planner, choose)
         missed: list[tuple[float, int]] = []
+        tried: list[tuple[str, Plan]] = []
         for factor in (1.0, *_BACKOFF):
             planned = choose(factor * tolerance)
             if planned.size_bytes >= kept_bytes:
                 break
+            # Where no plan is within them, smaller tolerances have the same one.
+            if (planned.quantizer.name, planned.plan) in tried:
+                continue
+            tried.append((planned.quantizer.name, planned.plan))
             try:
                 # Every attempt starts from the weights as they are now.
                 with weights_restored(dict(self.model.named_parameters())):
@@ -252,15 +266,23 @@ class _Run:
     def _tolerance_within(self, max_loss: float, planner: Planner, choose: Callable[[float], Planned]) -> float:
         """The largest tolerance that loses no more than allowed after brief tuning."""
         before = self.ledger.rows[0].scores
+        measured: list[tuple[str, Plan, float]] = []
 
         def lost(tolerance: float) -> float:
+            planned = choose(tolerance)
+            for quantizer, plan, loss in measured:
+                if (quantizer, plan) == (planned.quantizer.name, planned.plan):
+                    return loss
+
             def measure() -> float:
-                with self.tuner.briefly_tuned(planner, choose(tolerance)):
+                with self.tuner.briefly_tuned(planner, planned):
                     found = self.subject.score(self.model)
                     scores = found.scores if isinstance(found, Scored) else found
                     return self.subject.metric.lost(before, scores)
 
-            return self._keep(f"lost-{tolerance:g}", measure)
+            loss = self._keep(f"lost-{tolerance:g}", measure)
+            measured.append((planned.quantizer.name, planned.plan, loss))
+            return loss
 
         start = self.options.tolerance
         return largest_tolerance(lost, start=start, max_loss=max_loss) or start * _BACKOFF[-1]

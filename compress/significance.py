@@ -100,6 +100,11 @@ def interval_of(scores: FloatArray) -> tuple[float, float]:
     return float(ordered[tail]), float(ordered[len(ordered) - 1 - tail])
 
 
+def _rounded(value: float) -> float:
+    """Four decimals, or four digits of what is smaller than one: scores may be in any unit."""
+    return round(value, 4) if abs(value) >= 1 else float(f"{value:.4g}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """The difference between two models on the same examples.
@@ -117,8 +122,8 @@ class Change:
     p: float
 
     def as_dict(self) -> dict[str, float]:
-        """The figures, with four decimals."""
-        return {name: round(value, 4) for name, value in asdict(self).items()}
+        """The figures, rounded."""
+        return {name: _rounded(value) for name, value in asdict(self).items()}
 
 
 def paired_test(before: Measure, after: Measure) -> Change:
@@ -161,9 +166,9 @@ class Scored:
     outputs: Sequence[str] | None = None
 
     def intervals(self) -> dict[str, tuple[float, float]]:
-        """95 % intervals by metric, with four decimals; of metrics with at least two examples."""
+        """95 % intervals by metric, rounded as differences are; of metrics with at least two examples."""
         found = {name: measure.interval for name, measure in self.measures.items() if measure.examples > 1}
-        return {name: (round(low, 4), round(high, 4)) for name, (low, high) in found.items()}
+        return {name: (_rounded(low), _rounded(high)) for name, (low, high) in found.items()}
 
 
 def changes_between(before: Scored, after: Scored) -> dict[str, Change]:

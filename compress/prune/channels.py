@@ -44,11 +44,14 @@ def prune_channels(
         The width that every layer has now.
 
     Raises:
-        ModelError: If a name is no Linear layer, or the widths differ.
-        ValueError: If ``fraction`` is out of range.
+        ModelError: If a name is no Linear layer, the widths differ, or other layers than Linear ones depend on the
+            channels; the model is then as it was.
+        ValueError: If ``fraction`` or ``round_to`` is out of range.
     """
     if not 0.0 < fraction < 1.0:
         raise ValueError(f"fraction: expected above 0 and below 1, found {fraction}")
+    if round_to < 1:
+        raise ValueError(f"round_to: expected at least 1, found {round_to}")
     modules = dict(model.named_modules())
     linears = {name: _linear(modules, name) for name in layers}
     widths = {linear.out_features for linear in linears.values()}
@@ -58,12 +61,15 @@ def prune_channels(
     kept = min(width, -(-max(1, round(width * (1.0 - fraction))) // round_to) * round_to)
     # Quiet: parameters outside Linear layers, such as convolution kernels, do not depend on these channels.
     graph = tp.DependencyGraph().build_dependency(model, example_inputs=example_inputs, verbose=False)
+    doomed = {}
+    # All of them before the first is pruned: the module is as it was where one is refused.
     for name, linear in linears.items():
         whole = graph.get_pruning_group(linear, tp.prune_linear_out_channels, idxs=list(range(width)))
         order = torch.argsort(_importance(name, whole, width), stable=True)
-        doomed = sorted(order[: width - kept].tolist())
-        if doomed:
-            graph.get_pruning_group(linear, tp.prune_linear_out_channels, idxs=doomed).prune()
+        doomed[name] = sorted(order[: width - kept].tolist())
+    for name, linear in linears.items():
+        if doomed[name]:
+            graph.get_pruning_group(linear, tp.prune_linear_out_channels, idxs=doomed[name]).prune()
     return kept
 
 

@@ -167,7 +167,10 @@ def compress_model(
     check_output_directory(out, force=force, owned=owned)
     progress = progress or SilentProgress()
     loaded = load_model(model)
-    if not isinstance(model, LoadedModel):
+    if isinstance(model, LoadedModel):
+        # The mode and the frozen parameters of the caller's model are for what he does with it.
+        loaded = replace(loaded, model=copy.deepcopy(loaded.model).eval().requires_grad_(True))
+    else:
         loaded.model.to(best_device())
     device = device_of(loaded.model)
     named = loaded.name if model is None or isinstance(model, LoadedModel) else str(model)

@@ -95,6 +95,14 @@ def _reference(
 
     if guidance.score_other is None:
         raise UsageError(f"--reference {reference.name}: the task of this model compares no models")
+    recorded = reference.metrics.get("languages")
+    if guidance.languages is not None and isinstance(recorded, dict):
+        found = (recorded.get("src"), recorded.get("tgt"))
+        if found != guidance.languages:
+            raise UsageError(
+                f"--reference {reference.name}: expected a model of the languages of the scored text, "
+                f"{' to '.join(guidance.languages)}, found one of {' to '.join(map(str, found))}"
+            )
     try:
         scored = guidance.score_other(reference, progress)
     except LiteNlpError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lite_nlp.api.compression_subject import embedded_files
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.core.errors import LiteNlpError, OutputError, UsageError
+from lite_nlp.core.errors import LiteNlpError, OutputError, OverBudgetError, UsageError
 from lite_nlp.core.progress import Progress
 from lite_nlp.data.directory import content_digest
 
@@ -22,7 +22,8 @@ __all__ = ["resumable_work", "work_key"]
 def resumable_work(out: Path, key: str | None, progress: Progress) -> "Iterator[Work | None]":
     """What a compression has worked out, beside its output.
 
-    It is kept where the compression is interrupted, the disk is full, or an option is refused: the work is of no other.
+    It is kept where the compression is interrupted, the disk is full, a limit of the gate is passed, which another may
+    allow, or an option is refused: the work is of no other.
     """
     from lite_nlp.compress.work import Work
 
@@ -36,7 +37,7 @@ def resumable_work(out: Path, key: str | None, progress: Progress) -> "Iterator[
         progress.start(f"beginning anew: {out.name}.partial is of another model, data or options", None)
     try:
         yield work
-    except (OutputError, UsageError):
+    except (OutputError, OverBudgetError, UsageError):
         raise
     except LiteNlpError:
         work.remove()

@@ -120,7 +120,7 @@ def convert_to_t2r(
             config=config,
             state=converted.state_dict(),
             tokenizer_json=loaded.tokenizer.to_json(),
-            metrics=_metrics(loaded, conversion, seed),
+            metrics=_metrics(loaded, conversion, config, seed),
         )
     figures = _figures(loaded, config, converted, conversion)
     has_safe = isinstance(architecture, LayeredConfig) and architecture.embedding == "safe"
@@ -135,7 +135,7 @@ def _size(asked: int | None, default: int | None) -> int | None:
     return asked or None
 
 
-def _metrics(loaded: LoadedModel, conversion: "Conversion", seed: int) -> dict[str, Any]:
+def _metrics(loaded: LoadedModel, conversion: "Conversion", config: "Config", seed: int) -> dict[str, Any]:
     """Metrics of the result: the languages, and the original's scores under a key of their own."""
     kept = {"languages": loaded.metrics["languages"]} if "languages" in loaded.metrics else {}
     made = {
@@ -143,7 +143,7 @@ def _metrics(loaded: LoadedModel, conversion: "Conversion", seed: int) -> dict[s
         "feature_map": conversion.feature_map,
         "causal": conversion.causal,
         "cross": conversion.cross,
-        "keep_every": conversion.keep_every,
+        "keep_every": getattr(config.model, "keep_softmax_every", 0),
         "seed": seed,
     }
     return {**kept, "converted_from": {**made, "metrics": loaded.metrics}}

@@ -1,5 +1,6 @@
 """Distillation of a trained model into a smaller one, behind ``lite-nlp distill``. Needs torch when it runs."""
 
+import copy
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -221,6 +222,8 @@ def _load_teachers(sources: Sequence[str | Path | LoadedModel], teaching: Teachi
     teachers = []
     for source in sources:
         loaded = load_model(source)
+        if isinstance(source, LoadedModel):
+            loaded = replace(loaded, model=copy.deepcopy(loaded.model).eval())
         teaching.check_teacher(loaded)
         teachers.append(TeacherModel(model=loaded, source=source, sha256=model_sha256(loaded)))
     first, *others = (teacher.model for teacher in teachers)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from lite_nlp.artifacts.fingerprint import model_sha256
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, dump_config, load_config, parse_config
 from lite_nlp.core.bounds import MAX_THREADS, check_range
@@ -231,8 +232,10 @@ def train_fitted(
             check_sizes(build_model(config.model), config.name)
         torch.manual_seed(config.training.seed)
         model = build_model(config.model)
+        init_sha256 = None
         if init_from is not None:
             initial = _initial_weights(init_from, config, data)
+            init_sha256 = model_sha256(initial)
             load_first_types(model, initial.model.state_dict())
             if initial.tokenizer.vocab_size > data.tokenizer.vocab_size:
                 say(f"weights: of the first of {initial.tokenizer.vocab_size} types of {initial.name}")
@@ -252,6 +255,7 @@ def train_fitted(
             threads=threads,
             max_minutes=max_minutes,
             judge=_judge(config, data, fresh=init_from is None),
+            init_sha256=init_sha256,
         )
         metrics = train(job, accelerator)
         return TrainedModel(path=out, metrics=metrics, labels=dict(objective.measures)) if main else None

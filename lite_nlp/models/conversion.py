@@ -3,6 +3,7 @@
 Everything but the feature maps keeps its weights. The encoder is left as it is: its attention runs once per sentence.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from lite_nlp.config.blocks import CrossAttentionConfig, DecoderConfig
 from lite_nlp.config.kinds import ATTENTION_KINDS, AttentionKind
 from lite_nlp.config.layers import decoder_specs
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import Config, dump_config, parse_config
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.build import Model, as_encoder_decoder, build_model
@@ -32,7 +34,8 @@ class Conversion:
         feature_map: A kind of linear attention, the same for self- and cross-attention.
         causal: Features per head in self-attention, or None to keep softmax; 0 for a kind without that choice.
         cross: The same for cross-attention.
-        keep_every: Every n-th layer from the top keeps softmax attention ("T2R 75%" is 4); 0: none does.
+        keep_every: Every n-th layer from the top keeps softmax attention ("T2R 75%" is 4); 0: none does, or those that
+            do already where the other attention is linear.
     """
 
     feature_map: AttentionKind = "t2r"
@@ -51,18 +54,18 @@ def convert_config(config: Config, conversion: Conversion, *, name: str) -> Conf
 
     Raises:
         ModelError: If the chosen attention is not softmax attention, the feature map is no kind of linear attention, or
-            neither self- nor cross-attention is chosen.
+            neither self- nor cross-attention is chosen, or other layers are to keep softmax than those that do already.
         ConfigError: If a size or kept layers do not fit the model.
     """
     model = config.model
     facts = ATTENTION_KINDS.get(conversion.feature_map)
     if facts is None or not facts.is_linear:
         raise ModelError(f"{name}: expected a kind of linear attention to convert to, found {conversion.feature_map!r}")
-    overrides = [f"model.keep_softmax_every={conversion.keep_every}"]
     kinds = {
         "self": model.self_attention if isinstance(model, DecoderConfig) else None,
         "cross": model.cross_attention if isinstance(model, CrossAttentionConfig) else None,
     }
+    overrides = [f"model.keep_softmax_every={_kept_every(model, kinds.values(), conversion.keep_every, name)}"]
     for part, size in (("self", conversion.causal), ("cross", conversion.cross)):
         if size is None:
             continue
@@ -80,6 +83,18 @@ def convert_config(config: Config, conversion: Conversion, *, name: str) -> Conf
     # A converted model is no longer the published row.
     described = dump_config(config.model_copy(update={"name": f"{config.name}-t2r", "reproduces": None}))
     return parse_config(described, name=name, overrides=overrides)
+
+
+def _kept_every(model: ModelConfig, kinds: Iterable[str | None], asked: int, name: str) -> int:
+    """Layers that keep softmax: those that do already where one attention is linear, since they have one setting."""
+    if all(kind in (None, _CONVERTED) for kind in kinds):
+        return asked
+    kept: int = getattr(model, "keep_softmax_every", 0)
+    if asked not in (0, kept):
+        raise ModelError(
+            f"{name}: --keep-every: expected {kept or 'none'}, as in its attention that is linear, found {asked}"
+        )
+    return kept
 
 
 def convert_model(model: Model, config: Config, *, seed: int = 1) -> Model:

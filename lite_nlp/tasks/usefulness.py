@@ -124,8 +124,9 @@ def perplexity_warnings(perplexity: float, vocab_size: int) -> list[str]:
     """Warn of a language model that hardly does better than any guess."""
     if perplexity < GUESSING * vocab_size:
         return []
+    compared = "little better than" if perplexity < vocab_size else "no better than"
     return [
-        f"perplexity is {perplexity:,.1f} of a vocabulary of {vocab_size:,} types, little better than guessing: check "
+        f"perplexity is {perplexity:,.1f} of a vocabulary of {vocab_size:,} types, {compared} guessing: check "
         "that the text is of the model's language; if it is, the model has learned too little or was compressed too far"
     ]
 

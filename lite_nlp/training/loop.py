@@ -54,6 +54,7 @@ class TrainingJob(Generic[B]):
         force: Overwrite the run in ``out``.
         threads: Threads of each process; None chooses them by a measurement, or resumes with those of the run.
         max_minutes: Wall time after which this call ends the run; None sets no limit.
+        init_sha256: Digest of the model whose weights ``model`` begins with; None without one.
         judge: Receives the final model, its metrics and the losses of all validations, and returns warnings for
             ``metrics.json``; called in the first process.
     """
@@ -69,6 +70,7 @@ class TrainingJob(Generic[B]):
     force: bool = False
     threads: int | None = None
     max_minutes: float | None = None
+    init_sha256: str | None = None
     judge: Callable[[nn.Module, Mapping[str, Any], Sequence[float]], Sequence[str]] = lambda *_: ()
 
 
@@ -113,6 +115,7 @@ class _Trainer(Generic[B]):
                 **self.objective.fingerprint(),
             },
             batches_per_step=self.train_batches.batches_per_step,
+            init_from=job.init_sha256,
         )
         self.directory = RunDirectory(job.out, config=job.config, tokenizer_json=job.tokenizer_json)
         self.model = job.model.to(accelerator.device).train()

@@ -146,16 +146,21 @@ class RunIdentity(_Record):
         config: The whole config as plain values.
         data: Fingerprint of the data directory.
         batches_per_step: Batches in an optimizer step: gradient accumulation times processes.
+        init_from: SHA-256 of the model whose weights it began with; None without one. A run that is resumed need not
+            name it again.
     """
 
     config: dict[str, Any]
     data: dict[str, Any]
     batches_per_step: int
+    init_from: str | None = None
 
     @classmethod
-    def of(cls, config: Config, *, data: dict[str, Any], batches_per_step: int) -> Self:
+    def of(cls, config: Config, *, data: dict[str, Any], batches_per_step: int, init_from: str | None = None) -> Self:
         """Identity of a run with this config."""
-        return cls(config=config.model_dump(mode="json"), data=data, batches_per_step=batches_per_step)
+        return cls(
+            config=config.model_dump(mode="json"), data=data, batches_per_step=batches_per_step, init_from=init_from
+        )
 
     def with_defaults(self) -> "RunIdentity":
         """The same run, with default values for config keys that were added after it was saved."""
@@ -172,6 +177,8 @@ class RunIdentity(_Record):
             TrainingError: Naming every difference between this run and the ``saved`` one.
         """
         here, there = (_flatten(run.with_defaults().model_dump()) for run in (self, saved))
+        if self.init_from is None:
+            there["init_from"] = None
         for key in (*CHANGEABLE_KEYS, *_COMPARED_ELSEWHERE):
             here.pop(f"config.training.{key}", None)
             there.pop(f"config.training.{key}", None)

@@ -12,7 +12,7 @@ from lite_nlp.api.compression_work import resumable_work
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.compress.work import Work
-from lite_nlp.core.errors import OverBudgetError, UsageError
+from lite_nlp.core.errors import LiteNlpError, ModelError, OverBudgetError, UsageError
 from lite_nlp.core.progress import SilentProgress
 from tests.integration.conftest import write_model
 
@@ -93,19 +93,20 @@ def test_work_on_a_model_of_other_records_is_other_work(
     assert key_of() != usual
 
 
-def test_an_option_that_is_refused_costs_no_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [UsageError("--reference: another task"), OverBudgetError("--max-size: too large")])
+def test_an_option_that_is_refused_costs_no_work(tmp_path: Path, error: LiteNlpError) -> None:
     out = tmp_path / "new" / "out"
-    with pytest.raises(UsageError), resumable_work(out, "key", SilentProgress()) as work:
+    with pytest.raises(type(error)), resumable_work(out, "key", SilentProgress()) as work:
         assert work is not None
         work.keep("figures", lambda: 1)
-        raise UsageError("--reference: another task")
+        raise error
     assert (tmp_path / "new" / "out.partial" / "figures.pt").is_file()
 
 
 def test_a_failed_compression_leaves_no_directory(tmp_path: Path) -> None:
     out = tmp_path / "new" / "sub" / "out"
-    with pytest.raises(OverBudgetError), resumable_work(out, "key", SilentProgress()):
-        raise OverBudgetError("out of reach")
+    with pytest.raises(ModelError), resumable_work(out, "key", SilentProgress()):
+        raise ModelError("out of reach")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -130,3 +131,21 @@ def test_a_compression_interrupted_after_structured_pruning_ends_as_a_whole_one(
     assert (home / "resumed.partial" / "structured.pt").is_file()
     assert compressed("resumed") == whole
     assert not (home / "resumed.partial").exists()
+
+
+def test_a_loaded_model_is_compressed_as_its_file_is(home: Path) -> None:
+    """Whether it is in training, and whether its parameters are frozen, is the caller's, and stays so."""
+    options: dict[str, Any] = {"data": home / "data", "finetune_steps": 2, "threads": 1}
+    compress_model(home / "model", out=home / "of-file", **options)
+    loaded = load_model(home / "model")
+    loaded.model.train().requires_grad_(False)
+    compress_model(loaded, out=home / "of-loaded", **options)
+    files = [(home / name / "model.lnlp").read_bytes() for name in ("of-file", "of-loaded")]
+    assert files[0] == files[1]
+    assert loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+def test_a_reference_of_other_languages_is_refused(home: Path) -> None:
+    with pytest.raises(UsageError, match="--reference tatoeba-de-en: expected a model of the languages of the scored"):
+        compress_model(home / "model", data=home / "data", reference="tatoeba-de-en", out=home / "small", threads=1)

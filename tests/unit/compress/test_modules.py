@@ -326,6 +326,8 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
             "batches: expected what can be gone through again.*found list_iterator",
         ),
         ({"loss": _loss, "batches": []}, "batches: expected at least one, found none"),
+        ({"metric": "\ud83d"}, r"metric: expected Unicode text, found '\\ud83d'"),
+        ({"target_ratio": "5"}, "target_ratio: expected a number, found '5'"),
         ({"target_ratio": 0.5}, "target_ratio: expected more than 1, found 0.5"),
         ({"quantizer": "zip"}, "quantizer: expected one of kmeans, grid, found 'zip'"),
         ({"target_bytes": 1500.5}, "target_bytes: expected an integer, found 1500.5"),
@@ -593,6 +595,43 @@ def test_a_module_that_was_never_called_is_refused_where_its_weights_have_no_sha
     module = nn.Sequential(nn.LazyLinear(64))
     with pytest.raises(ModelError, match=r"expected weights that have a shape, found 0\.weight, 0\.bias: call the"):
         compress_module(module, out=tmp_path / "small", score=lambda _: 1.0)
+
+
+def test_weights_are_put_into_a_module_that_has_some(tmp_path: Path) -> None:
+    compress_module(nn.Linear(64, 64), out=tmp_path / "small", score=lambda _: 1.0)
+    file = tmp_path / "small" / "model.lnlp"
+    with pytest.raises(
+        ModelError, match="expected a module whose weights have a shape, found weight, bias: call it once"
+    ):
+        load_compressed(file, nn.LazyLinear(64))
+    with pytest.raises(
+        ModelError, match="expected a module whose weights are in memory, found weight, bias on the dev"
+    ):
+        load_compressed(file, nn.Linear(64, 64, device="meta"))
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda model, _: model.weight.square(), r"shape \[64, 64\]"),
+        (lambda model, _: model.weight.detach().square().sum(), "one without"),
+        (lambda model, _: 1.0, "float"),
+    ],
+)
+def test_a_loss_is_one_number_with_gradients(tmp_path: Path, loss: Callable[..., Any], message: str) -> None:
+    with pytest.raises(UsageError, match=f"loss: expected one number as a tensor with gradients, found {message}"):
+        compress_module(nn.Linear(64, 64), out=tmp_path / "small", score=lambda _: 1.0, loss=loss, batches=[0])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_score_is_a_number(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Linear: expected one accuracy, or one for each example, found 'good'"):
+        compress_module(
+            nn.Linear(64, 64),
+            out=tmp_path / "small",
+            score=lambda _: "good",
+            metric="accuracy",  # type: ignore[arg-type,return-value]
+        )
 
 
 def test_a_module_without_matrices_is_refused(tmp_path: Path) -> None:

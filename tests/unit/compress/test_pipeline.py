@@ -337,6 +337,29 @@ def test_of_several_losses_that_are_too_large_the_smallest_is_told(tmp_path: Pat
     assert f"is {50 - least.scores['bleu']:.2f} BLEU at {least.size_bytes:,} bytes" in str(told.value)
 
 
+def test_a_plan_that_loses_too_much_is_tried_once(tmp_path: Path) -> None:
+    dropped: list[StageRow] = []
+    with pytest.raises(ModelError, match="cannot be compressed with a loss of at most 0 BLEU"):
+        run_pipeline(
+            _model(),
+            out=tmp_path,
+            subject=_subject(),
+            options=CompressionOptions(max_loss=0, tolerance=1e-12, quantizer="kmeans"),
+            on_dropped=dropped.append,
+        )
+    # No plan is within this tolerance, nor within a fraction of it: the finest is taken for all.
+    assert [row.file for row in dropped].count(FINAL_FILE) == 1
+
+
+def test_weights_that_are_not_finite_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    model = _model()
+    with torch.no_grad():
+        model.down.weight[0, 0] = torch.nan
+    with pytest.raises(ModelError, match=r"regression: down\.weight: expected finite weights, found 1 of [\d,]+ not"):
+        run_pipeline(model, out=tmp_path, subject=_subject(), options=CompressionOptions())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_score_that_is_no_number_beside_the_metric_is_told(tmp_path: Path) -> None:
     subject = replace(_subject(), score=lambda _: {"bleu": 1.0, "loss": float("nan")})
     with pytest.raises(ModelError, match="regression: expected a finite loss, found nan"):

@@ -55,6 +55,15 @@ def test_channels_of_a_residual_sum_cannot_go() -> None:
         prune_channels(Block(), INPUTS, layers=["down.0"], fraction=0.5)
 
 
+def test_a_module_that_is_refused_is_as_it_was() -> None:
+    model = nn.Sequential(nn.Linear(8, 32), nn.Linear(32, 32), nn.LayerNorm(32), nn.Linear(32, 4))
+    with pytest.raises(ModelError, match="1: expected channels that only Linear layers take in"):
+        prune_channels(model, (torch.zeros(1, 8),), layers=["0", "1"], fraction=0.5)
+    assert [model[place].weight.shape for place in (0, 1)] == [(32, 8), (32, 32)]
+    with pytest.raises(ValueError, match="round_to: expected at least 1, found 0"):
+        prune_channels(Block(), INPUTS, layers=["up.0"], fraction=0.5, round_to=0)
+
+
 @pytest.mark.parametrize(
     ("layers", "message"),
     [

@@ -48,6 +48,13 @@ FORMS: list[dict[str, Any]] = [
     {"family": "subformer", "embedding": "safe", "embedding_dim": 64},
     {"family": "r2d2", "attention_linear": "r2d2", "ffn_linear": "quaternion", "linear_n": 4},
     {"family": "t2r", "self_attention": "elu", "cross_attention": "softmax"},
+    {
+        "family": "t2r",
+        "self_attention": "t2r",
+        "cross_attention": "t2r",
+        "self_feature_size": 6,
+        "cross_feature_size": 4,
+    },
 ]
 
 LAYOUT = Layout(

@@ -112,6 +112,23 @@ def test_weights_stay_and_feature_maps_are_new() -> None:
     assert not converted.training
 
 
+def test_a_second_conversion_keeps_the_layers_that_the_first_kept() -> None:
+    first = convert_config(
+        _config(family="transformer", num_decoder_layers=4), Conversion(causal=4, cross=None, keep_every=2), name="it"
+    )
+    second = convert_config(first, Conversion(causal=None, cross=8), name="it")
+    assert softmax_layers(second) == (1, 3)
+    before = build_model(first.model)
+    new = convert_model(before, second).state_dict().keys() - before.state_dict().keys()
+    assert new
+    assert not [name for name in new if ".mixer." in name]
+    with pytest.raises(ModelError, match=r"it: --keep-every: expected 2, as in its attention .* found 4"):
+        convert_config(first, Conversion(causal=None, cross=8, keep_every=4), name="it")
+    whole = convert_config(_config(family="transformer"), Conversion(causal=4, cross=None), name="it")
+    with pytest.raises(ModelError, match=r"--keep-every: expected none, as in its attention .* found 2"):
+        convert_config(whole, Conversion(causal=None, cross=8, keep_every=2), name="it")
+
+
 def test_the_seed_decides_the_new_maps_and_nothing_else() -> None:
     config = _config(family="transformer")
     model = randomized(config.model)

@@ -65,6 +65,7 @@ def test_scores_near_zero() -> None:
     assert score_warnings(Metric(name="f1", label="F1", unit="F1"), {"f1": 0.9}, examples=100) == []
     assert perplexity_warnings(1999.0, 8000) == []
     assert "little better than guessing" in perplexity_warnings(2000.0, 8000)[0]
+    assert "no better than guessing" in perplexity_warnings(14_030.4, 300)[0]
 
 
 @pytest.mark.parametrize(

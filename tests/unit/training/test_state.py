@@ -90,6 +90,17 @@ def test_what_ends_a_run_may_change_and_nothing_else() -> None:
         other.check_resumable(first)
 
 
+def test_a_run_goes_on_from_the_weights_that_it_began_with() -> None:
+    def run(init_from: str | None) -> RunIdentity:
+        return RunIdentity.of(make_config(), data={}, batches_per_step=1, init_from=init_from)
+
+    run("a").check_resumable(run("a"))
+    run(None).check_resumable(run("a"))
+    for saved in ("b", None):
+        with pytest.raises(TrainingError, match=f"init_from was {saved!r}, is 'a'"):
+            run("a").check_resumable(run(saved))
+
+
 def test_a_run_saved_before_a_key_existed_goes_on_with_its_default() -> None:
     run = RunIdentity.of(make_config(), data={}, batches_per_step=1)
     older = run.model_copy(deep=True)
