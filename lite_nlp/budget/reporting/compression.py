@@ -12,7 +12,7 @@ from lite_nlp.budget.reporting.plan import read_plan
 from lite_nlp.budget.reporting.plan_plot import draw_plan
 from lite_nlp.budget.reporting.plan_tables import nats, thousandths
 from lite_nlp.budget.reporting.plots import Panel
-from lite_nlp.budget.reporting.scores import metric_label
+from lite_nlp.budget.reporting.scores import decimals, metric_label
 from lite_nlp.budget.reporting.size_quality import draw_size_quality, size_text
 from lite_nlp.budget.reporting.templating import ENVIRONMENT
 from lite_nlp.core.version import __version__
@@ -125,13 +125,18 @@ def _score(row: Mapping[str, Any], metric: str) -> str:
     """A score with its interval, where it has one."""
     if metric not in row["scores"]:
         return ""
-    ends = row["intervals"].get(metric)
-    return f"{row['scores'][metric]:.2f}" + ("" if ends is None else f" ({ends[0]:.2f} to {ends[1]:.2f})")
+    score, ends = row["scores"][metric], row["intervals"].get(metric)
+    digits = decimals(score, *(ends or ()), whole=1.0)
+    return f"{score:.{digits}f}" + ("" if ends is None else f" ({ends[0]:.{digits}f} to {ends[1]:.{digits}f})")
 
 
 def _change(change: Mapping[str, float] | None) -> str:
     """A difference with its interval; empty without one."""
-    return "" if change is None else f"{change['difference']:+.2f} ({change['low']:+.2f} to {change['high']:+.2f})"
+    if change is None:
+        return ""
+    figures = [change[name] for name in ("difference", "low", "high")]
+    digits = decimals(*figures, whole=0.1)
+    return "{} ({} to {})".format(*(f"{figure:+.{digits}f}" for figure in figures))
 
 
 def _test(change: Mapping[str, float]) -> str:

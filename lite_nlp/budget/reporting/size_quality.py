@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from lite_nlp.budget.reporting.plots import MarkedPoint, Panel, draw_marks
-from lite_nlp.budget.reporting.scores import LOWER_IS_BETTER, is_figure, metric_label
+from lite_nlp.budget.reporting.scores import LOWER_IS_BETTER, decimals, is_figure, metric_label
 
 __all__ = ["draw_size_quality", "size_text"]
 
@@ -54,8 +54,8 @@ def draw_size_quality(
         points,
         title=f"{label} over file size{', lower is better' if lower_is_better else ''}",
         summary=(
-            f"From {size_text(first['size_bytes'])} with {label} {first['scores'][metric]:.2f}"
-            f" to {size_text(last['size_bytes'])} with {label} {last['scores'][metric]:.2f}."
+            f"From {size_text(first['size_bytes'])} with {label} {_score_text(first['scores'][metric])}"
+            f" to {size_text(last['size_bytes'])} with {label} {_score_text(last['scores'][metric])}."
         ),
         x_title="megabytes",
         least_span=_LEAST_SPAN * max(abs(row["scores"][metric]) for row in kept) or 1.0,
@@ -67,6 +67,10 @@ def size_text(size_bytes: int) -> str:
     if size_bytes >= 999_500:
         return f"{size_bytes / 1e6:.{2 if size_bytes < 9_995_000 else 1}f} MB"
     return f"{size_bytes / 1e3:.0f} KB" if size_bytes >= 1000 else f"{size_bytes} bytes"
+
+
+def _score_text(score: float) -> str:
+    return f"{score:.{decimals(score)}f}"
 
 
 def _has_figures(row: Mapping[str, Any], metric: str | None) -> bool:
@@ -81,8 +85,8 @@ def _point(row: Mapping[str, Any], metric: str, label: str, *, named: bool) -> M
         x=size / 1e6,
         y=score,
         name=stage if named else "",
-        detail=f"{size_text(size)}, {label} {score:.2f}",
-        text=f"{stage}: {size:,} bytes, {label} {score:.2f}",
+        detail=f"{size_text(size)}, {label} {_score_text(score)}",
+        text=f"{stage}: {size:,} bytes, {label} {_score_text(score)}",
         interval=_interval(row, metric) if named else None,
     )
 
