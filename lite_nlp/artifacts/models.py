@@ -117,10 +117,18 @@ def resolve_source(source: str | Path | None) -> Source:
 
 
 def read_config(source: Source) -> "Config":
-    """The config inside a model directory, container or bundle; needs no torch."""
+    """The config inside a model directory, container or bundle; needs no torch.
+
+    Raises:
+        ModelError: If there is none.
+        ConfigError: If it is malformed.
+    """
     from lite_nlp.config.preset import load_config, parse_config
 
     if source.kind == "directory":
+        if not (source.path / "config.toml").is_file():
+            found = "a data directory" if (source.path / "data.json").is_file() else "a directory without it"
+            raise ModelError(f"{source.path}: expected a model directory with config.toml, found {found}")
         return load_config(source.path / "config.toml")
     if source.kind == "container":
         from lite_nlp.compress.lnlp.container import read_container
