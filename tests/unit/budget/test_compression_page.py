@@ -247,6 +247,11 @@ def test_the_plan_explains_every_matrix() -> None:
     text = _Page(render_compression(free)).text
     assert "The fewest bytes whose loss, measured with all matrices stored so, rises by at most 0.015" in text
     assert "biases and norms have 16 bits" in text
+    # The plan that was taken rises by 0.0123.
+    free["plan"]["tolerance"] = 0.01
+    assert (
+        "No plan keeps the loss within a rise of 0.01: that of the least loss" in _Page(render_compression(free)).text
+    )
 
 
 @pytest.mark.parametrize("plan", [None, 3, {"quantizer": "grid"}, {**PLAN, "matrices": []}])
