@@ -15,7 +15,6 @@ from lite_nlp.budget.reporting.plan import ComparedQuantizer
 from lite_nlp.compress.explanation import compared_quantizers, explain_plan, preferred
 from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow, UndefinedScoreError
 from lite_nlp.compress.planner import Planned, Planner
-from lite_nlp.compress.planning import Plan
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
 from lite_nlp.compress.quantizers import COMPARED, get_quantizer
 from lite_nlp.compress.shortfall import check_overhead, out_of_reach
@@ -214,15 +213,15 @@ class _Run:
         if max_loss is not None and target is None and tolerance > 0:
             tolerance = self._tolerance_within(max_loss, planner, choose)
         missed: list[tuple[float, int]] = []
-        tried: list[tuple[str, Plan]] = []
+        tried = set()
         for factor in (1.0, *_BACKOFF):
             planned = choose(factor * tolerance)
             if planned.size_bytes >= kept_bytes:
                 break
             # Where no plan is within them, smaller tolerances have the same one.
-            if (planned.quantizer.name, planned.plan) in tried:
+            if planned.key in tried:
                 continue
-            tried.append((planned.quantizer.name, planned.plan))
+            tried.add(planned.key)
             try:
                 # Every attempt starts from the weights as they are now.
                 with weights_restored(dict(self.model.named_parameters())):
@@ -266,13 +265,10 @@ class _Run:
     def _tolerance_within(self, max_loss: float, planner: Planner, choose: Callable[[float], Planned]) -> float:
         """The largest tolerance that loses no more than allowed after brief tuning."""
         before = self.ledger.rows[0].scores
-        measured: list[tuple[str, Plan, float]] = []
+        measured = {}
 
         def lost(tolerance: float) -> float:
             planned = choose(tolerance)
-            for quantizer, plan, loss in measured:
-                if (quantizer, plan) == (planned.quantizer.name, planned.plan):
-                    return loss
 
             def measure() -> float:
                 with self.tuner.briefly_tuned(planner, planned):
@@ -280,9 +276,9 @@ class _Run:
                     scores = found.scores if isinstance(found, Scored) else found
                     return self.subject.metric.lost(before, scores)
 
-            loss = self._keep(f"lost-{tolerance:g}", measure)
-            measured.append((planned.quantizer.name, planned.plan, loss))
-            return loss
+            if planned.key not in measured:
+                measured[planned.key] = self._keep(f"lost-{tolerance:g}", measure)
+            return measured[planned.key]
 
         start = self.options.tolerance
         return largest_tolerance(lost, start=start, max_loss=max_loss) or start * _BACKOFF[-1]

@@ -72,6 +72,11 @@ class Planned:
     tolerated: bool | None = None
     explained: PlanRecord | None = None
 
+    @property
+    def key(self) -> tuple[str, frozenset[tuple[str, Choice]]]:
+        """Equal for plans that store every matrix alike."""
+        return self.quantizer.name, frozenset(self.plan.items())
+
     def fit(self, parameters: Mapping[str, nn.Parameter], importance: Mapping[str, FloatArray]) -> QuantizedWeights:
         """The present weights as planned, without fine-tuning; the parameters are left as they are."""
         return self.quantizer.fit(_arrays(parameters), self.plan, importance)

@@ -1,7 +1,6 @@
 """Benchmark of a MODEL on this machine, behind ``lite-nlp bench``. A bundle needs no torch."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from lite_nlp.api.bench_worker import Order, measure_in_process
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import open_any_bundle
 from lite_nlp.artifacts.cache import cached_bundle
-from lite_nlp.artifacts.classes import SENTENCES
 from lite_nlp.artifacts.models import LoadedModel, read_config, resolve_source
 from lite_nlp.core.bounds import MAX_BEAM, MAX_REPEATS, MAX_THREADS, MAX_TOKENS, check_range
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError, UsageError
@@ -28,6 +26,7 @@ from lite_nlp.export.runtime import open_stored
 from lite_nlp.export.runtime.device import Device, describe_device, usable_cores
 from lite_nlp.export.runtime.programs import TRANSLATION
 from lite_nlp.export.runtime.registry import RUNTIMES
+from lite_nlp.tasks.registry import task_of_architecture
 
 if TYPE_CHECKING:
     from lite_nlp.export.runtime import Bundle
@@ -136,11 +135,10 @@ def bench_model(
     progress = progress or SilentProgress()
     # Before an export, which takes a minute.
     _check_options(_task_of(model), beam=beam, max_tokens=max_tokens)
-    if input_path is not None:
-        deque(read_file_lines(Path(input_path)), maxlen=0)
+    lines = None if input_path is None else read_file_lines(Path(input_path))
     with _bundle_of(model, runtimes, progress) as path:
         bundle = open_any_bundle(path)
-        examples = read_examples(bundle, None if input_path is None else Path(input_path))
+        examples = read_examples(bundle, lines, name=str(input_path))
         orders = [
             Order(
                 bundle=str(path),
@@ -214,9 +212,7 @@ def _task_of(model: str | Path | LoadedModel | None) -> str:
         if source.kind == "bundle":
             return open_stored(source.path).manifest.task
         architecture = read_config(source).model.architecture
-    if architecture == "encoder-decoder":
-        return TRANSLATION
-    return "classification" if architecture in SENTENCES else "language-modelling"
+    return task_of_architecture(architecture).name
 
 
 def _check_options(task: str, *, beam: int, max_tokens: int | None) -> None:

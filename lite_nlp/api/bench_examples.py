@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lite_nlp.core.errors import DataError
@@ -16,14 +15,15 @@ __all__ = ["NUM_SENTENCES", "read_examples"]
 NUM_SENTENCES: Final = 32
 
 
-def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
+def read_examples(bundle: "Bundle", lines: Sequence[str] | None, *, name: str = "") -> list[list[list[int]]]:
     """Of each example the token ids of its sentences, one, or two for a classifier of pairs.
 
     Args:
         bundle: Tells how many sentences, and how long.
-        path: Lines of text, ``.gz`` or not, with a tab between the sentences of a pair; blank lines are left out. None
-            takes everyday sentences, German where the bundle reads that and else English, cut to what it takes, each
-            with the next one where pairs are wanted.
+        lines: With a tab between the sentences of a pair; blank ones are left out. None takes everyday sentences,
+            German where the bundle reads that and else English, cut to what it takes, each with the next one where
+            pairs are wanted.
+        name: Of their file, for messages.
 
     Raises:
         DataError: If there is no line that is not blank, one has another number of sentences, or a sentence is too long
@@ -31,7 +31,6 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     """
     from lite_nlp.data.tokenizer import Tokenizer
     from lite_nlp.decoding.classify import split_sentences
-    from lite_nlp.decoding.lines import read_file_lines
 
     classes = bundle.manifest.classes
     sentences = 1 if classes is None else classes.sentences
@@ -39,16 +38,14 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
     bounds = bundle.manifest.bounds
     # The end mark takes a place, that of a language model's prompt is left to what it adds.
     longest = (bounds.capacity if bundle.manifest.task == "language-modelling" else bounds.source) - 1
-    if path is None:
+    if lines is None:
         languages = bundle.manifest.languages
         everyday = _everyday(None if languages is None else languages.src, sentences)
         return [[tokenizer.encode(sentence)[:longest] for sentence in example] for example in everyday]
     if classes is None:
-        examples: Sequence[Sequence[str]] = [(line,) for line in read_file_lines(path)]
+        examples: Sequence[Sequence[str]] = [(line,) for line in lines]
     else:
-        examples = list(
-            chain.from_iterable(split_sentences([read_file_lines(path)], sentences=sentences, name=str(path)))
-        )
+        examples = list(chain.from_iterable(split_sentences([lines], sentences=sentences, name=name)))
     found = []
     for number, example in enumerate(examples, start=1):
         if not any(sentence.strip() for sentence in example):
@@ -56,13 +53,13 @@ def read_examples(bundle: "Bundle", path: Path | None) -> list[list[list[int]]]:
         rows = [tokenizer.encode(sentence) for sentence in example]
         if max(map(len, rows)) > longest:
             raise DataError(
-                f"{path}: line {number}: expected at most {longest} tokens, which the bundle takes "
+                f"{name}: line {number}: expected at most {longest} tokens, which the bundle takes "
                 f"at once, found {max(map(len, rows))}"
             )
         if any(rows):
             found.append(rows)
     if not found:
-        raise DataError(f"{path}: expected at least one line that is not blank, found none")
+        raise DataError(f"{name}: expected at least one line that is not blank, found none")
     return found
 
 

@@ -11,7 +11,7 @@ from lite_nlp.artifacts.opened import (
     BATCH,
     Opened,
     check_load,
-    default_runtime,
+    choose_runtime,
     load_for_torch,
     open_task_bundle,
     refuse_loaded,
@@ -126,13 +126,13 @@ def open_classifier(
     said = warn or logging.getLogger("lite_nlp").warning
     count = check_load(threads=threads, batch=batch)
     if isinstance(model, LoadedModel):
-        refuse_loaded(model.name, "torch" if runtime is None else runtime)
+        refuse_loaded(model.name, choose_runtime(runtime))
         return _open_torch(model, threads=count, batch=batch, warn=said)
     source = resolve_source(model)
     architecture = read_config(source).model.architecture
     if architecture not in SENTENCES:
         raise ModelError(f"{source.name}: expected a classifier, found a model of architecture {architecture}")
-    chosen = default_runtime(source) if runtime is None else runtime
+    chosen = choose_runtime(runtime, source)
     if chosen == "torch":
         return _open_torch(load_for_torch(source), threads=count, batch=batch, warn=said)
     from lite_nlp.data.tokenizer import Tokenizer

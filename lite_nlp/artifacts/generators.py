@@ -10,7 +10,7 @@ from lite_nlp.artifacts.opened import (
     BATCH,
     Opened,
     check_load,
-    default_runtime,
+    choose_runtime,
     load_for_torch,
     open_task_bundle,
     refuse_loaded,
@@ -129,7 +129,7 @@ def open_generator(
     said = warn or logging.getLogger("lite_nlp").warning
     count = check_load(threads=threads, batch=batch)
     if isinstance(model, LoadedModel):
-        name, chosen = model.name, "torch" if runtime is None else runtime
+        name, chosen = model.name, choose_runtime(runtime)
         refuse_loaded(name, chosen)
         generator = _torch_generator(model, options, threads=count, warn=said)
     else:
@@ -137,7 +137,7 @@ def open_generator(
         architecture = read_config(source).model.architecture
         if architecture != _ARCHITECTURE:
             raise ModelError(f"{source.name}: expected a {_ARCHITECTURE}, found a model of architecture {architecture}")
-        name, chosen = source.name, default_runtime(source) if runtime is None else runtime
+        name, chosen = source.name, choose_runtime(runtime, source)
         if chosen == "torch":
             generator = _torch_generator(load_for_torch(source), options, threads=count, warn=said)
         else:

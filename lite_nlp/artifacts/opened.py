@@ -17,7 +17,7 @@ __all__ = [
     "BATCH",
     "Opened",
     "check_load",
-    "default_runtime",
+    "choose_runtime",
     "load_for_torch",
     "open_task_bundle",
     "refuse_loaded",
@@ -85,8 +85,10 @@ def check_load(*, threads: int | None, batch: int) -> int:
     return threads or default_threads()
 
 
-def default_runtime(source: Source | None) -> str:
-    """The runtime where none is asked for: ONNX for a bundle, torch for other files and loaded models (None)."""
+def choose_runtime(asked: str | None, source: Source | None = None) -> str:
+    """The runtime asked for; without one, ONNX for a bundle, and torch for other files and loaded models (None)."""
+    if asked is not None:
+        return asked
     return "onnx" if source is not None and source.kind == "bundle" else "torch"
 
 

@@ -15,7 +15,7 @@ from lite_nlp.artifacts.opened import (
     BATCH,
     Opened,
     check_load,
-    default_runtime,
+    choose_runtime,
     load_for_torch,
     refuse_loaded,
     set_torch_threads,
@@ -308,11 +308,11 @@ def _open_engine(
 ) -> tuple[RunnableModel, str, str]:
     """A MODEL or a loaded model in its runtime, its name, and the runtime's."""
     if isinstance(model, LoadedModel):
-        chosen = "torch" if runtime is None else runtime
+        chosen = choose_runtime(runtime)
         refuse_loaded(model.name, chosen)
         return _open_torch(model, threads), model.name, chosen
     source = resolve_source(model)
-    chosen = default_runtime(source) if runtime is None else runtime
+    chosen = choose_runtime(runtime, source)
     engine = (
         _open_torch(load_for_torch(source), threads)
         if chosen == "torch"

@@ -12,7 +12,7 @@ import torch
 
 from lite_nlp.artifacts.classes import read_labels
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
-from lite_nlp.artifacts.opened import default_runtime, open_task_bundle, refuse_loaded
+from lite_nlp.artifacts.opened import choose_runtime, open_task_bundle, refuse_loaded
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError
 from lite_nlp.core.progress import advance_to
@@ -168,7 +168,7 @@ def _open(request: EvaluationRequest) -> "_Scored":
     """The classifier of a request in its runtime."""
     model = request.model
     source = None if isinstance(model, LoadedModel) else resolve_source(model)
-    runtime = request.runtime or default_runtime(source)
+    runtime = choose_runtime(request.runtime, source)
     if source is None or runtime == "torch":
         loaded = load_model(model)
         refuse_loaded(loaded.name, runtime)

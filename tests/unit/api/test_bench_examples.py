@@ -34,8 +34,7 @@ def test_everyday_sentences_are_in_the_language_that_the_bundle_reads(bundle: Bu
     assert read_examples(bundle, None) == expected
 
 
-def test_a_line_of_a_file_that_is_too_long_is_an_error(bundle: Bundle, tmp_path: Path) -> None:
-    path = tmp_path / "lines.txt"
-    path.write_text("a few words\n" + "a few words " * 9, encoding="utf-8")
+def test_a_line_of_a_file_that_is_too_long_is_an_error(bundle: Bundle) -> None:
+    lines = ["a few words", "a few words " * 9]
     with pytest.raises(DataError, match=rf"lines.txt: line 2: expected at most {LONGEST} tokens, .*, found"):
-        read_examples(bundle, path)
+        read_examples(bundle, lines, name="lines.txt")

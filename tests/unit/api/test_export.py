@@ -75,9 +75,10 @@ def test_the_target_of_a_bundle_is_looked_at_before_the_first_is_made(classifier
 
 
 def test_bounds_of_numpy_are_numbers(classifier: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: Any = np.int64(21)
     bounds = []
     monkeypatch.setattr(
         export, "write_model_bundle", lambda path, loaded, **options: bounds.append(options) or path.write_bytes(b"")
     )
-    lite_nlp.export_model(classifier, out=tmp_path / "bundle.zip", max_src_tokens=np.int64(21))  # type: ignore[arg-type]
+    lite_nlp.export_model(classifier, out=tmp_path / "bundle.zip", max_src_tokens=bound)
     assert type(bounds[0]["max_src_tokens"]) is int

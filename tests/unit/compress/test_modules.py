@@ -630,7 +630,7 @@ def test_a_score_is_a_number(tmp_path: Path) -> None:
             nn.Linear(64, 64),
             out=tmp_path / "small",
             score=lambda _: "good",
-            metric="accuracy",  # type: ignore[arg-type,return-value]
+            metric="accuracy",
         )
 
 

@@ -288,32 +288,28 @@ def test_the_learning_rate_falls_once_in_each_cycle() -> None:
     assert all(0 < TuningOptions(steps=7, cycles=3).rate(step) <= 1 for step in range(7))
 
 
-def test_weights_tighten_in_the_first_cycle() -> None:
+def _pruned(options: TuningOptions) -> tuple[Regression, list[float]]:
+    """A model tuned while six tenths of one matrix are pruned, and the fraction of its zeros after each step."""
     model = _model()
-    parameters = prunable_parameters(model)
     zeros: list[float] = []
 
     def record(_: float, bits: float) -> None:
         zeros.append(float((model.up.weight == 0).float().mean()))
 
-    weights = PrunedWeights(parameters, {"up.weight": 0.6, "down.weight": 0.0})
-    options = TuningOptions(steps=120, cycles=2, tightening=0.5)
+    weights = PrunedWeights(prunable_parameters(model), {"up.weight": 0.6, "down.weight": 0.0})
     tune(model, repeat(0), _loss, weights=weights, options=options, on_step=record)
+    return model, zeros
+
+
+def test_weights_tighten_in_the_first_cycle() -> None:
+    _, zeros = _pruned(TuningOptions(steps=120, cycles=2, tightening=0.5))
     assert zeros[9] < 0.5
     assert zeros[30] == pytest.approx(0.6, abs=1e-3)
     assert zeros[-1] == pytest.approx(0.6, abs=1e-3)
 
 
 def test_pruning_rises_to_its_sparsity_and_stays() -> None:
-    model = _model()
-    parameters = prunable_parameters(model)
-    zeros: list[float] = []
-
-    def record(_: float, bits: float) -> None:
-        zeros.append(float((model.up.weight == 0).float().mean()))
-
-    weights = PrunedWeights(parameters, {"up.weight": 0.6, "down.weight": 0.0})
-    tune(model, repeat(0), _loss, weights=weights, options=TuningOptions(steps=60), on_step=record)
+    model, zeros = _pruned(TuningOptions(steps=60))
     assert zeros[0] < 0.1
     assert zeros == sorted(zeros)
     assert zeros[-1] == pytest.approx(0.6, abs=1e-3)
