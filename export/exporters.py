@@ -9,13 +9,14 @@ from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.core.version import __version__
 from lite_nlp.export.executorch_program import executorch_runtime_graphs
 from lite_nlp.export.exporter import Exporter
+from lite_nlp.export.matrices import ProductCall
 from lite_nlp.export.mixed.executorch_timing import executorch_product_call
 from lite_nlp.export.mixed.onnx_timing import onnx_product_call
 from lite_nlp.export.onnx_conversion import onnx_versions
 from lite_nlp.export.onnx_graphs import onnx_runtime_graphs
 from lite_nlp.export.runtime.layout import Precision
 
-__all__ = ["EXPORTERS", "choose_runtimes", "package_versions"]
+__all__ = ["EXPORTERS", "choose_runtimes", "package_versions", "product_calls"]
 
 #: By the name of the runtime, in the order of ``RUNTIMES``.
 EXPORTERS: Final[dict[str, Exporter]] = {
@@ -60,6 +61,11 @@ def choose_runtimes(asked: Sequence[str] | None, precision: Precision, exporters
             f"runtimes: expected some of {', '.join(able)}, which have {precision} weights, found {unable}"
         )
     return chosen
+
+
+def product_calls(runtimes: Iterable[str]) -> list[ProductCall]:
+    """What a mixed precision times in these runtimes."""
+    return [call for runtime in runtimes if (call := EXPORTERS[runtime].product_call) is not None]
 
 
 def package_versions(exporters: Iterable[Exporter]) -> dict[str, str]:

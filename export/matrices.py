@@ -24,12 +24,16 @@ class Matrix(NamedTuple):
         name: In the graph where it was found first.
         outputs: Output channels, or rows of a table.
         inputs: Input channels, or columns of a table.
+        joined: Digests of the matrices that it is joined of, one below the other; none where it is one itself.
+        looped: Whether it is used in a loop of the graph, for each token anew.
     """
 
     key: bytes
     name: str
     outputs: int
     inputs: int
+    joined: tuple[bytes, ...] = ()
+    looped: bool = False
 
     def size_bytes(self, form: Form) -> int:
         """Bytes of the weights and their scales."""

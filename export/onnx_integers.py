@@ -7,7 +7,7 @@ instructions for it, and for few rows.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,12 +30,14 @@ class _Weight(NamedTuple):
     """A weight in a product.
 
     Attributes:
-        name: Of the initializer.
+        name: Of the initializer, or of what joins several.
         transposed: Whether it is stored as (outputs, inputs).
+        parts: The initializers, one below the other as (outputs, inputs): one, mostly.
     """
 
     name: str
     transposed: bool
+    parts: tuple[str, ...]
 
 
 def find_matrices(model: Any) -> list[Matrix]:
@@ -69,12 +71,20 @@ class _Quantizer:
         self._forms = forms
         self._graphs = list(all_graphs(model.graph))
         self._weights = {tensor.name: tensor for graph in self._graphs for tensor in graph.initializer}
+        nodes = [node for graph in self._graphs for node in graph.node]
+        # The gates of an LSTM are one product, of weights that are joined first: by the name of the result, theirs.
+        self._joined = {
+            node.output[0]: tuple(node.input)
+            for node in nodes
+            if node.op_type == "Concat" and _axis(node) == 0 and all(map(self._is_matrix, node.input))
+        }
         # A product of three dimensions with a table turns it first: by the name of the result, that of the table.
         self._turned = {
             node.output[0]: node.input[0]
-            for graph in self._graphs
-            for node in graph.node
-            if node.op_type == "Transpose" and node.input[0] in self._weights and _is_turn(node)
+            for node in nodes
+            if node.op_type == "Transpose"
+            and (node.input[0] in self._weights or node.input[0] in self._joined)
+            and _is_turn(node)
         }
         values = (value for graph in self._graphs for value in (*graph.input, *graph.value_info))
         self._ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in values}
@@ -91,33 +101,54 @@ class _Quantizer:
                 if weight is not None:
                     outputs, inputs = self._rows(weight).shape
                     key = self._key(weight)
-                    found.setdefault(key, Matrix(key, weight.name, outputs, inputs))
+                    joined = tuple(map(self._part_key, weight.parts)) if len(weight.parts) > 1 else ()
+                    looped = graph is not self._graphs[0]
+                    found.setdefault(key, Matrix(key, weight.name, outputs, inputs, joined, looped))
         return found
 
     def run(self) -> None:
         """Replace the nodes, drop what they no longer need."""
+        uses = self._uses()
+        self._rewrite(lambda graph: self._quantized(graph, uses))
+        self._rewrite(lambda graph: [*self._first, *graph.node] if graph is self._graphs[0] else graph.node)
+        # What is turned may have been joined before.
+        for made in (self._turned, self._joined):
+            self._drop(made, self._uses())
+        uses = self._uses()
         for graph in self._graphs:
-            uses = Counter(name for node in graph.node for name in node.input)
-            uses.update(value.name for value in graph.output)
-            by_input = {name: node for node in graph.node for name in node.input}
-            absorbed: set[str] = set()
-            nodes = []
-            for node in graph.node:
-                if node.name not in absorbed:
-                    nodes += self._replaced(node, by_input, uses, absorbed)
-            used = {name for node in nodes for name in node.input} | {value.name for value in graph.output}
-            del graph.node[:]
-            graph.node.extend(node for node in nodes if node.output[0] not in self._turned or node.output[0] in used)
-        nodes = [*self._first, *self._model.graph.node]
-        del self._model.graph.node[:]
-        self._model.graph.node.extend(nodes)
-        needed = {name for graph in self._graphs for node in graph.node for name in node.input}
-        for graph in self._graphs:
-            kept = [tensor for tensor in graph.initializer if tensor.name in needed]
+            kept = [tensor for tensor in graph.initializer if uses[tensor.name]]
             del graph.initializer[:]
             graph.initializer.extend(kept)
         if all(opset.domain != DOMAIN for opset in self._model.opset_import):
             self._model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+
+    def _rewrite(self, nodes_of: Callable[[Any], Iterable[Any]]) -> None:
+        """Give every graph other nodes: those within nodes first, since a graph takes copies of its nodes."""
+        for graph in reversed(self._graphs):
+            nodes = list(nodes_of(graph))
+            del graph.node[:]
+            graph.node.extend(nodes)
+        self._graphs = list(all_graphs(self._model.graph))
+
+    def _drop(self, made: Collection[str], uses: Counter[str]) -> None:
+        """Drop the nodes that make these values where they are not used."""
+        self._rewrite(lambda graph: [node for node in graph.node if node.output[0] not in made or uses[node.output[0]]])
+
+    def _quantized(self, graph: Any, uses: Counter[str]) -> list[Any]:
+        """The nodes of a graph, replaced."""
+        by_input = {name: node for node in graph.node for name in node.input}
+        absorbed: set[str] = set()
+        nodes = []
+        for node in graph.node:
+            if node.name not in absorbed:
+                nodes += self._replaced(node, by_input, uses, absorbed)
+        return nodes
+
+    def _uses(self) -> Counter[str]:
+        """How often each value is used, graphs within nodes included."""
+        uses = Counter(name for graph in self._graphs for node in graph.node for name in node.input)
+        uses.update(value.name for graph in self._graphs for value in graph.output)
+        return uses
 
     def _replaced(self, node: Any, by_input: dict[str, Any], uses: Counter[str], absorbed: set[str]) -> list[Any]:
         """The nodes in place of one; of a sum that is done with it, the name is added to ``absorbed``."""
@@ -165,36 +196,46 @@ class _Quantizer:
             return None
         turned = node.input[1] in self._turned
         name = self._turned.get(node.input[1], node.input[1])
-        if name not in self._weights:
-            return None
+        parts = self._joined.get(name, (name,))
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
         plain = attributes.get("alpha", 1.0) == attributes.get("beta", 1.0) == 1.0 and not attributes.get("transA")
         transposed = bool(attributes.get("transB", 0)) != turned
-        tensor = self._weights[name]
-        if not plain or len(tensor.dims) != 2 or tensor.data_type != TensorProto.FLOAT:
+        # Joined along the inputs it would be no matrix of these rows.
+        if not plain or not all(map(self._is_matrix, parts)) or (name in self._joined and not transposed):
             return None
-        outputs = tensor.dims[0 if transposed else 1]
-        return _Weight(name, transposed) if outputs >= MIN_OUTPUTS else None
+        outputs = sum(self._weights[part].dims[0 if transposed else 1] for part in parts)
+        return _Weight(name, transposed, parts) if outputs >= MIN_OUTPUTS else None
 
     def _table(self, node: Any) -> _Weight | None:
         """The table that a node looks up rows of; None if it is none that is worth quantizing."""
-        if node.op_type != "Gather" or (tensor := self._weights.get(node.input[0])) is None:
+        name = node.input[0] if node.op_type == "Gather" and _axis(node) == 0 else ""
+        if not self._is_matrix(name) or node.input[1] not in self._ranks:
             return None
-        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
-        if axis != 0 or len(tensor.dims) != 2 or node.input[1] not in self._ranks:
-            return None
-        table = tensor.data_type == TensorProto.FLOAT and tensor.dims[0] >= MIN_OUTPUTS
-        return _Weight(node.input[0], transposed=True) if table else None
+        many = self._weights[name].dims[0] >= MIN_OUTPUTS
+        return _Weight(name, transposed=True, parts=(name,)) if many else None
+
+    def _is_matrix(self, name: str) -> bool:
+        tensor = self._weights.get(name)
+        return tensor is not None and len(tensor.dims) == 2 and tensor.data_type == TensorProto.FLOAT
+
+    def _values(self, name: str) -> NDArray[Any]:
+        values: NDArray[Any] = numpy_helper.to_array(self._weights[name])
+        return values
 
     def _rows(self, weight: _Weight) -> NDArray[Any]:
         """The weight as (outputs, inputs)."""
-        values: NDArray[Any] = numpy_helper.to_array(self._weights[weight.name])
+        if len(weight.parts) > 1:
+            return np.concatenate([self._values(part) for part in weight.parts])
+        values = self._values(weight.parts[0])
         return values if weight.transposed else values.T
 
     def _key(self, weight: _Weight) -> bytes:
         if weight not in self._keys:
             self._keys[weight] = array_digest(np.ascontiguousarray(self._rows(weight)))
         return self._keys[weight]
+
+    def _part_key(self, name: str) -> bytes:
+        return self._key(_Weight(name, transposed=True, parts=(name,)))
 
     def _form(self, weight: _Weight) -> Form:
         return self._forms.get(self._key(weight), "fp32")
@@ -204,6 +245,9 @@ class _Quantizer:
         names = f"{weight.name}/int8", f"{weight.name}/scale"
         if names[0] not in self._made:
             self._made.add(names[0])
+            if len(weight.parts) > 1:
+                self._join(names, [self._int8(part) for part in _split(weight)], axes=(1, 0))
+                return names
             rounded = quantize_rows(self._rows(weight))
             self._add(names[0], np.ascontiguousarray(rounded.integers().T))
             self._add(names[1], rounded.scales)
@@ -218,12 +262,22 @@ class _Quantizer:
         use = "row" if looked_up else "product"
         names = f"{weight.name}/int4", f"{weight.name}/scale/{use}"
         if names[1] not in self._made:
+            if len(weight.parts) > 1:
+                self._made.update(names)
+                parts = [self._int4(part, looked_up=looked_up) for part in _split(weight)]
+                self._join(names, parts, axes=(0, 0))
+                return names
             rounded = quantize_blocks(self._rows(weight))
             if names[0] not in self._made:
                 self._add(names[0], pack_levels(rounded.integers()).reshape(*rounded.scales.shape, BLOCK // 2))
             self._add(names[1], rounded.scales[:, :, None] if looked_up else rounded.scales.reshape(-1))
             self._made.update(names)
         return names
+
+    def _join(self, names: Sequence[str], parts: Sequence[Sequence[str]], *, axes: Sequence[int]) -> None:
+        """Make integers and scales of those of the parts, once, when a graph is opened: the file has what it had."""
+        for name, inputs, axis in zip(names, zip(*parts, strict=True), axes, strict=True):
+            self._first.append(helper.make_node("Concat", list(inputs), [name], name=name, axis=axis))
 
     def _int8_rows(self, node: Any, table: _Weight) -> list[Any]:
         """Rows of a table, of which every graph has the integers as the output's product would have them.
@@ -273,6 +327,16 @@ class _Quantizer:
 
     def _add(self, name: str, values: NDArray[Any]) -> None:
         self._model.graph.initializer.append(numpy_helper.from_array(values, name))
+
+
+def _split(weight: _Weight) -> list[_Weight]:
+    """The parts of a joined weight."""
+    return [_Weight(part, weight.transposed, (part,)) for part in weight.parts]
+
+
+def _axis(node: Any) -> int:
+    """The axis of a node; 0 where it names none."""
+    return next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
 
 
 def _is_turn(node: Any) -> bool:

@@ -27,9 +27,11 @@ from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
 from lite_nlp.export.exporter import RuntimeGraphs
-from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions
+from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions, product_calls
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_rounding
+from lite_nlp.export.mixed.translation import TranslationDivergence
+from lite_nlp.export.onnx_graphs import ENTRY
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.parity import BATCH, BeamCalls, Reference, StepByStep, compare_engines, require_parity
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
@@ -54,6 +56,9 @@ STORED: Final = (CONFIG_FILE, METRICS_FILE)
 
 #: What ``metrics.json`` calls the forms of a mixed precision's matrices.
 PLAN_KEY: Final = "mixed_precision"
+
+#: Limit of the divergence of all matrices of a mixed precision together, in nats per token.
+_MOST_DIVERGENCE: Final = 0.01
 
 #: Random sources of the usual proof, and the most decoder steps compared.
 _PROOF_SOURCES: Final = 48
@@ -91,6 +96,12 @@ class ModelCard:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     budget: dict[str, Any] = field(default_factory=dict)
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def planned_metrics(self, plan: Sequence[PlannedMatrix]) -> bytes:
+        """``metrics.json`` with the plan of a mixed precision; empty where there is neither."""
+        planned = {PLAN_KEY: [matrix.to_json() for matrix in plan]} if plan else {}
+        content = {**self.metrics, **planned}
+        return (json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode("utf-8") if content else b""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,11 +182,16 @@ def export_bundle(
     proof = proof or _random_proof(model, vocabulary, bounds)
     plan: Sequence[PlannedMatrix] = ()
     if precision == "mixed":
-        product_calls = [call for runtime in chosen if (call := EXPORTERS[runtime].product_call) is not None]
+        progress.start("converting the model to measure it", None)
         plan = plan_forms(
-            traced, product_calls=product_calls, src_rows=calibration or proof.src_rows, progress=progress
+            TranslationDivergence(traced, calibration or proof.src_rows),
+            steps=[ENTRY.decode_step],
+            limit=_MOST_DIVERGENCE,
+            product_calls=product_calls(chosen),
+            parameters={**traced.encode.state_dict, **traced.decode_step.state_dict},
+            progress=progress,
         )
-    rounding = Rounding(precision=precision, forms={planned.matrix.key: planned.form for planned in plan})
+    rounding = planned_rounding(plan) if precision == "mixed" else Rounding(precision=precision)
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
@@ -244,9 +260,8 @@ def _collect_files(
 ) -> dict[str, bytes]:
     config = f"name = {json.dumps(card.name)}\n".encode() if card.config_toml is None else card.config_toml
     files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: config}
-    planned = {PLAN_KEY: [matrix.to_json() for matrix in plan]} if plan else {}
-    if metrics := {**card.metrics, **planned}:
-        files[METRICS_FILE] = (json.dumps(metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    if metrics := card.planned_metrics(plan):
+        files[METRICS_FILE] = metrics
     for found in graphs.values():
         files.update(found.files)
     return files

@@ -1,31 +1,24 @@
 """The plan of a mixed export: the form of each matrix, by measured loss and time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lite_nlp.core.progress import Progress, SilentProgress
-from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape, array_digest
+from torch import Tensor
+
+from lite_nlp.core.progress import Progress
+from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape, Rounding, array_digest
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
 from lite_nlp.export.mixed.divergence import Divergence
 from lite_nlp.export.mixed.timing import forms_without_delay, time_products
-from lite_nlp.export.onnx_graphs import ENTRY, convert_model
 from lite_nlp.export.onnx_integers import find_matrices
-from lite_nlp.export.runtime.layout import Layout
-from lite_nlp.export.tracing import TracedModel
 
-__all__ = ["PlannedMatrix", "plan_forms"]
-
-#: Limit of the divergence of all matrices together, in nats per token.
-_LIMIT: Final = 0.01
+__all__ = ["PlannedMatrix", "plan_forms", "planned_rounding"]
 
 #: Where the losses of single matrices add up to less than the whole: how much nearer the next choice stays.
 _CAUTION: Final = 0.9
 
-#: Sources that losses are measured on.
-_SOURCES: Final = 16
-
-#: Tokens of a usual sentence: rows of the encoder's products, and calls of the decoder's.
+#: Tokens of a usual sentence: rows of the products of a whole sentence, and calls of those for each token.
 _TOKENS: Final = 16
 
 
@@ -36,7 +29,7 @@ class PlannedMatrix:
     Attributes:
         matrix: The matrix; its name is that of the model's parameter, where it is one.
         form: Its form.
-        losses: Of this matrix alone in each form that was worth measuring, in nats per token.
+        losses: Of this matrix alone in each form that was worth measuring, in nats per prediction.
     """
 
     matrix: Matrix
@@ -55,29 +48,34 @@ class PlannedMatrix:
 
 
 def plan_forms(
-    traced: TracedModel,
+    divergence: Divergence,
     *,
+    steps: Collection[str],
+    limit: float,
     product_calls: Sequence[ProductCall],
-    src_rows: Sequence[Sequence[int]],
-    progress: Progress | None = None,
+    parameters: Mapping[str, Tensor],
+    progress: Progress,
 ) -> tuple[PlannedMatrix, ...]:
-    """Choose the form of each matrix of the encoder and the decoder step, one for all runtimes.
+    """Choose the form of each matrix of the measured graphs, one for all runtimes.
 
     The losses are those of the graphs for ONNX Runtime. In ExecuTorch the weights are the same, but for scales of
     blocks on a grid, which it rounds to bf16; inputs are rounded by the row.
 
     Args:
-        traced: The model.
+        divergence: Measures the loss, in graphs that it holds.
+        steps: Names of those that are called for each token.
+        limit: Of the divergence of all matrices together, in nats per prediction.
         product_calls: Of the runtimes: in none of them a form may take longer than one with more bytes.
-        src_rows: Token ids of the sources that losses are measured on; at least one.
+        parameters: Of the traced graphs, by which matrices are named.
         progress: Receives the stages.
     """
-    progress = progress or SilentProgress()
-    progress.start("converting the model to measure it", None)
-    encode, decode_step = convert_model(traced)
-    steps = find_matrices(decode_step)
-    matrices = {matrix.key: matrix for matrix in (*find_matrices(encode), *steps)}
-    stepped = {matrix.key for matrix in steps}
+    matrices: dict[bytes, Matrix] = {}
+    stepped = set()
+    for name, model in divergence.models.items():
+        for matrix in find_matrices(model):
+            matrices.setdefault(matrix.key, matrix)
+            if matrix.looped or name in steps:
+                stepped.add(matrix.key)
     calls = {key: _TOKENS if key in stepped else 1 for key in matrices}
     progress.start("timing the products of the model's shapes", None)
     shapes = {
@@ -86,9 +84,6 @@ def plan_forms(
     timed = [time_products(shapes.values(), make) for make in product_calls]
     worth = {key: forms_without_delay([seconds[shape] for seconds in timed]) for key, shape in shapes.items()}
     progress.start("measuring the loss of each matrix", sum(len(forms) - 1 for forms in worth.values()))
-    spaced = src_rows[:: max(1, len(src_rows) // _SOURCES)][:_SOURCES]
-    layout = Layout(traced.state, traced.bounds, traced.tgt_vocab_size)
-    divergence = Divergence(encode, decode_step, entry=ENTRY, layout=layout, src_rows=spaced)
     candidates = []
     for key, matrix in matrices.items():
         losses: dict[Form, float] = {"fp32": 0.0}
@@ -96,11 +91,11 @@ def plan_forms(
             losses[form] = divergence.measure({key: form})
             progress.advance()
         candidates.append(Candidate(matrix=matrix, calls=calls[key], losses=losses))
-    forms = _choose_together(candidates, divergence)
-    names = _parameter_names(traced)
+    forms = _choose_together(candidates, divergence, limit)
+    names = {array_digest(value.detach().numpy()): name for name, value in parameters.items()}
     return tuple(
         PlannedMatrix(
-            matrix=candidate.matrix._replace(name=names.get(key, candidate.matrix.name)),
+            matrix=candidate.matrix._replace(name=_parameter_name(candidate.matrix, names)),
             form=forms[key],
             losses=candidate.losses,
         )
@@ -108,18 +103,24 @@ def plan_forms(
     )
 
 
-def _parameter_names(traced: TracedModel) -> dict[bytes, str]:
-    """What the model calls its matrices, by their keys."""
-    parameters = {**traced.encode.state_dict, **traced.decode_step.state_dict}
-    return {array_digest(value.detach().numpy()): name.removeprefix("model.") for name, value in parameters.items()}
+def planned_rounding(plan: Sequence[PlannedMatrix]) -> Rounding:
+    """The rounding of a plan."""
+    forms = {key: each.form for each in plan for key in (each.matrix.key, *each.matrix.joined)}
+    return Rounding(precision="mixed", forms=forms)
 
 
-def _choose_together(candidates: Sequence[Candidate], divergence: Divergence) -> dict[bytes, Form]:
+def _parameter_name(matrix: Matrix, names: Mapping[bytes, str]) -> str:
+    """What the model calls a matrix; the graph's name where the model has none."""
+    found = [names.get(key, matrix.name).removeprefix("model.") for key in matrix.joined or (matrix.key,)]
+    return ", ".join(dict.fromkeys(found))
+
+
+def _choose_together(candidates: Sequence[Candidate], divergence: Divergence, limit: float) -> dict[bytes, Form]:
     """Forms whose loss, measured of all together, is within the limit."""
-    limit = _LIMIT
+    summed = limit
     while True:
-        forms = choose_forms(candidates, limit)
+        forms = choose_forms(candidates, summed)
         found = divergence.measure(forms)
-        if found <= _LIMIT or set(forms.values()) <= {"fp32"}:
+        if found <= limit or set(forms.values()) <= {"fp32"}:
             return forms
-        limit *= _CAUTION * _LIMIT / found
+        summed *= _CAUTION * limit / found

@@ -1,7 +1,7 @@
 """The export of a language model or classifier to one runtime: what it takes, and what it makes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch.export import ExportedProgram
@@ -12,7 +12,24 @@ from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.programs import ExecuTorchPrograms, OnnxPrograms
 from lite_nlp.export.runtime.signatures import Signature
 
-__all__ = ["TaskExport", "TaskFiles"]
+__all__ = ["TaskExport", "TaskFiles", "TracedTask"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracedTask:
+    """The traced graphs of a model.
+
+    Attributes:
+        programs: By the name of the graph.
+        signatures: Of the graphs.
+        bounds: Sizes for which they are valid.
+        conversions: What the graphs have been converted to, by name, so that none is converted twice.
+    """
+
+    programs: Mapping[str, ExportedProgram]
+    signatures: Mapping[str, Signature]
+    bounds: Bounds
+    conversions: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -33,19 +50,11 @@ class TaskFiles:
 class TaskExport(Protocol):
     """Makes the graphs for one runtime."""
 
-    def __call__(
-        self,
-        programs: Mapping[str, ExportedProgram],
-        signatures: Mapping[str, Signature],
-        bounds: Bounds,
-        rounding: Rounding,
-    ) -> TaskFiles:
+    def __call__(self, traced: TracedTask, rounding: Rounding) -> TaskFiles:
         """Make them.
 
         Args:
-            programs: The traced graphs.
-            signatures: Of the graphs.
-            bounds: Largest sizes.
+            traced: The model.
             rounding: Of the weights of products and tables.
 
         Raises:

@@ -1,8 +1,8 @@
 """The graphs of language models and classifiers as ONNX files that share one file of weights."""
 
-from collections.abc import Mapping
+from typing import Any
 
-from torch.export import ExportedProgram
+import onnx
 
 from lite_nlp.export.counting.task_graphs import count_onnx_graphs
 from lite_nlp.export.matrices import Rounding
@@ -15,29 +15,29 @@ from lite_nlp.export.onnx_conversion import (
     share_weights,
 )
 from lite_nlp.export.onnx_integers import round_weights
-from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.programs import OnnxPrograms
-from lite_nlp.export.runtime.signatures import Signature
-from lite_nlp.export.tasks.files import TaskFiles
+from lite_nlp.export.tasks.files import TaskFiles, TracedTask
 
-__all__ = ["export_task_onnx"]
+__all__ = ["convert_task", "export_task_onnx"]
 
 
-def export_task_onnx(
-    programs: Mapping[str, ExportedProgram], signatures: Mapping[str, Signature], bounds: Bounds, rounding: Rounding
-) -> TaskFiles:
+def convert_task(traced: TracedTask) -> dict[str, Any]:
+    """The ``ModelProto`` of each graph, in fp32; they may be changed."""
+    for name, program in traced.programs.items() if not traced.conversions else ():
+        signature = traced.signatures[name]
+        model = convert_program(
+            program, {key: form.shape for key, form in signature.inputs.items()}, list(signature.outputs)
+        )
+        traced.conversions[name] = model.SerializeToString()
+    return {name: onnx.load_from_string(content) for name, content in traced.conversions.items()}
+
+
+def export_task_onnx(traced: TracedTask, rounding: Rounding) -> TaskFiles:
     """Convert graphs, optimized and checked; see :class:`~lite_nlp.export.tasks.files.TaskExport`.
 
     An operator that the app's ONNX Runtime runs wrongly is refused.
     """
-    models = {
-        name: convert_program(
-            program,
-            {key: form.shape for key, form in signatures[name].inputs.items()},
-            list(signatures[name].outputs),
-        )
-        for name, program in programs.items()
-    }
+    models = convert_task(traced)
     round_weights(models.values(), rounding)
     refuse_unsafe_operators(models)
     operators = runtime_operators(models.values())
@@ -45,4 +45,4 @@ def export_task_onnx(
     names = {name: f"{name}.onnx" for name in graphs}
     files = {names[name]: content for name, content in graphs.items()} | {WEIGHTS: weights}
     entry = OnnxPrograms(graphs=names, weights=WEIGHTS, operators=operators, oldest_runtime=oldest_runtime(operators))
-    return TaskFiles(entry, files, count_onnx_graphs(graphs, signatures, bounds))
+    return TaskFiles(entry, files, count_onnx_graphs(graphs, traced.signatures, traced.bounds))

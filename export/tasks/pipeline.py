@@ -1,6 +1,5 @@
 """Export of a language model or classifier to a bundle: trace, convert, count, write, compare, put in place."""
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +22,9 @@ from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.task_graphs import count_modules, count_programs
 from lite_nlp.export.executorch_program import has_loops
-from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions
+from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions, product_calls
 from lite_nlp.export.matrices import Rounding
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_rounding
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
@@ -33,8 +33,9 @@ from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZE
 from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
+from lite_nlp.export.tasks.divergence import ClassDivergence, TextDivergence
 from lite_nlp.export.tasks.executorch import export_task_executorch
-from lite_nlp.export.tasks.files import TaskExport, TaskFiles
+from lite_nlp.export.tasks.files import TaskExport, TaskFiles, TracedTask
 from lite_nlp.export.tasks.onnx import export_task_onnx
 from lite_nlp.export.tasks.parity import TaskParity, compare_classifiers, compare_language_models
 
@@ -42,6 +43,10 @@ __all__ = ["TaskModel", "export_task_bundle"]
 
 #: By the name of the runtime.
 _EXPORTS: Final[Mapping[str, TaskExport]] = {"onnx": export_task_onnx, "executorch": export_task_executorch}
+
+#: Limit of the divergence of all matrices of a mixed precision together, in nats per token or example. In so many
+#: nats a perplexity of 100 rises by 0.2.
+_MOST_DIVERGENCE: Final[Mapping[Task, float]] = {"language-modelling": 0.002, "classification": 0.01}
 
 #: Random texts of the proof, of all lengths, and the most tokens of a continuation.
 _PROOF_ROWS: Final = 24
@@ -76,6 +81,7 @@ def export_task_bundle(
     card: ModelCard,
     bounds: Bounds,
     precision: Precision = "fp32",
+    calibration: Sequence[Sequence[Sequence[int]]] = (),
     runtimes: Sequence[str] | None = None,
     packing: Packing | None = None,
     force: bool = False,
@@ -94,8 +100,10 @@ def export_task_bundle(
         bounds: Largest sizes that its graphs accept, not beyond the model's own: ``source`` is the longest sentence of
             a classifier, end mark included, or the longest text that a language model scores at once; ``capacity`` the
             most steps of a language model, or the longest second sentence.
-        precision: Of the weights, fp32 or int8. In int8 results may differ from the model's: the manifest says how far,
-            and what that costs is for ``accept`` to measure.
+        precision: Of the weights. In int8 and mixed, results may differ from the model's: the manifest says how far,
+            and what that costs is for ``accept`` to measure. In mixed, ``metrics.json`` has the form of each matrix.
+        calibration: Of each sentence of an example, or of texts, token ids without special ids, on which a mixed
+            precision measures the loss of each matrix; none for those of the proof.
         runtimes: Names of the runtimes to export for; None for all that can run the model. ExecuTorch cannot run
             recurrent layers, which is logged.
         packing: What to make a compact bundle with; None for a plain one.
@@ -116,7 +124,6 @@ def export_task_bundle(
     progress = progress or SilentProgress()
     check_output_file(path, force=force)
     chosen = choose_runtimes(runtimes, precision, {name: EXPORTERS[name] for name in _EXPORTS})
-    rounding = Rounding(precision=precision)
     state = describe_text_state(model.module) if model.task == "language-modelling" else ()
     signatures = program_signatures(model.task, Layout(state, bounds, model.vocab_size), model.classes)
     graphs = task_graphs(model.module, signatures, state)
@@ -127,16 +134,31 @@ def export_task_bundle(
         logging.getLogger("lite_nlp").warning(
             f"{card.name}: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers"
         )
+    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds)
+    plan: Sequence[PlannedMatrix] = ()
+    if precision == "mixed":
+        progress.start("converting the model to measure it", None)
+        sides = calibration or _proof_sides(model, bounds)
+        texts = model.task == "language-modelling"
+        plan = plan_forms(
+            TextDivergence(traced, state, sides[0]) if texts else ClassDivergence(traced, sides),
+            steps=["decode_step"],
+            limit=_MOST_DIVERGENCE[model.task],
+            product_calls=product_calls(chosen),
+            parameters={name: value for program in programs.values() for name, value in program.state_dict.items()},
+            progress=progress,
+        )
+    rounding = planned_rounding(plan) if precision == "mixed" else Rounding(precision=precision)
     found = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)
         with rare_collections():
-            found[runtime] = _EXPORTS[runtime](programs, signatures, bounds, rounding)
+            found[runtime] = _EXPORTS[runtime](traced, rounding)
     progress.start("counting the work of the graphs", None)
     columns = {MODEL: count_modules(graphs, bounds)} | {runtime: made.work for runtime, made in found.items()}
     merged = count_programs(programs, graphs, bounds)
     check_agreement(columns, merged=merged, source=str(path))
-    files, packed = _collect_files(card, found.values()), None
+    files, packed = _collect_files(card, found.values(), plan), None
     if packing is not None:
         progress.start("looking for the weights in the files of the runtimes", None)
         files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
@@ -171,19 +193,19 @@ def export_task_bundle(
     return manifest
 
 
-def _collect_files(card: ModelCard, found: Iterable[TaskFiles]) -> dict[str, bytes]:
+def _collect_files(card: ModelCard, found: Iterable[TaskFiles], plan: Sequence[PlannedMatrix]) -> dict[str, bytes]:
     files = {TOKENIZER_FILE: card.tokenizer_json, CONFIG_FILE: card.config_toml or b""}
-    if card.metrics:
-        files[METRICS_FILE] = (json.dumps(card.metrics, ensure_ascii=False, indent=2) + "\n").encode("utf-8")
+    if metrics := card.planned_metrics(plan):
+        files[METRICS_FILE] = metrics
     for made in found:
         files |= made.files
     return files
 
 
-def _prove(bundle: Bundle, runtime: str, model: TaskModel, bounds: Bounds, progress: Progress) -> TaskParity:
-    """Run the file just written in a runtime and compare with the model."""
+def _proof_sides(model: TaskModel, bounds: Bounds) -> list[list[list[int]]]:
+    """Texts that are compared: of a language model, or of each sentence of an example."""
     random = np.random.default_rng(0)
-    longest = min(bounds.source, bounds.capacity) if model.task == "language-modelling" else bounds.source
+    longest = _longest_text(model, bounds)
 
     def rows() -> list[list[int]]:
         # The end mark takes a place too.
@@ -191,21 +213,30 @@ def _prove(bundle: Bundle, runtime: str, model: TaskModel, bounds: Bounds, progr
         drawn = [random.integers(len(SPECIAL_TOKENS), model.vocab_size, length).tolist() for length in lengths]
         return [*(list(row[: longest - 1]) for row in model.proof), *drawn]
 
+    # The second sentences in another order, so that short ones meet long ones.
+    sides = [rows(), rows()[::-1]]
+    return sides[: 1 if model.classes is None else model.classes.sentences]
+
+
+def _longest_text(model: TaskModel, bounds: Bounds) -> int:
+    return min(bounds.source, bounds.capacity) if model.task == "language-modelling" else bounds.source
+
+
+def _prove(bundle: Bundle, runtime: str, model: TaskModel, bounds: Bounds, progress: Progress) -> TaskParity:
+    """Run the file just written in a runtime and compare with the model."""
     options: dict[str, Any] = {"runtime": runtime, "threads": 1}
-    compared = rows()
-    progress.start(f"comparing {runtime} with the model on {len(compared)} texts", None)
+    sides = _proof_sides(model, bounds)
+    progress.start(f"comparing {runtime} with the model on {len(sides[0])} texts", None)
     if model.task == "language-modelling":
         parity = compare_language_models(
             TorchTextModel(cast(SteppedText, model.module)),
             create_text_engine(bundle, **options),
-            compared,
+            sides[0],
             max_tokens=_PROOF_TOKENS,
-            max_positions=longest,
+            max_positions=_longest_text(model, bounds),
         )
     else:
-        # The second sentences in another order, so that short ones meet long ones.
         engine = create_classifier_engine(bundle, **options)
-        sides = [compared, rows()[::-1]][: engine.classes.sentences]
         parity = compare_classifiers(TorchClassifier(model.module), engine, sides)
     if bundle.manifest.precision == "fp32":
         parity.require(runtime=runtime)

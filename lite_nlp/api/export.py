@@ -123,8 +123,8 @@ def export_model(
     Args:
         model: A MODEL (path or shipped name) or a loaded model; None is the default shipped model.
         out: The ``.zip`` file to write.
-        precision: Of the weights. ``int8`` and ``mixed`` are refused if they lose more than ``max_loss``. ``mixed``,
-            for translators, gives each matrix fp32, 8 or 4 bits, by measured loss and time.
+        precision: Of the weights. ``int8`` and ``mixed`` are refused if they lose more than ``max_loss``. ``mixed``
+            gives each matrix fp32, 8 or 4 bits, by measured loss and time.
         compact: Whether to store the weights once for all runtimes, as compressed as in the model's file.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone: for older versions of ONNX Runtime,
             and for other programs.

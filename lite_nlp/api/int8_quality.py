@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.artifacts.models import LoadedModel
@@ -20,9 +20,6 @@ __all__ = ["DEFAULT_MAX_LOSS", "QualityGate", "QualityLoss"]
 
 #: In the unit of the task's metric.
 DEFAULT_MAX_LOSS = 0.3
-
-#: Of the models whose bundles may be of mixed precision.
-_MIXED: Final = "encoder-decoder"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +65,8 @@ class QualityGate:
         warnings: Doubts about the text.
 
     Raises:
-        UsageError: If ``max_loss`` is no number of at least 0, the model has no bundles of the precision, it needs
-            data and none is given, or the task compares no files.
+        UsageError: If ``max_loss`` is no number of at least 0, the model needs data and none is given, or the task
+            compares no files.
         DataError: If the data is damaged or does not fit the model.
     """
 
@@ -85,12 +82,6 @@ class QualityGate:
         from lite_nlp.tasks.calibration import inspect_calibration
 
         check_loss("--max-loss", max_loss)
-        architecture = loaded.config.model.architecture
-        if precision == "mixed" and architecture != _MIXED:
-            raise UsageError(
-                f"--precision mixed: expected a model of architecture {_MIXED}, whose matrices are measured one by "
-                f"one, found {architecture}; int8 is for all"
-            )
         self._precision = precision
         self._max_loss = max_loss
         self._progress = progress or SilentProgress()
@@ -107,13 +98,9 @@ class QualityGate:
         self._before = self._scoring.score_model(self._progress)
 
     @property
-    def calibration(self) -> list[list[int]]:
-        """Token ids of sources of the text that are not scored, without special ids."""
-        return [
-            row[mask][:-1].tolist()
-            for batch in self._guidance.scan
-            for row, mask in zip(batch.src_tokens, batch.src_mask, strict=True)
-        ]
+    def calibration(self) -> list[list[list[int]]]:
+        """Token ids, without special ids, of texts that are not scored: of each sentence of an example the rows."""
+        return self._scoring.sides()
 
     def measure(self, bundle: Path) -> QualityLoss:
         """Score a bundle in each of its runtimes.

@@ -41,7 +41,7 @@ def write_model_bundle(
     compact: bool = False,
     portable: bool = False,
     precision: Precision = "fp32",
-    calibration: Sequence[Sequence[int]] = (),
+    calibration: Sequence[Sequence[Sequence[int]]] = (),
     runtimes: Sequence[str] | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -62,8 +62,8 @@ def write_model_bundle(
         compact: Whether to store the weights once, for all runtimes.
         portable: Whether the ONNX graphs have operators of the ONNX standard alone.
         precision: Of the weights.
-        calibration: Token ids of sources on which a mixed precision measures the loss of each matrix; none for the
-            package's own.
+        calibration: Token ids of texts on which a mixed precision measures the loss of each matrix, of each sentence of
+            an example the rows; none for the package's own.
         runtimes: Names of the runtimes to export for; None for all that can run the model.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
@@ -96,6 +96,7 @@ def write_model_bundle(
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
             precision=precision,
+            calibration=calibration,
             runtimes=runtimes,
             force=force,
             progress=progress,
@@ -119,7 +120,7 @@ def write_model_bundle(
         search_form=None if portable else _fused(loaded.name, model),
         card=card,
         precision=precision,
-        calibration=calibration,
+        calibration=calibration[0] if calibration else (),
         bounds=bounds,
         runtimes=runtimes,
         proof=proof,

@@ -39,6 +39,7 @@ def write_task_bundle(
     max_src_tokens: int | None,
     max_tgt_tokens: int | None,
     precision: Precision,
+    calibration: Sequence[Sequence[Sequence[int]]],
     runtimes: Sequence[str] | None,
     force: bool,
     progress: Progress | None,
@@ -56,6 +57,8 @@ def write_task_bundle(
         max_tgt_tokens: Most steps of a language model; None is all that the model has positions for, or that a state
             of 256 MiB has place for. Both are lowered to the model's positions.
         precision: Of the weights.
+        calibration: Token ids of texts on which a mixed precision measures the loss of each matrix, of each sentence of
+            an example the rows; none for the package's own.
         runtimes: Names of the runtimes to export for; None for all that can run the model.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
@@ -79,6 +82,7 @@ def write_task_bundle(
         card=card,
         bounds=bounds,
         precision=precision,
+        calibration=calibration,
         runtimes=runtimes,
         packing=packing,
         force=force,

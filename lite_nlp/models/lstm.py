@@ -100,20 +100,11 @@ class LSTM(nn.Module):
 
     def _inputs(self, x: Tensor) -> Tensor:
         """The gates' share of the input (B, T, 4 H)."""
-        return torch.cat([gate(x) for gate in self.input_gates], dim=-1) + self.bias
+        return _joint_map(self.input_gates, x)(x) + self.bias
 
     def _recurrence(self, x: Tensor) -> Callable[[Tensor], Tensor]:
         """The gates' map of the hidden state, (B, H) -> (B, 4 H)."""
-        # A factorized weight is built once for all tokens, even where its factors would be cheaper for a single token.
-        weights = [
-            gate.dense_weight(x) if isinstance(gate, BuiltLinear) else gate.weight
-            for gate in self.hidden_gates
-            if isinstance(gate, (BuiltLinear, nn.Linear))
-        ]
-        if len(weights) == _NUM_GATES:
-            weight = torch.cat(weights)
-            return lambda hidden: F.linear(hidden, weight)
-        return lambda hidden: torch.cat([gate(hidden) for gate in self.hidden_gates], dim=-1)
+        return _joint_map(self.hidden_gates, x)
 
 
 def _step(gates: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -122,6 +113,20 @@ def _step(gates: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Te
     new_cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
     kept = torch.where(keep, leave.sigmoid() * new_cell.tanh(), hidden)
     return kept, torch.where(keep, new_cell, cell)
+
+
+def _joint_map(gates: nn.ModuleList, x: Tensor) -> Callable[[Tensor], Tensor]:
+    """The map of all gates, (..., D) -> (..., 4 H), for a sequence ``x``: one product where their weights are dense."""
+    # A factorized weight is built once for all tokens, even where its factors would be cheaper for a single token.
+    weights = [
+        gate.dense_weight(x) if isinstance(gate, BuiltLinear) else gate.weight
+        for gate in gates
+        if isinstance(gate, (BuiltLinear, nn.Linear))
+    ]
+    if len(weights) == _NUM_GATES:
+        weight = torch.cat(weights)
+        return lambda inputs: F.linear(inputs, weight)
+    return lambda inputs: torch.cat([gate(inputs) for gate in gates], dim=-1)
 
 
 def _joint_weight(gates: nn.ModuleList) -> Tensor:

@@ -39,6 +39,7 @@ __all__ = [
     "mean_loss",
     "projected_distillation_loss",
     "spaced",
+    "unpadded",
 ]
 
 #: Log-probabilities (N, C) float32 over all classes and labels (N,) of a model's predictions on a batch, no padding.
@@ -67,11 +68,14 @@ class BundleScoring:
         score_model: Scores the model.
         score_bundle: Scores a bundle in each of its runtimes, which get one text at a time, as on a phone: integer
             products round the inputs of a whole call alike.
+        sides: Token ids, without special ids, of what a model reads of texts that are not scored: of each sentence of
+            an example, or of the texts alone, the rows.
     """
 
     name: str
     score_model: Callable[[Progress], Scored]
     score_bundle: Callable[[Path, Progress], Mapping[str, Scored]]
+    sides: Callable[[], list[list[list[int]]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +120,11 @@ class Guidance:
     own_outputs: Callable[[int, Keep, Progress], Callable[[], Iterator[Any]]] | None = None
     texts: ScoredTexts | None = None
     languages: tuple[str, str] | None = None
+
+
+def unpadded(tokens: npt.NDArray[np.int64]) -> list[list[int]]:
+    """Rows (B, T) without padding and the end mark behind each text."""
+    return [row[row != PAD_ID][:-1].tolist() for row in tokens]
 
 
 def mean_loss(predict: Predict, model: nn.Module, batches: Sequence[Any]) -> float:

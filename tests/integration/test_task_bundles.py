@@ -309,11 +309,7 @@ def test_what_is_refused(run: LiteNlp) -> None:
             ("classify", "pair", "--runtime", "executorch", "--text", "a", "--text", "b"),
             "executorch: expected a model without recurrent layers",
         ),
-        (
-            ("export", "text", "--precision", "mixed", "--data", "text-data", "--out", "no.zip"),
-            "--precision mixed: expected a model of architecture encoder-decoder",
-        ),
-        (("export", "text", "--precision", "int8", "--out", "no.zip"), "--data is required"),
+        (("export", "text", "--precision", "mixed", "--out", "no.zip"), "--data is required"),
         (("export", "single", "--out", "no.zip", "--max-src-tokens", "4"), "Invalid value for '--max-src-tokens'"),
     ):
         done = run(*words)

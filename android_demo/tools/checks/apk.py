@@ -6,9 +6,10 @@ from pathlib import Path
 
 from tools.base.errors import BuildError
 from tools.base.fetch import jars
-from tools.base.layout import DEPS, MIN_SDK, PACKAGE, PHONE_ABI, TARGET_SDK
+from tools.base.layout import ANDROID, DEPS, MIN_SDK, PACKAGE, PHONE_ABI, TARGET_SDK
 from tools.base.processes import run
 from tools.checks.api_levels import find_api_problems, find_reflection, read_allowed, read_reflecting
+from tools.checks.native_names import find_missing_names
 from tools.formats.atomics import find_unguarded
 from tools.formats.class_files import read_jar
 from tools.formats.elf import find_library_problems
@@ -32,10 +33,11 @@ _NEWEST_SIGNATURE = 33
 
 
 def check_program(program: Path) -> None:
-    """Check the shrunk program's uses of Android.
+    """Check the shrunk program's uses of Android, and native code's of the program.
 
     Raises:
-        BuildError: It uses what the oldest system lacks without asking, or what is hidden.
+        BuildError: It uses what the oldest system lacks without asking, or what is hidden, or lacks what native code
+            looks up in it.
     """
     signatures = {
         int(path.name.removeprefix("gummy-bears-api-").split("-")[0]): path
@@ -47,6 +49,9 @@ def check_program(program: Path) -> None:
     problems += find_reflection(classes, read_reflecting())
     if problems:
         raise BuildError("program: expected no such uses of Android, found\n  " + "\n  ".join(problems))
+    missing = find_missing_names(classes, [path.read_text() for path in sorted((ANDROID / "native").glob("*.c"))])
+    if missing:
+        raise BuildError("program: expected all that native code looks up, found\n  " + "\n  ".join(missing))
 
 
 def check_package(package: Path, abi: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -25,7 +26,7 @@ from lite_nlp.decoding.classify import ClassifierModel
 from lite_nlp.export.runtime import open_stored
 from lite_nlp.export.runtime.task_engines import create_classifier_engine
 from lite_nlp.models.build import Model
-from lite_nlp.tasks.calibration import BundleScoring, Guidance, Predict, mean_loss, spaced
+from lite_nlp.tasks.calibration import BundleScoring, Guidance, Predict, mean_loss, spaced, unpadded
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.classification.evaluate import ONE_AT_A_TIME, check_fit, longest_sentence, score_classifier
 from lite_nlp.tasks.classification.predict import classifier_inputs, torch_classifier
@@ -40,6 +41,10 @@ _METRIC: Final = Metric(name="accuracy", label="accuracy", unit="points of accur
 #: Examples for the sensitivity scan, which evaluates hundreds of times.
 _SCAN_EXAMPLES: Final = 256
 _BATCH_TOKENS: Final = 2048
+
+
+#: The sentences of a batch of examples.
+_SIDES: Final = (attrgetter("first_tokens"), attrgetter("second_tokens"))
 
 
 def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
@@ -114,7 +119,14 @@ def guide_by_labels(loaded: LoadedModel, path: Path) -> Guidance:
         label_weight=0.3,
         score=score,
         score_other=score_other,
-        bundles=BundleScoring(name=name, score_model=partial(score_other, loaded), score_bundle=score_bundle),
+        bundles=BundleScoring(
+            name=name,
+            score_model=partial(score_other, loaded),
+            score_bundle=score_bundle,
+            sides=lambda: [
+                [row for batch in scan for row in unpadded(side(batch))] for side in _SIDES[: valid.sentences]
+            ],
+        ),
         inspect=inspect,
         texts=ScoredTexts(
             metric="right, %",

@@ -1,6 +1,6 @@
 """Running text to scan, finetune and score on when a language model is compressed. Needs torch."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -70,6 +70,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
     starts = np.arange(0, len(train), block, dtype=np.int64)
     # At most half: scanned blocks are not finetuned on.
     guiding = spaced(starts, min(max(1, scanned // block), len(starts) // 2))
+    scan = [cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))]
     name = f"{path} valid"
 
     language_model = as_language_model(loaded.model, source=loaded.name)
@@ -96,17 +97,30 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
         predict=_next_tokens,
         # An adaptive softmax never has the logits of all types.
         project=_before_output if isinstance(language_model.vocabulary, PlainVocabulary) else None,
-        scan=[cut_blocks(train, guiding[row : row + 1], block_tokens=block) for row in range(len(guiding))],
+        scan=scan,
         tuning=lambda: _endless(train, np.setdiff1d(starts, guiding), block=block, rows=max(1, batch // block)),
         tuned=max(1, len(train) - block * len(guiding)),
         label_weight=0.3,
         score=lambda model, report: score_other(replace(loaded, model=cast(Model, model)), report),
         score_other=score_other,
-        bundles=_compare_bundles(language_model, valid.head(_BUNDLE_TOKENS), window=window, text=name),
+        bundles=_compare_bundles(
+            language_model,
+            valid.head(_BUNDLE_TOKENS),
+            window=window,
+            text=name,
+            sides=lambda: [[row for block in scan for row in block.tokens[:, 1:].tolist()]],
+        ),
     )
 
 
-def _compare_bundles(model: LikelihoodModel, stream: TokenStream, *, window: int, text: str) -> BundleScoring:
+def _compare_bundles(
+    model: LikelihoodModel,
+    stream: TokenStream,
+    *,
+    window: int,
+    text: str,
+    sides: Callable[[], list[list[list[int]]]],
+) -> BundleScoring:
     """Comparison of bundles with a model on the beginning of a text, which takes seconds."""
     name = f"{len(stream):,} tokens of {text}"
 
@@ -131,7 +145,7 @@ def _compare_bundles(model: LikelihoodModel, stream: TokenStream, *, window: int
             found[runtime] = judge(EngineLikelihood(engine), report)
         return found
 
-    return BundleScoring(name=name, score_model=partial(judge, model), score_bundle=score_bundle)
+    return BundleScoring(name=name, score_model=partial(judge, model), score_bundle=score_bundle, sides=sides)
 
 
 def _extents(config: Config, types: int) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from lite_nlp.data.pairs.everyday import EVERYDAY_LANGUAGES, read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.runtime import open_stored
 from lite_nlp.models.transformer import EncoderDecoder
-from lite_nlp.tasks.calibration import BundleScoring, Guidance, Keep, mean_loss, spaced
+from lite_nlp.tasks.calibration import BundleScoring, Guidance, Keep, mean_loss, spaced, unpadded
 from lite_nlp.tasks.changed_outputs import ScoredTexts
 from lite_nlp.tasks.translation.bleu import sentence_chrf
 from lite_nlp.tasks.translation.evaluate import translate_all
@@ -206,7 +206,12 @@ def guide_by_pairs(loaded: LoadedModel, path: Path | None, scorer: PairScorer) -
         label_weight=pairs.label_weight,
         score=score,
         score_other=score_other,
-        bundles=BundleScoring(name=pairs.name, score_model=partial(score_other, loaded), score_bundle=score_bundle),
+        bundles=BundleScoring(
+            name=pairs.name,
+            score_model=partial(score_other, loaded),
+            score_bundle=score_bundle,
+            sides=lambda: [[row for batch in pairs.scan for row in unpadded(batch.src_tokens)]],
+        ),
         inspect=inspect,
         texts=ScoredTexts(
             metric="chrF",

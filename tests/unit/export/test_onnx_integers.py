@@ -4,6 +4,7 @@ import onnxruntime
 import pytest
 
 from lite_nlp.artifacts.fused_decoder import FusedDecoder
+from lite_nlp.core.progress import SilentProgress
 from lite_nlp.decoding.search import SearchOptions, search
 from lite_nlp.export.counting.onnx_search import count_search_work
 from lite_nlp.export.counting.onnx_walk import count_onnx_work
@@ -11,7 +12,8 @@ from lite_nlp.export.counting.torch_programs import count_model_work
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed import plan
 from lite_nlp.export.mixed.onnx_timing import onnx_product_call
-from lite_nlp.export.mixed.plan import PlannedMatrix
+from lite_nlp.export.mixed.plan import PlannedMatrix, planned_rounding
+from lite_nlp.export.mixed.translation import TranslationDivergence
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
 from lite_nlp.export.parity import BeamCalls, StepByStep
@@ -47,18 +49,23 @@ def planned(traced: TracedModel) -> tuple[PlannedMatrix, ...]:
         patch.setattr(
             plan, "time_products", lambda shapes, make: {shape: {"fp32": 3, "int8": 2, "int4": 1} for shape in shapes}
         )
-        patch.setattr(plan, "_LIMIT", LIMIT)
         random = np.random.default_rng(6)
         sources = [random.integers(3, 160, length).tolist() for length in (3, 8, 14)]
-        return plan.plan_forms(traced, product_calls=[onnx_product_call], src_rows=sources)
+        return plan.plan_forms(
+            TranslationDivergence(traced, sources),
+            steps=[ENTRY.decode_step],
+            limit=LIMIT,
+            product_calls=[onnx_product_call],
+            parameters={**traced.encode.state_dict, **traced.decode_step.state_dict},
+            progress=SilentProgress(),
+        )
 
 
 @pytest.fixture(scope="module")
 def files(model: EncoderDecoder, traced: TracedModel, planned: tuple[PlannedMatrix, ...]) -> dict[str, OnnxFiles]:
     step = FusedDecoder(model)
     made = {precision: export_onnx(traced, step, rounding=Rounding(precision=precision)) for precision in WHOLE}
-    forms = {one.matrix.key: one.form for one in planned}
-    return made | {"mixed": export_onnx(traced, step, rounding=Rounding(precision="mixed", forms=forms))}
+    return made | {"mixed": export_onnx(traced, step, rounding=planned_rounding(planned))}
 
 
 def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[str, OnnxFiles]) -> None:

@@ -2,10 +2,12 @@
 
 import json
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,14 +18,20 @@ from lite_nlp.config.model import PairClassifierConfig
 from lite_nlp.core.errors import BundleError, ModelError, RuntimeUnavailableError, UsageError
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.decoding.torch_model import TorchClassifier, TorchTextModel
+from lite_nlp.export.matrices import Matrix, ProductShape
+from lite_nlp.export.mixed import plan
+from lite_nlp.export.onnx_conversion import all_graphs
+from lite_nlp.export.packing import Packing
 from lite_nlp.export.pipeline import ModelCard
 from lite_nlp.export.runtime.bundle import open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.manifest import Manifest, parse_manifest
+from lite_nlp.export.runtime.member_maker import Contents
 from lite_nlp.export.runtime.programs import Classes
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
 from lite_nlp.export.task_tracing import describe_text_state
+from lite_nlp.export.tasks import pipeline as task_pipeline
 from lite_nlp.export.tasks.pipeline import TaskModel, export_task_bundle
 from lite_nlp.models.build import build_model
 
@@ -104,7 +112,8 @@ def export(path: Path, module: nn.Module, **changes: Any) -> Manifest:
     values: dict[str, Any] = {"module": module.eval(), "task": task, "vocab_size": TYPES}
     if task == "classification":
         values["classes"] = CLASSES
-    options = {key: changes.pop(key) for key in ("precision", "runtimes") if key in changes}
+    names = ("precision", "runtimes", "packing", "calibration")
+    options = {key: changes.pop(key) for key in names if key in changes}
     return export_task_bundle(path, model=TaskModel(**{**values, **changes}), card=CARD, bounds=BOUNDS, **options)
 
 
@@ -205,6 +214,119 @@ def test_a_language_model_in_integers(bundles: Path, runtime: str) -> None:
     expected, found = (engine.score(tokens, tokens + 1) for engine in engines)
     np.testing.assert_allclose(found, expected, atol=0.05)
     assert not np.array_equal(found, expected)
+
+
+class Wide(Bag):
+    """A recurrent layer of torch whose gates are a matrix of 256 outputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.output = nn.LSTM(8, 64, batch_first=True), nn.Linear(64, 3)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        found: Tensor = self.output(self.layer(self.table(tokens) * mask[:, :, None])[0].amax(1))
+        return found
+
+
+def gated(kind: str) -> nn.Module:
+    """Our LSTM, whose four gates are matrices of their own, too large for the conversion to join them."""
+    config = PairClassifierConfig(
+        family="lstm", src_vocab_size=TYPES, embedding_dim=96, embed_dim=128, ffn_dim=9, num_classes=3, lstm_linear=kind
+    )
+    return build_model(config)
+
+
+@pytest.mark.parametrize("name", ["torch", "dense", "r2d2"])
+def test_recurrent_weights_become_integers(tmp_path: Path, name: str) -> None:
+    torch.manual_seed(3)
+    module = Wide() if name == "torch" else gated(name)
+    classes = CLASSES if name == "torch" else Classes(labels=CLASSES.labels, sentences=2)
+    bundles = {}
+    for precision in ("fp32", "int8"):
+        path = tmp_path / f"{precision}.zip"
+        export(path, module, classes=classes, precision=precision, runtimes=["onnx"])
+        bundles[precision] = open_bundle(path, runtime="onnx")
+    assert bundles["int8"].manifest.graphs == bundles["fp32"].manifest.graphs
+    model = onnx.load_from_string(bundles["int8"].read("classify.onnx"))
+    graphs = list(all_graphs(model.graph))
+    bodies = [graph for graph in graphs if graph is not graphs[0]]
+    assert len(bodies) == classes.sentences
+    for graph in bodies:
+        operators = {node.op_type for node in graph.node}
+        assert "DynamicQuantizeMatMul" in operators
+        assert operators.isdisjoint({"MatMul", "Gemm"})
+    matrices = [tensor for graph in graphs for tensor in graph.initializer if len(tensor.dims) == 2]
+    assert {tensor.data_type for tensor in matrices if tensor.dims[0] >= 64} == {onnx.TensorProto.INT8}
+    # Matrices with an operation before their product are no use any more.
+    used = {name for graph in graphs for node in graph.node for name in node.input}
+    used |= {value.name for graph in graphs for value in graph.output}
+    assert all(used & set(node.output) for graph in graphs for node in graph.node)
+    engines = [create_classifier_engine(bundle, runtime="onnx", threads=1) for bundle in bundles.values()]
+    tokens = np.array([[3, 4, 5, 90, 7]])
+    expected, found = (engine.classify([(tokens, tokens > 0)] * classes.sentences) for engine in engines)
+    assert 0 < np.abs(found - expected).max() < 0.03
+
+
+def test_a_compact_bundle_has_the_integers_of_gates_once(tmp_path: Path) -> None:
+    torch.manual_seed(4)
+    module = gated("dense").eval()
+    tensors = {name: value.detach().numpy() for name, value in module.state_dict().items()}
+    packing = Packing(container=b"weights", decode=lambda container: Contents(tensors=tensors))
+    manifest = export(
+        tmp_path / "compact.zip",
+        module,
+        classes=Classes(labels=CLASSES.labels, sentences=2),
+        precision="int8",
+        runtimes=["onnx"],
+        packing=packing,
+    )
+    # What the prediction misses compresses to little: the integers of all gates are found.
+    gates = sum(tensor.size for name, tensor in tensors.items() if "gates" in name)
+    assert manifest.files["weights.bin.residual"].size_bytes < 0.05 * gates
+
+
+@pytest.mark.parametrize("name", ["text", "classes", "gates"])
+def test_a_mixed_precision_of_other_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    # Whatever the machine's times are.
+    def times(shapes: Iterable[ProductShape], make: Any) -> dict[ProductShape, dict[str, float]]:
+        forms = {shape: Matrix(b"", "", shape.outputs, shape.inputs).forms for shape in shapes}
+        return {shape: {form: 3.0 - place for place, form in enumerate(able)} for shape, able in forms.items()}
+
+    monkeypatch.setattr(plan, "time_products", times)
+    monkeypatch.setattr(task_pipeline, "_MOST_DIVERGENCE", {"language-modelling": 1e-4, "classification": 1e-6})
+    changes: dict[str, Any] = {}
+    if name == "gates":
+        torch.manual_seed(5)
+        changes = {
+            "classes": Classes(labels=CLASSES.labels, sentences=2),
+            "calibration": [[[3, 4], [5]], [[6], [7, 8]]],
+        }
+    module = {"text": Bigram, "classes": Wide, "gates": lambda: gated("dense")}[name]()
+    path = tmp_path / "mixed.zip"
+    manifest = export(path, module, precision="mixed", runtimes=["onnx"], **changes)
+    assert manifest.precision == "mixed"
+    planned = {one["weight"]: one for one in json.loads(open_bundle(path).read("metrics.json"))["mixed_precision"]}
+    expected = {
+        "text": {"table.weight"},
+        "classes": {"table.weight", "layer.weight_ih_l0", "layer.weight_hh_l0"},
+        "gates": {"embedding.weight", *(_gates("input")), *(_gates("hidden"))},
+    }[name]
+    assert set(planned) == expected
+    forms = {one["form"] for one in planned.values()}
+    assert len(forms) > 1 or name == "text"
+    assert forms != {"fp32"}
+    for one in planned.values():
+        assert all(loss >= 0 for loss in one["losses"].values())
+        assert one["losses"]["fp32"] == 0
+    operators = {"int8": "DynamicQuantizeMatMul", "int4": "MatMulNBits"}
+    products = {one["form"] for one in planned.values() if not one["weight"].startswith("embed")}
+    entry = manifest.programs.onnx
+    assert entry is not None
+    assert set(entry.operators) == {f"com.microsoft::{operators[form]}" for form in products - {"fp32"}}
+
+
+def _gates(of: str) -> set[str]:
+    return {", ".join(f"encoder.{of}_gates.{gate}.weight" for gate in range(4))}
 
 
 def test_recurrent_layers_are_for_onnx_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,102 @@
+"""The divergence of language models and classifiers with rounded weights."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.core.special_tokens import EOS_ID
+from lite_nlp.decoding.classify import pad_sentences
+from lite_nlp.decoding.hypotheses import log_sum_exp
+from lite_nlp.export.mixed.divergence import Divergence, spread
+from lite_nlp.export.onnx_conversion import WEIGHTS
+from lite_nlp.export.runtime.layout import StateTensor
+from lite_nlp.export.runtime.onnx_session import OnnxGraph
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX, SENTENCE_SIZES
+from lite_nlp.export.tasks.files import TracedTask
+from lite_nlp.export.tasks.onnx import convert_task
+
+__all__ = ["ClassDivergence", "TextDivergence"]
+
+#: Tokens of a text that are predicted.
+_MOST_TOKENS: Final = 24
+
+
+class _TaskDivergence(Divergence):
+    """Of one of a task's graphs.
+
+    Args:
+        traced: The model.
+        graph: Name of the graph.
+    """
+
+    def __init__(self, traced: TracedTask, graph: str) -> None:
+        self._signatures = traced.signatures
+        super().__init__({graph: convert_task(traced)[graph]})
+
+    def load(self, name: str, graph: bytes, weights: bytes) -> OnnxGraph:
+        """The graph in ONNX Runtime."""
+        return OnnxGraph(name, graph, weights=(WEIGHTS, weights), signature=self._signatures[name], threads=1)
+
+
+class TextDivergence(_TaskDivergence):
+    """Of a language model's step, which is fed the tokens of texts, the end mark first.
+
+    Args:
+        traced: The model.
+        state: Layout of its state.
+        rows: Token ids of texts, without special ids; at least one. Some of them are measured.
+    """
+
+    def __init__(self, traced: TracedTask, state: Sequence[StateTensor], rows: Sequence[Sequence[int]]) -> None:
+        self._state = state
+        self._capacity = min(_MOST_TOKENS, traced.bounds.capacity)
+        self._texts = [[EOS_ID, *row][: self._capacity] for row in spread(rows)]
+        super().__init__(traced, "decode_step")
+
+    def predict(self, runners: Mapping[str, Any]) -> Iterator[NDArray[np.float32]]:
+        """The log-probabilities of each text's tokens."""
+        (step,) = runners.values()
+        sizes: dict[Any, Any] = {"batch": 1, "capacity": self._capacity}
+        for text in self._texts:
+            state = {
+                tensor.name: np.zeros([sizes.get(size, size) for size in tensor.shape], tensor.dtype)
+                for tensor in self._state
+            }
+            found = []
+            for token in text:
+                outputs = step.run({"tokens": np.array([token], np.int64), **state})
+                found.append(outputs["logits"])
+                state = {name: outputs[CHANGED_PREFIX + name] for name in state}
+            yield _log_probs(np.concatenate(found))
+
+
+class ClassDivergence(_TaskDivergence):
+    """Of a classifier.
+
+    Args:
+        traced: The model.
+        sides: Of each sentence of an example the token ids of the sentences, without special ids; at least one. Some
+            of them are measured.
+    """
+
+    def __init__(self, traced: TracedTask, sides: Sequence[Sequence[Sequence[int]]]) -> None:
+        longest = traced.bounds.source - 1
+        cut = [[list(row[:longest]) for row in spread(side)] for side in sides]
+        self._examples = [[pad_sentences([row]) for row in example] for example in zip(*cut, strict=True)]
+        super().__init__(traced, "classify")
+
+    def predict(self, runners: Mapping[str, Any]) -> Iterator[NDArray[np.float32]]:
+        """The log-probabilities of each example's classes."""
+        (classify,) = runners.values()
+        for sentences in self._examples:
+            given: dict[str, NDArray[Any]] = {}
+            for name, (tokens, mask) in zip(SENTENCE_SIZES, sentences, strict=False):
+                given |= {f"{name}_tokens": tokens, f"{name}_mask": mask}
+            yield _log_probs(classify.run(given)["logits"])
+
+
+def _log_probs(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of logits (N, V)."""
+    return np.asarray(logits - log_sum_exp(logits)[:, None], np.float32)
