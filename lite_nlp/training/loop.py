@@ -139,14 +139,16 @@ class _Trainer(Generic[B]):
 
     def _run(self) -> dict[str, Any]:
         self.accelerator.wait_for_everyone()
-        if self.job.resume:
-            self._restore()
+        restored = self.job.resume and self._restore()
         share_weights(self.accelerator, self.model)
         if self._end() is None:
             self._set_threads()
             self._warn_of_precision()
         self.sitting = time.monotonic() - self.state.seconds
         self.limit = TimeLimit(self.job.max_minutes)
+        if not restored:
+            # A run that is killed before its first validation goes on from the same weights, and as the same run.
+            self._save(improved=False)
         progress = TrainingProgress(
             console=self.console, total_steps=self.total_steps, step=self.state.step, limit=self.limit
         )
@@ -196,21 +198,25 @@ class _Trainer(Generic[B]):
             say=lambda text: self.console.print(text, markup=False),
         )
 
-    def _restore(self) -> None:
+    def _restore(self) -> bool:
+        """Go on from the newest checkpoint; whether there is one."""
         checkpoint = self.directory.checkpoints.load_latest(self._warn)
         if checkpoint is None:
-            if self.directory.holds_other_model():
+            if self.directory.holds_model():
                 raise TrainingError(
                     f"{self.job.out}: expected checkpoints to resume from, found a model and no checkpoint; "
                     "--init-from continues from its weights in another --out, --force starts anew"
                 )
             self.console.print(f"{self.job.out}: no checkpoint yet, training starts at step 1", markup=False)
-            return
+            return False
         self.identity.check_resumable(checkpoint.identity)
         self.model.load_state_dict(dict(checkpoint.model))
         load_optimizer_state(self.stepper.optimizer, self.model, checkpoint.optimizer)
         self.state = checkpoint.state
+        # The weights that it began with need not be named again, and are not forgotten.
+        self.identity = self.identity.model_copy(update={"init_from": checkpoint.identity.init_from})
         self.console.print(f"resuming after step {self.state.step}")
+        return True
 
     def _run_epoch(self, progress: TrainingProgress, stop: StopSignal) -> None:
         """Take the remaining steps of the current epoch, or those up to the end of the run."""

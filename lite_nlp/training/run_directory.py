@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,17 @@ from torch import Tensor
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.config.preset import Config
-from lite_nlp.core.errors import OutputError, TrainingError
+from lite_nlp.core.errors import OutputError
 from lite_nlp.core.files import make_directories, remove_empty
 from lite_nlp.core.locks import Lock, locked
 from lite_nlp.core.outputs import refusals
-from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json_object, read_document
 from lite_nlp.training.checkpoints import CheckpointStore
 from lite_nlp.training.destination import RUN_DIRECTORIES, RUN_FILES, check_destination
 from lite_nlp.training.state import RunState
 
 __all__ = ["RunDirectory"]
 
-_, _WEIGHTS, _, _METRICS = MODEL_FILES
+_, _WEIGHTS, _, _ = MODEL_FILES
 
 
 class RunDirectory:
@@ -76,21 +75,9 @@ class RunDirectory:
             if (self.path / name).exists():
                 shutil.rmtree(self.path / name)
 
-    def holds_other_model(self) -> bool:
-        """Whether there is a model that a run does not write again when it begins anew: a finished one, or no run's.
-
-        That of a run which was killed before its first checkpoint has metrics of a run without an end.
-        """
-        if not (self.path / _WEIGHTS).exists():
-            return False
-        path = self.path / _METRICS
-        with suppress(TrainingError):
-            document = read_document(
-                path, expected="a run's metrics", error=TrainingError, max_bytes=MAX_DOCUMENT_BYTES
-            )
-            metrics = parse_json_object(document, source=str(path), error=TrainingError)
-            return metrics.get("ended_by", "no run") is not None
-        return True
+    def holds_model(self) -> bool:
+        """Whether there is a model; a run has a checkpoint before it writes one."""
+        return (self.path / _WEIGHTS).exists()
 
     def save_model(self, state: Mapping[str, Tensor], metrics: Mapping[str, Any]) -> None:
         """Write the model files; each appears complete or not at all."""

@@ -29,6 +29,9 @@ _FEWEST: Final = 20
 _FEW_LABELS: Final = 0.1
 _MANY_SENTENCES: Final = 0.5
 
+#: What the column of labels is called in the first line of files that have one.
+_COLUMN_NAMES: Final = frozenset({"label", "labels", "gold_label", "class", "category", "sentiment", "target"})
+
 #: Columns of a line with one sentence, and of one with two.
 _COLUMNS: Final = (2, 3)
 
@@ -131,8 +134,11 @@ class LabelledCorpus(Corpus[Example]):
         """Look at the first training examples.
 
         Raises:
-            DataError: If the last column looks like the labels, and the first like sentences.
+            DataError: If the last column looks like the labels, and the first like sentences, or a file begins with the
+                names of its columns.
         """
+        for file in self.splits["train"]:
+            _check_header(file)
         source = self.splits["train"][0]
         examples = [example for _, example in islice(source.read(ignore_bad_line), _LOOKED_AT)]
         first = {example.label for example in examples}
@@ -159,6 +165,20 @@ def examples_in_files(
     splits = {name: [LabelledFile(path) for path in paths] for name, paths in files.items() if paths}
     rule = hold_out(valid_examples, test_examples, given=len(splits) > 1)
     return LabelledCorpus(splits=splits, rule=rule)
+
+
+def _check_header(source: LabelledFile) -> None:
+    """Refuse a file whose first label is the name of a column, and none of the labels after it.
+
+    Raises:
+        DataError: If it is one.
+    """
+    labels = [example.label for _, example in islice(source.read(ignore_bad_line), _LOOKED_AT)]
+    if len(labels) >= _FEWEST and labels[0].lower() in _COLUMN_NAMES and labels.count(labels[0]) == 1:
+        raise DataError(
+            f"{source.name}: expected an example on each line, found the names of the columns on the first, with the "
+            f"label {labels[0]!r}: remove that line"
+        )
 
 
 def collect_labels(examples: Iterable[Example], *, excluded: Callable[[], int] = lambda: 0) -> tuple[str, ...]:

@@ -19,6 +19,9 @@ __all__ = ["JsonLinesFile", "find_keys"]
 #: The key under which the datasets of Hugging Face hold a pair.
 _TRANSLATION: Final = "translation"
 
+#: The usual key of a line's number or name, and the code of Indonesian.
+_ID: Final = "id"
+
 #: Keys that say which side is which.
 _SIDES: Final = (("src", "tgt"), ("source", "target"))
 
@@ -107,7 +110,7 @@ def find_keys(path: Path, languages: tuple[str | None, str | None]) -> tuple[str
         first = next(filter(None, lines), b"")
         array = ": an array, of which each element must be on a line of its own" * first.lstrip().startswith(b"[")
         raise DataError(f"{path}: expected a JSON object on each line, found {excerpt(first)}{array}")
-    # An id beside the translation is no side, whatever language "id" is the code of.
+    # An id beside the sides is none of them, whatever language "id" is the code of.
     sides = [inner if isinstance(inner := parsed.get(_TRANSLATION), dict) else parsed for parsed in objects]
     # An object may lack a side, which is null then.
     keys = list(dict.fromkeys(key for texts in sides for key, value in texts.items() if isinstance(value, str)))
@@ -115,6 +118,8 @@ def find_keys(path: Path, languages: tuple[str | None, str | None]) -> tuple[str
         if set(pair) <= set(keys):
             return pair
     codes = [key for key in keys if language_code(key) is not None]
+    if len(codes) > 2 and not any(wanted and speaks(_ID, wanted) for wanted in languages):
+        codes = [key for key in codes if key != _ID]
     src, tgt = (next((key for key in codes if wanted and speaks(key, wanted)), None) for wanted in languages)
     others = [key for key in codes if key not in (src, tgt)]
     if src is None and languages[0] is None and len(others) == (2 if tgt is None else 1):
@@ -124,7 +129,7 @@ def find_keys(path: Path, languages: tuple[str | None, str | None]) -> tuple[str
     if src is None or tgt is None:
         raise DataError(
             f"{path}: expected the keys src and tgt, or two that are language codes, found "
-            f"{_listed(keys)}: name them with --columns SRC_KEY,TGT_KEY"
+            f"{_listed(keys)}: name them with --columns SRC_KEY,TGT_KEY, or their languages with --src-lang, --tgt-lang"
         )
     return src, tgt
 

@@ -35,6 +35,8 @@ def read(path, keys):
         ({"eng": "Yes.", "fr_FR": "Oui."}, ("fr", "en"), ("fr_FR", "eng")),
         # The identifier beside a translation is no text in Indonesian.
         ({"id": "7", "translation": {"en": "Yes.", "fr": "Oui."}}, UNKNOWN, ("en", "fr")),
+        ({"id": "7", "en": "Yes.", "fr": "Oui."}, UNKNOWN, ("en", "fr")),
+        ({"id": "Ya.", "en": "Yes."}, UNKNOWN, ("id", "en")),
         ({"en": "Yes.", "fr": "Oui.", "de": "Ja."}, ("de", "fr"), ("de", "fr")),
     ],
 )

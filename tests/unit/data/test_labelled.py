@@ -75,6 +75,19 @@ def test_a_label_that_stands_last_is_told(tmp_path, sentences):
     assert not (tmp_path / "out").exists()
 
 
+def test_names_of_columns_on_the_first_line_are_no_class(tmp_path):
+    lines = [f"{COLORS[i % 3]}\tsentence {i}" for i in range(90)]
+    train = written(tmp_path / "train.tsv", ["Label\tsentence", *lines])
+    message = (
+        r"train.tsv: expected an example on each line, found the names .* on the first, with the label 'Label': rem"
+    )
+    with pytest.raises(DataError, match=message):
+        prepare(tmp_path / "out", HoldOut(valid_pairs=5, test_pairs=5), train=train)
+    # Where it stands on other lines too, it is a class.
+    train = written(tmp_path / "train.tsv", ["Label\tsentence", *lines, "Label\tanother"])
+    assert "Label" in prepare(tmp_path / "out", HoldOut(valid_pairs=5, test_pairs=5), train=train).labels
+
+
 def test_everything_written_is_read_back(prepared):
     data = open_labelled(prepared)
     train = data.split("train")

@@ -22,8 +22,8 @@ from lite_nlp.core.errors import OutputError, TrainingError
 from lite_nlp.data.pairs.batches import Batch
 from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.training import batching, sampling
-from lite_nlp.training.checkpoints import CheckpointStore
-from lite_nlp.training.loop import train
+from lite_nlp.training.checkpoints import Checkpoint, CheckpointStore
+from lite_nlp.training.loop import TrainingJob, train
 from lite_nlp.training.stepper import StepFigures, Stepper
 
 from .tiny_task import MemorySplit, make_config, make_job, make_split
@@ -144,8 +144,12 @@ def test_resuming_overwrites_no_model_that_has_lost_its_checkpoints(tmp_path: Pa
 def test_a_run_killed_between_its_first_model_and_checkpoint_is_resumed(
     tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def kill(store: CheckpointStore, checkpoint: object) -> None:
-        raise KeyboardInterrupt
+    save = CheckpointStore.save
+
+    def kill(store: CheckpointStore, checkpoint: Checkpoint) -> None:
+        if checkpoint.state.step > 0:
+            raise KeyboardInterrupt
+        save(store, checkpoint)
 
     out, config = tmp_path / "run", make_config(checkpoint_every_steps=1000)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -153,6 +157,36 @@ def test_a_run_killed_between_its_first_model_and_checkpoint_is_resumed(
         train(make_job(out, config), accelerator)
     assert (out / "model.safetensors").exists()
     assert train(make_job(out, config, resume=True), accelerator)["steps"] == 6
+
+
+def test_a_run_killed_in_its_first_step_goes_on_as_the_same_run(
+    tmp_path: Path, accelerator: Accelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    def start(name: str, **options: Any) -> TrainingJob[Any]:
+        return make_job(tmp_path / name, make_config(), **options)
+
+    first = start("whole", init_sha256="of other weights")
+    with torch.no_grad():
+        next(first.model.parameters()).mul_(2)
+    begun = {name: value.clone() for name, value in first.model.state_dict().items()}
+    train(first, accelerator)
+    cut = start("cut", init_sha256="of other weights")
+    cut.model.load_state_dict(begun)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Stepper, "take", kill)
+        train(cut, accelerator)
+    # Neither the weights that it began with nor the config are asked for again, and another config is refused.
+    with pytest.raises(TrainingError, match=r"config\.training\.learning_rate was 0\.01, is 0\.02"):
+        train(make_job(tmp_path / "cut", make_config(learning_rate=0.02), resume=True), accelerator)
+    train(start("cut", resume=True), accelerator)
+    assert same(weights_at(tmp_path / "whole", 6), weights_at(tmp_path / "cut", 6))
+    # What is resumed without its first weights may be resumed with them again, and not with others.
+    train(start("cut", resume=True, init_sha256="of other weights"), accelerator)
+    with pytest.raises(TrainingError, match="init_from was 'of other weights', is 'of none'"):
+        train(start("cut", resume=True, init_sha256="of none"), accelerator)
 
 
 def test_resuming_another_run_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
@@ -338,7 +372,7 @@ def test_weights_that_a_step_has_made_useless_are_neither_kept_nor_validated(
     job = make_job(tmp_path / "run", make_config(learning_rate=1e30, warmup_steps=0, max_steps=1))
     with pytest.raises(TrainingError, match=r"step 1: expected a finite validation loss, found nan; .*learning_rate"):
         train(job, accelerator)
-    assert not list((tmp_path / "run").rglob("*.safetensors"))
+    assert {path.parent.name for path in (tmp_path / "run").rglob("*.safetensors")} == {"step-00000000"}
 
 
 def test_data_without_a_usable_pair_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
