@@ -78,6 +78,7 @@ class CompressionSubject:
         informing: Batches for the importance of the weights.
         information: Their loss: ``lite_nlp.compress.importance.diagonal_fisher`` says which.
         count_macs: Mult-Adds of a model; None if they are not counted.
+        estimate_ms: The least time of an output on the phone that is built for, in milliseconds; None without one.
         reference: Another model to compare with.
         stored: The tensors of the file that the model comes from, if it has been quantized before: they are kept where
             compression would not make them smaller.
@@ -92,6 +93,7 @@ class CompressionSubject:
     informing: Callable[[], Sequence[Any]]
     information: Callable[[nn.Module, Any], Tensor]
     count_macs: Callable[[nn.Module], int | None]
+    estimate_ms: Callable[[nn.Module], float | None] = lambda model: None
     reference: ReferenceModel | None = None
     stored: Mapping[str, EncodedTensor] = field(default_factory=dict, repr=False)
 
@@ -146,6 +148,8 @@ class StageRow:
         bits_per_weight: Bits of the tensors (codebooks and tables included, embedded files not) per weight of the
             original model.
         macs: Mult-Adds of the model in the file; None if they are not counted.
+        estimated_ms: The least time of an output of that model on the phone that is built for, in milliseconds, an
+            estimate; None without one.
         scores: By metric, of the model rebuilt from the file.
         seconds: Time to make and write the file, without scoring it.
         bytes_by_kind: The bytes of the file by kind (``lite_nlp.compress.lnlp.composition.KINDS``); their sum is
@@ -166,6 +170,7 @@ class StageRow:
     sparsity: float
     bits_per_weight: float
     macs: int | None
+    estimated_ms: float | None
     scores: dict[str, float]
     seconds: float
     bytes_by_kind: dict[str, int]
@@ -179,6 +184,7 @@ class StageRow:
     def as_dict(self) -> dict[str, Any]:
         """The row as a JSON object."""
         found = self.embedded() | {
+            "estimated_ms": self.estimated_ms,
             "seconds": self.seconds,
             "intervals": {name: list(ends) for name, ends in self.scored.intervals().items()},
             "against_original": {name: change.as_dict() for name, change in self.against_original.items()},
@@ -259,6 +265,7 @@ class Ledger:
             sparsity=round(sum(row.zeros for row in rows) / sum(row.num_weights for row in rows), 4),
             bits_per_weight=round(8 * sum(row.size_bytes for row in rows) / self._num_weights, 3),
             macs=self._subject.count_macs(loaded),
+            estimated_ms=self._subject.estimate_ms(loaded),
             scores=dict(scored.scores),
             seconds=round(seconds, 2),
             bytes_by_kind=bytes_by_kind(container, size_bytes=size_bytes),

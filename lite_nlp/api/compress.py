@@ -212,7 +212,7 @@ def compress_model(
         doubts = inspect_calibration(guidance, loaded, given=data is not None, finetuned=finetune)
         for doubt in doubts:
             warn(doubt)
-        subject = compression_subject(loaded, guidance, progress, count_macs, other)
+        subject = compression_subject(loaded, guidance, progress, gate, other)
         if finetuning is not None and work is not None and say is not None:
             said = partial(say, steps * batches, work.keep, progress)
             finetuning = replace(finetuning, batches=_when_wanted(said))

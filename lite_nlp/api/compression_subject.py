@@ -25,6 +25,10 @@ __all__ = ["compression_subject", "embedded_files", "guide_compression", "macs_c
 #: Batches of the fine-tuning data by which the importance of the weights is measured.
 _INFORMING_BATCHES: Final = 20
 
+#: The processor that the time of an output is estimated for, and the digits of the milliseconds.
+_PHONE: Final = "cortex-a72"
+_DIGITS: Final = 3
+
 
 def guide_compression(loaded: LoadedModel, data: Path | None) -> "Guidance":
     """The guidance of the data's task, or of the model's default task, which refuses data that it cannot use."""
@@ -39,18 +43,26 @@ def compression_subject(
     loaded: LoadedModel,
     guidance: "Guidance",
     progress: Progress,
-    count_macs: "Callable[[ModelConfig], int]",
+    gate: "BudgetGate | None",
     reference: LoadedModel | None,
 ) -> "CompressionSubject":
     """The callbacks to the model's task, on which compression itself does not depend."""
+    from lite_nlp.budget.closed_form.roofline import PROCESSORS, least_ms
+    from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.ledger import CompressionSubject
     from lite_nlp.tasks.calibration import divergence_from, information_loss
     from lite_nlp.training.device import device_of
 
     device = device_of(loaded.model)
+    count_macs, lengths = macs_counter(gate), (gate or BudgetGate()).lengths
 
     def count_model(model: "nn.Module") -> int:
         return count_macs(cast("Model", model).config)
+
+    def estimate_ms(model: "nn.Module") -> float:
+        config = cast("Model", model).config
+        src_len, tgt_len = lengths(config)
+        return round(least_ms(config, PROCESSORS[_PHONE], src_len=src_len, tgt_len=tgt_len), _DIGITS)
 
     return CompressionSubject(
         name=loaded.name,
@@ -62,6 +74,7 @@ def compression_subject(
         informing=lambda: list(islice(guidance.tuning(), _INFORMING_BATCHES)),
         information=information_loss(guidance.predict),
         count_macs=count_model,
+        estimate_ms=estimate_ms,
         reference=None if reference is None else _reference(reference, guidance, progress, count_model),
         stored=loaded.stored,
     )

@@ -43,7 +43,7 @@ def _stages(compressed: CompressedModel) -> Table:
     table = _table(f"{compressed.name}, {metric.label} on {compressed.text}", "stage")
     table.add_column("bytes", justify="right", no_wrap=True)
     # A heading of several words wraps, so that the table fits 80 columns.
-    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", metric.label):
+    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", "ms, A72", metric.label):
         table.add_column(heading, justify="right")
     for row in compressed.stages:
         table.add_row(
@@ -53,6 +53,7 @@ def _stages(compressed: CompressedModel) -> Table:
             f"{row.sparsity:.1%}",
             f"{row.bits_per_weight:.2f}",
             "" if row.macs is None else f"{row.macs / 1e6:.1f}M",
+            "" if row.estimated_ms is None else f"{row.estimated_ms:.1f}",
             f"{row.scores[metric.name]:.2f}",
         )
     return table

@@ -119,7 +119,7 @@ def test_ledger_and_files(run: Compress, tmp_path: Path) -> None:
     assert [row["stage"] for row in stages if row["stage"] != "finetuned"] == STAGES
     keys = {"stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores", "seconds"}
     for stage in stages:
-        assert set(stage) == keys | {"bytes_by_kind", "intervals", "against_original"}
+        assert set(stage) == keys | {"bytes_by_kind", "intervals", "against_original", "estimated_ms"}
         assert stage["size_bytes"] == (out / stage["file"]).stat().st_size == sum(stage["bytes_by_kind"].values())
         assert set(stage["intervals"]) == {"bleu", "chrf"}
     assert stages[0]["bits_per_weight"] == 32
@@ -297,6 +297,7 @@ def test_structured_pruning_lowers_mult_adds(run: Compress, tmp_path: Path) -> N
     assert [stage["stage"] for stage in stages[:3]] == ["original", "structured", "pruned"]
     assert structured["macs"] == {"before": stages[0]["macs"], "after": stages[1]["macs"]}
     assert stages[-1]["macs"] == stages[1]["macs"] <= 0.7 * stages[0]["macs"]
+    assert 0 < stages[-1]["estimated_ms"] == stages[1]["estimated_ms"] < stages[0]["estimated_ms"]
     assert stages[1]["size_bytes"] < stages[0]["size_bytes"]
     assert structured["removed"]
     config = load_model(str(tmp_path / "small" / "model.lnlp")).config.model

@@ -9,7 +9,7 @@ torch.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from lite_nlp.budget.closed_form.counts import Operation
 from lite_nlp.budget.closed_form.formulas import count_config
@@ -25,6 +25,7 @@ __all__ = [
     "Processor",
     "SearchWork",
     "find_processor",
+    "least_ms",
     "search_work",
 ]
 
@@ -127,6 +128,29 @@ class Estimate:
             arithmetic_ms=1e3 * 2 * macs / (threads * processor.core_flops),
             memory_ms=1e3 * weights * WEIGHT_BYTES[precision] / processor.bytes_per_s,
         )
+
+
+def least_ms(model: ModelConfig, processor: Processor, *, src_len: int, tgt_len: int) -> float:
+    """The least time of an output on one core, weights in fp32; of a model without a decoder, of its one run.
+
+    Args:
+        model: Any model.
+        processor: Whose limits bound it.
+        src_len: Source tokens, end mark included.
+        tgt_len: Decoder steps, or tokens of a second sentence.
+
+    Raises:
+        ConfigError: If a length is out of range.
+    """
+    options: dict[str, Any] = {"threads": 1, "precision": "fp32"}
+    if not model.has_decoder:
+        # Every weight but the last ones' is for many tokens: arithmetic bounds it.
+        macs = count_config(model, src_len=src_len, tgt_len=tgt_len).macs_executed
+        return Estimate.of(macs, 0, processor, **options).ms
+    work = search_work(model, src_len=src_len, tgt_len=tgt_len)
+    before = Estimate.of(work.encode_macs, work.encode_weights, processor, **options)
+    step = Estimate.of(work.step_macs, work.step_weights, processor, **options)
+    return before.ms + work.steps * step.ms
 
 
 def search_work(model: ModelConfig, *, src_len: int, tgt_len: int, beam: int = 1) -> SearchWork:

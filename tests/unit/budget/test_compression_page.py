@@ -29,6 +29,7 @@ def _row(stage: str, bleu: float, by_kind: dict[str, int], change: dict[str, flo
         "sparsity": 0.25,
         "bits_per_weight": 3.5,
         "macs": 2_500_000,
+        "estimated_ms": 7.25,
         "scores": {"bleu": bleu, "loss": 1.25},
         "seconds": 61.5,
         "intervals": {"bleu": [bleu - 2, bleu + 3]},
@@ -291,6 +292,7 @@ def test_a_reference_is_beside_the_stages_and_in_the_plot() -> None:
     text = _Page(render_compression(ledger)).text
     assert "25,000 bytes as fp32, BLEU 41.00 (39.00 to 43.00), 9,000,000 Mult-Adds" in text
     assert "the final file is 12.50x smaller, difference -0.77 (-2.90 to +0.80), p = 0.001" in text
+    assert "7.2 ms at least, by an estimate for one core of a Cortex-A72 with weights in fp32" in text
     panel = draw_ledger(ledger)
     assert panel is not None
     assert [(mark.name, mark.apart) for mark in panel.marks] == [
@@ -305,11 +307,11 @@ def test_a_reference_is_beside_the_stages_and_in_the_plot() -> None:
 def test_a_module_without_examples_has_a_page_too() -> None:
     ledger = copy.deepcopy(LEDGER) | {"bootstrap": None, "changed_outputs": None, "warnings": ["too much was lost"]}
     for row in ledger["stages"]:
-        row |= {"intervals": {}, "against_original": {}, "macs": None}
+        row |= {"intervals": {}, "against_original": {}, "macs": None, "estimated_ms": None}
     text = _Page(render_compression(ledger)).text
     assert "too much was lost" in text
     assert "BLEU after 39.23" in text
-    for words in ("resampled", "Outputs that changed", "difference -"):
+    for words in ("resampled", "Outputs that changed", "difference -", "Cortex-A72"):
         assert words not in text
 
 

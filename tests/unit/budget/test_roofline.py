@@ -4,7 +4,7 @@ import pytest
 
 from lite_nlp.api.estimate import estimate_speed
 from lite_nlp.budget.closed_form.formulas import count_config
-from lite_nlp.budget.closed_form.roofline import PROCESSORS, Estimate, Processor, find_processor, search_work
+from lite_nlp.budget.closed_form.roofline import PROCESSORS, Estimate, Processor, find_processor, least_ms, search_work
 from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig, SequenceClassifierConfig
 from lite_nlp.core.errors import UsageError
 
@@ -18,6 +18,15 @@ MODEL = EncoderDecoderConfig(
     num_heads=2,
     num_encoder_layers=LAYERS,
     num_decoder_layers=LAYERS,
+)
+CLASSIFIER = SequenceClassifierConfig(
+    family="transformer",
+    src_vocab_size=TYPES,
+    embed_dim=WIDTH,
+    ffn_dim=INNER,
+    num_heads=2,
+    num_encoder_layers=1,
+    num_classes=2,
 )
 SLOW = Processor(title="slow", cores=2, core_flops=1e6, bytes_per_s=4e6)
 
@@ -100,16 +109,16 @@ def test_an_estimate_adds_up_and_says_that_it_is_one() -> None:
 def test_what_cannot_be_estimated_is_refused() -> None:
     with pytest.raises(UsageError, match=r"--estimate: expected one of cortex-a72, found 'cortex-a7'; did you mean"):
         find_processor("cortex-a7")
-    classifier = SequenceClassifierConfig(
-        family="transformer",
-        src_vocab_size=TYPES,
-        embed_dim=WIDTH,
-        ffn_dim=INNER,
-        num_heads=2,
-        num_encoder_layers=1,
-        num_classes=2,
-    )
     with pytest.raises(UsageError, match="expected a model with a decoder, found a sequence-classifier"):
-        estimate_speed(classifier, processor="cortex-a72")
+        estimate_speed(CLASSIFIER, processor="cortex-a72")
     with pytest.raises(UsageError, match="--beam: expected 1 to 256, found 0"):
         estimate_speed(MODEL, processor="cortex-a72", beam=0)
+
+
+def test_the_least_time_of_an_output_is_the_estimates_on_one_core_in_fp32() -> None:
+    estimated = estimate_speed(MODEL, processor="cortex-a72")
+    (row,) = (row for row in estimated.rows if (row.precision, row.threads) == ("fp32", 1))
+    assert least_ms(MODEL, PROCESSORS["cortex-a72"], src_len=30, tgt_len=30) == pytest.approx(row.sentence_ms)
+    # Every weight of a classifier is for all tokens: two operations a Mult-Add, a million in a second.
+    macs = count_config(CLASSIFIER, src_len=9, tgt_len=1).macs_executed
+    assert least_ms(CLASSIFIER, SLOW, src_len=9, tgt_len=1) == pytest.approx(1e3 * 2 * macs / 1e6)
