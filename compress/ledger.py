@@ -15,14 +15,22 @@ from torch import Tensor, nn
 
 from lite_nlp.budget.reporting.plan import PlanRecord
 from lite_nlp.compress.lnlp.composition import bytes_by_kind, tensor_parts
-from lite_nlp.compress.lnlp.container import Container, read_container, write_container
+from lite_nlp.compress.lnlp.container import Container, container_bytes, read_container, write_container
 from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Change, Scored, changes_between
-from lite_nlp.compress.stages import model_tensors, stage_file
+from lite_nlp.compress.stages import dense_model, model_tensors, stage_file
 from lite_nlp.core.errors import ModelError
 
-__all__ = ["CompressionSubject", "Ledger", "ReferenceModel", "StageRow", "TensorRow", "UndefinedScoreError"]
+__all__ = [
+    "CompressionSubject",
+    "Ledger",
+    "ReferenceModel",
+    "StageRow",
+    "TensorRow",
+    "UndefinedScoreError",
+    "reference_model",
+]
 
 #: Fields of a row that the files of later stages embed; the others would cost bytes there, and are in ``ledger.json``.
 #: The time is not among them: with it no two compressions would write the same file.
@@ -58,6 +66,28 @@ class ReferenceModel:
             "scores": dict(self.scored.scores),
             "intervals": {name: list(ends) for name, ends in self.scored.intervals().items()},
         }
+
+
+def reference_model(
+    model: nn.Module, *, name: str, files: Mapping[str, bytes], macs: int | None, scored: Scored
+) -> ReferenceModel:
+    """A model to compare with, its size that of a file with every weight as fp32.
+
+    Args:
+        model: The model.
+        name: Its name.
+        files: The small files that such a file embeds.
+        macs: Its Mult-Adds; None if they are not counted.
+        scored: Its scores on the same examples.
+    """
+    tensors = model_tensors(model)
+    content = container_bytes(
+        tensors=dense_model(tensors.tensors),
+        aliases=tensors.aliases,
+        files=files,
+        metadata={"kind": "model", "name": name},
+    )
+    return ReferenceModel(name=name, size_bytes=len(content), macs=macs, scored=scored)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,46 +1,52 @@
 """Compression of any ``nn.Module`` by a score of the caller's own, and the way back from the file to the module."""
 
 import copy
+import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.compress.callbacks import (
+    Score,
+    differentiable,
+    finetuning_of,
+    guiding_batches,
+    mean_loss,
+    negative,
+    no_loss,
+    one_score,
+    score_module,
+    worst_if_undefined,
+)
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
-from lite_nlp.compress.ledger import CompressionSubject, StageRow
+from lite_nlp.compress.ledger import CompressionSubject, ReferenceModel, StageRow, reference_model
 from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.lnlp.header import is_plain_file_name
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
-from lite_nlp.compress.significance import Scored, mean_measure
+from lite_nlp.compress.significance import Scored
 from lite_nlp.compress.stages import model_tensors
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.compress.weight_tuner import Finetuning
+from lite_nlp.compress.work import resumable_work
 from lite_nlp.core.bounds import MAX_STEPS, check_range
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
-from lite_nlp.core.progress import Progress
+from lite_nlp.core.progress import Progress, SilentProgress
 
-__all__ = ["Score", "compress_module", "load_compressed"]
-
-#: A score, or the score of each example, whose mean is the score.
-Score = float | Tensor | Sequence[float]
+__all__ = ["compress_module", "load_compressed"]
 
 Batch = TypeVar("Batch")
 ModuleT = TypeVar("ModuleT", bound=nn.Module)
 
-#: Batches on which the loss is measured that guides pruning.
-_GUIDING_BATCHES: Final = 8
 #: Largest increase of that loss by pruning where no target is given, as a fraction of its value.
 _RELATIVE_TOLERANCE: Final = 0.01
 _FINETUNE_STEPS: Final = 200
@@ -66,6 +72,10 @@ def compress_module(
     max_loss: float | None = None,
     finetune_steps: int | None = None,
     learning_rate: float = 2e-4,
+    gradient_accumulation: int = 1,
+    cycles: int = 1,
+    reference: nn.Module | None = None,
+    resume: bool = False,
     force: bool = False,
     progress: Progress | None = None,
 ) -> list[StageRow]:
@@ -101,6 +111,13 @@ def compress_module(
         finetune_steps: Steps of fine-tuning while quantization tightens, and half as many while pruning does; 0 for
             none. By default 200 where there is a loss.
         learning_rate: Adam's highest learning rate for what is not quantized, such as biases.
+        gradient_accumulation: Batches whose mean loss each step of fine-tuning goes down.
+        cycles: How often the learning rate falls over the fine-tuning, each time over as many of its steps.
+        reference: Another module, which the score is computed of too: the ledger compares each file with its size as
+            fp32, its Mult-Adds and its score.
+        resume: Whether to go on from an interrupted call with the same module and options. Fine-tuning keeps its state
+            every half minute in ``OUT.partial``, beside ``out``, until it is done. Of the functions and batches nobody
+            sees whether they are the same: without ``resume`` the call begins anew.
         force: Whether ``out`` may be overwritten.
         progress: Receiver of progress reports.
 
@@ -119,6 +136,8 @@ def compress_module(
     owned = (*COMPRESSION_FILES, *LEDGER_FILES)
     check_output_directory(out, force=force, owned=owned)
     check_range("finetune_steps", finetune_steps, 0, MAX_STEPS)
+    check_range("gradient_accumulation", gradient_accumulation, 1, MAX_STEPS)
+    check_range("cycles", cycles, 1, MAX_STEPS)
     if not 0 < learning_rate < math.inf:
         raise UsageError(f"learning_rate: expected a number above 0, found {learning_rate}")
     options = CompressionOptions(
@@ -143,11 +162,17 @@ def compress_module(
     finetuning: Finetuning | None = None
     guiding: list[Batch] = []
     if loss is not None and batches is not None:
-        guiding = _guiding_batches(batches)
-        guided_by, guide = "loss", _judge(_mean_loss(loss, guiding), title, "loss")
-        finetuning = _finetuning(
-            loss, batches, _FINETUNE_STEPS if finetune_steps is None else finetune_steps, learning_rate
+        guiding = guiding_batches(batches)
+        guided_by, guide = "loss", one_score(mean_loss(loss, guiding), title, "loss")
+        tuning = TuningOptions(
+            steps=_FINETUNE_STEPS if finetune_steps is None else finetune_steps,
+            free_learning_rate=learning_rate,
+            batches_per_step=gradient_accumulation,
+            cycles=cycles,
         )
+        if cycles > max(1, tuning.steps):
+            raise UsageError(f"cycles: expected at most the number of steps, {tuning.steps:,}, found {cycles:,}")
+        finetuning = finetuning_of(loss, batches, tuning)
     elif loss is not None or batches is not None:
         raise UsageError("loss and batches: expected both or neither, found one of them")
     elif finetune_steps:
@@ -155,11 +180,13 @@ def compress_module(
             f"finetune_steps = {finetune_steps}: expected a loss and batches to fine-tune with, found none"
         )
     else:
-        judge = _judge(score, title, metric)
-        guided_by, guide = metric, judge if lower_is_better else _negative(judge)
+        judge = one_score(score, title, metric)
+        guided_by, guide = metric, judge if lower_is_better else negative(judge)
+    if resume and finetuning is None:
+        raise UsageError("resume: expected a loss, batches and steps to fine-tune with, since nothing else is kept")
     if evaluate is not None:
         guided_by = "value of evaluate"
-        guide = _judge(evaluate, title, guided_by)
+        guide = one_score(evaluate, title, guided_by)
     before = guide(working)
     if not math.isfinite(before):
         raise ModelError(f"{title}: expected a finite {guided_by}, found {before}")
@@ -174,21 +201,28 @@ def compress_module(
         files=lambda _: files or {},
         load=lambda path: _rebuilt(working, path),
         metric=Metric(name=metric, label=metric, unit=f"of {metric}", lower_is_better=lower_is_better),
-        score=lambda model: _scored(score, model, title, metric),
-        evaluate=_worst_if_undefined(guide),
+        score=lambda model: score_module(score, model, title, metric),
+        evaluate=worst_if_undefined(guide),
         # Without a loss all weights matter alike, but for what the scan of single matrices measures.
         informing=lambda: guiding,
-        information=_no_loss if loss is None else _differentiable(loss),
+        information=no_loss if loss is None else differentiable(loss),
         count_macs=lambda model: _count_macs(model, example_inputs),
     )
+    if reference is not None:
+        subject = replace(subject, reference=_reference(reference, subject))
+    key = None if finetuning is None else _work_key(subject, working, options, finetuning.options, guided_by)
     candidates: list[StageRow] = []
-    with atomic_directory(out, force=force, owned=owned) as directory:
+    with (
+        resumable_work(out, key, progress or SilentProgress(), anew=not resume) as work,
+        atomic_directory(out, force=force, owned=owned) as directory,
+    ):
         rows = run_pipeline(
             working,
             out=directory,
             subject=subject,
             options=options,
             finetuning=finetuning,
+            work=work,
             progress=progress,
             on_dropped=candidates.append,
         )
@@ -199,6 +233,7 @@ def compress_module(
             metric=subject.metric,
             stages=tuple(rows),
             candidates=tuple(candidates),
+            reference=subject.reference,
         )
         write_ledger(compressed, directory)
     return rows
@@ -282,109 +317,33 @@ def _rebuilt(module: nn.Module, path: Path) -> nn.Module:
     return load_compressed(path, copy.deepcopy(module))
 
 
-def _judge(score: Callable[[nn.Module], Score], title: str, what: str) -> Callable[[nn.Module], float]:
-    """``score`` as one number, in evaluation mode and without gradients."""
-    return lambda model: _scored(score, model, title, what).scores[what]
-
-
-def _scored(score: Callable[[nn.Module], Score], model: nn.Module, title: str, what: str) -> Scored:
-    """The score of a model by its name, with the scores of single examples if there are any.
+def _reference(module: nn.Module, subject: CompressionSubject) -> ReferenceModel:
+    """The figures of a module to compare with.
 
     Raises:
-        ModelError: If it is no number, an empty list or a table.
+        ModelError: If it cannot be copied, or its score is no number.
     """
-    model.eval()
-    with torch.no_grad():
-        found = score(model)
-    try:
-        values = np.asarray(found.double().cpu() if isinstance(found, Tensor) else found, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ModelError(f"{title}: expected one {what}, or one for each example, found {found!r:.80}") from error
-    if values.ndim > 1 or not values.size:
-        raise ModelError(f"{title}: expected one {what}, or one for each example, found shape {list(values.shape)}")
-    return Scored(scores={what: float(values.mean())}, measures={what: mean_measure(values)} if values.ndim else {})
-
-
-def _negative(judge: Callable[[nn.Module], float]) -> Callable[[nn.Module], float]:
-    return lambda model: -judge(model)
-
-
-def _worst_if_undefined(guide: Callable[[nn.Module], float]) -> Callable[[nn.Module], float]:
-    """The guide, infinite where it is not finite: weights may be so coarse that nothing can be computed with them."""
-
-    def evaluate(model: nn.Module) -> float:
-        found = guide(model)
-        return found if math.isfinite(found) else math.inf
-
-    return evaluate
-
-
-def _mean_loss(loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch]) -> Callable[[nn.Module], float]:
-    def mean(model: nn.Module) -> float:
-        losses = [_one_number(loss(model, batch)) for batch in batches]
-        return sum(losses) / len(losses)
-
-    return mean
-
-
-def _one_number(loss: Tensor) -> float:
-    if isinstance(loss, Tensor) and loss.numel() != 1:
-        raise UsageError(f"loss: expected one number as a tensor with gradients, found shape {list(loss.shape)}")
-    return float(loss)
-
-
-def _guiding_batches(batches: Iterable[Batch]) -> list[Batch]:
-    """The first batches, to measure the loss on the same ones each time.
-
-    Raises:
-        UsageError: If there are none, or they can be gone through only once.
-    """
-    if iter(batches) is batches:
-        raise UsageError(
-            "batches: expected what can be gone through again, such as a list or a DataLoader, found "
-            f"{type(batches).__name__}"
-        )
-    guiding = list(islice(batches, _GUIDING_BATCHES))
-    if not guiding:
-        raise UsageError("batches: expected at least one, found none")
-    return guiding
-
-
-def _finetuning(
-    loss: Callable[[nn.Module, Batch], Tensor], batches: Iterable[Batch], steps: int, learning_rate: float
-) -> Finetuning | None:
-    """Fine-tuning in so many steps; none for 0."""
-
-    def endless() -> Iterator[Batch]:
-        while True:
-            yield from batches
-
-    if steps < 1:
-        return None
-    return Finetuning(
-        batches=endless,
-        loss=_differentiable(loss),
-        options=TuningOptions(steps=steps, free_learning_rate=learning_rate),
+    name = type(module).__name__
+    copied = _copied(module, name)
+    found = subject.score(copied)
+    return reference_model(
+        copied,
+        name=name,
+        files={},
+        macs=subject.count_macs(copied),
+        scored=found if isinstance(found, Scored) else Scored(scores=found),
     )
 
 
-def _differentiable(loss: Callable[[nn.Module, Batch], Tensor]) -> Callable[[nn.Module, Batch], Tensor]:
-    """The loss with gradients also in evaluation mode, where cuDNN's recurrent layers have none."""
-
-    def differentiable(model: nn.Module, batch: Batch) -> Tensor:
-        recurrent = any(isinstance(part, nn.RNNBase) for part in model.modules())
-        with torch.backends.cudnn.flags(enabled=False) if recurrent else nullcontext():
-            found = loss(model, batch)
-        if not isinstance(found, Tensor) or not found.requires_grad:
-            what = "one without" if isinstance(found, Tensor) else type(found).__name__
-            raise UsageError(f"loss: expected one number as a tensor with gradients, found {what}")
-        return found
-
-    return differentiable
-
-
-def _no_loss(model: nn.Module, batch: object) -> Tensor:
-    raise AssertionError("no batches to measure the importance on")
+def _work_key(subject: CompressionSubject, module: nn.Module, *options: object) -> str:
+    """What can be told of a compression, as one line: an interrupted one goes on only with the same."""
+    digest = hashlib.sha256(repr((subject.name, subject.metric, options)).encode("utf-8"))
+    for name, content in subject.files(module).items():
+        digest.update(name.encode("utf-8") + content)
+    for name, tensor in model_tensors(module).tensors.items():
+        values = tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8)
+        digest.update(repr((name, tuple(tensor.shape), tensor.dtype)).encode("utf-8") + values.numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _count_macs(model: nn.Module, example_inputs: tuple[Any, ...] | None) -> int | None:

@@ -1,21 +1,23 @@
 """What a compression has worked out so far, in a directory of its own: an interrupted one goes on from there."""
 
 import io
+import os
 import pickle
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
 
-from lite_nlp.core.errors import OutputError
+from lite_nlp.core.errors import LiteNlpError, OutputError, OverBudgetError, UsageError
 from lite_nlp.core.files import make_directories, remove_empty, write_bytes
 from lite_nlp.core.outputs import refusals
+from lite_nlp.core.progress import Progress
 
-__all__ = ["Work"]
+__all__ = ["Work", "resumable_work"]
 
 T = TypeVar("T")
 
@@ -27,6 +29,36 @@ _PARTIAL_FILE: Final = ".*.partial"
 _RESULT_FILES: Final = ("*.pt", _PARTIAL_FILE)
 
 
+@contextmanager
+def resumable_work(out: Path, key: str | None, progress: Progress, *, anew: bool = False) -> Iterator["Work | None"]:
+    """What a compression has worked out, beside its output.
+
+    It is kept where the compression is interrupted, the disk is full, a limit of the gate is passed, which another may
+    allow, or an option is refused: the work is of no other.
+
+    Args:
+        out: The output.
+        key: Identifies the compression; None if nothing is to be kept.
+        progress: Told what becomes of former work.
+        anew: Whether former work is removed, whatever it is of.
+    """
+    if key is None:
+        yield None
+        return
+    work = Work(Path(os.path.abspath(out)).with_name(f"{out.name}.partial"), key, anew=anew)
+    if work.resumed:
+        progress.start(f"going on from {out.name}.partial", None)
+    elif work.replaced:
+        progress.start(f"beginning anew: {out.name}.partial is of another model, data or options", None)
+    try:
+        yield work
+    except LiteNlpError as error:
+        if not (work.holds_results and isinstance(error, OutputError | OverBudgetError | UsageError)):
+            work.remove()
+        raise
+    work.remove()
+
+
 class Work:
     """Results and training states of one compression, by name.
 
@@ -34,6 +66,7 @@ class Work:
         directory: For the files; made if it is missing. Those of another compression are removed from it, and nothing
             else.
         key: Identifies the compression: model, data and options.
+        anew: Whether it begins without what it holds of the same compression.
 
     Attributes:
         resumed: Whether it holds results of the same compression.
@@ -43,7 +76,7 @@ class Work:
         OutputError: If the directory holds something, but no work, or the system refuses it.
     """
 
-    def __init__(self, directory: Path, key: str) -> None:
+    def __init__(self, directory: Path, key: str, *, anew: bool = False) -> None:
         self._directory = directory
         self._made: list[Path] = []
         self.replaced = False
@@ -52,14 +85,19 @@ class Work:
             make_directories(directory, self._made)
             if not path.is_file():
                 _check_empty(directory)
-            elif path.read_bytes() != key.encode("utf-8"):
+            elif anew or path.read_bytes() != key.encode("utf-8"):
                 self._clear()
-                self.replaced = True
+                self.replaced = not anew
             if not path.is_file():
                 write_bytes(path, key.encode("utf-8"))
-            self.resumed = any(file.suffix == ".pt" for file in directory.iterdir())
+            self.resumed = self.holds_results
         self._phase = "state"
         self._kept = time.monotonic()
+
+    @property
+    def holds_results(self) -> bool:
+        """Whether anything has been worked out."""
+        return any(file.suffix == ".pt" for file in self._directory.iterdir())
 
     def keep(self, name: str, make: Callable[[], T]) -> T:
         """What was made under a name before, or is made now: tensors, numbers, text, lists and dictionaries of them."""

@@ -2,7 +2,6 @@
 
 import copy
 import math
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lite_nlp.api.compression_subject import compression_subject, guide_compression, macs_counter
-from lite_nlp.api.compression_work import resumable_work, work_key
+from lite_nlp.api.compression_work import work_key
 from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
@@ -157,6 +156,7 @@ def compress_model(
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
     from lite_nlp.compress.stages import STRUCTURED
+    from lite_nlp.compress.work import resumable_work
     from lite_nlp.tasks.calibration import information_loss, inspect_calibration
     from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
     from lite_nlp.training.arithmetic import fast_arithmetic
@@ -203,7 +203,7 @@ def compress_model(
     given = None if data is None else Path(data)
     key = work_key(loaded, given, options, finetuning, own_outputs, structured, lengths)
     with (
-        resumable_work(Path(os.path.abspath(out)), None if finetuning is None else key, progress) as work,
+        resumable_work(Path(out), None if finetuning is None else key, progress) as work,
         threads_restored(),
         fast_arithmetic(device),
         atomic_directory(out, force=force, owned=owned) as directory,

@@ -102,9 +102,7 @@ def _reference(
     Raises:
         UsageError: If it cannot be scored on the same examples.
     """
-    from lite_nlp.compress.ledger import ReferenceModel
-    from lite_nlp.compress.lnlp.container import container_bytes
-    from lite_nlp.compress.stages import dense_model, model_tensors
+    from lite_nlp.compress.ledger import reference_model
 
     if guidance.score_other is None:
         raise UsageError(f"--reference {reference.name}: the task of this model compares no models")
@@ -120,15 +118,13 @@ def _reference(
         scored = guidance.score_other(reference, progress)
     except LiteNlpError as error:
         raise UsageError(f"--reference {reference.name}: expected a model of the same task: {error}") from error
-    tensors = model_tensors(reference.model)
-    content = container_bytes(
-        tensors=dense_model(tensors.tensors),
-        aliases=tensors.aliases,
+    return reference_model(
+        reference.model,
+        name=reference.name,
         files=embedded_files(reference, reference.model),
-        metadata={"kind": "model", "name": reference.name},
+        macs=count_macs(reference.model),
+        scored=scored,
     )
-    macs = count_macs(reference.model)
-    return ReferenceModel(name=reference.name, size_bytes=len(content), macs=macs, scored=scored)
 
 
 def embedded_files(loaded: LoadedModel, model: "Model") -> dict[str, bytes]:

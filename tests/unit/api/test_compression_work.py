@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from lite_nlp import compress_model, prepare_data
-from lite_nlp.api import compress
-from lite_nlp.api.compression_work import resumable_work
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.budget.gate.enforcement import BudgetGate
+from lite_nlp.compress import work
 from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import LiteNlpError, ModelError, OverBudgetError, UsageError
 from lite_nlp.core.progress import SilentProgress
@@ -46,7 +45,7 @@ def key_of(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
             compress_model(load_model(home / "model"), out=home / "out", **{"data": home / "data", **options})
         return keys[-1]
 
-    monkeypatch.setattr(compress, "resumable_work", stop)
+    monkeypatch.setattr(work, "resumable_work", stop)
     return key_of
 
 
@@ -96,16 +95,16 @@ def test_work_on_a_model_of_other_records_is_other_work(
 @pytest.mark.parametrize("error", [UsageError("--reference: another task"), OverBudgetError("--max-size: too large")])
 def test_an_option_that_is_refused_costs_no_work(tmp_path: Path, error: LiteNlpError) -> None:
     out = tmp_path / "new" / "out"
-    with pytest.raises(type(error)), resumable_work(out, "key", SilentProgress()) as work:
-        assert work is not None
-        work.keep("figures", lambda: 1)
+    with pytest.raises(type(error)), work.resumable_work(out, "key", SilentProgress()) as kept:
+        assert kept is not None
+        kept.keep("figures", lambda: 1)
         raise error
     assert (tmp_path / "new" / "out.partial" / "figures.pt").is_file()
 
 
 def test_a_failed_compression_leaves_no_directory(tmp_path: Path) -> None:
     out = tmp_path / "new" / "sub" / "out"
-    with pytest.raises(ModelError), resumable_work(out, "key", SilentProgress()):
+    with pytest.raises(ModelError), work.resumable_work(out, "key", SilentProgress()):
         raise ModelError("out of reach")
     assert list(tmp_path.iterdir()) == []
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lite_nlp.compress import compress_module, load_compressed, read_container
 from lite_nlp.compress.compressed import LEDGER_FILES
+from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import ContainerError, CountError, ModelError, OutputError, UsageError
 
 Batch = tuple[Tensor, Tensor]
@@ -274,6 +275,83 @@ def test_recurrent_layers_are_fine_tuned_without_cudnn(lstm: nn.Module, cnn: nn.
     assert torch.backends.cudnn.enabled
 
 
+def test_an_interrupted_call_goes_on_where_it_was_told_to(
+    cnn: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches, steps = _image_batches(), 0
+    # A state after every step.
+    monkeypatch.setattr(Work, "due", lambda work: True)
+
+    def counted(model: nn.Module, batch: Batch) -> Tensor:
+        nonlocal steps
+        steps += model.training or torch.is_grad_enabled()
+        if steps == stop:
+            raise KeyboardInterrupt
+        return _loss(model, batch)
+
+    def run(name: str, **options: Any) -> bytes:
+        nonlocal steps
+        steps = 0
+        compress_module(
+            cnn,
+            out=tmp_path / name,
+            score=_accuracy(batches),
+            batches=batches,
+            loss=counted,
+            target_ratio=6,
+            finetune_steps=12,
+            gradient_accumulation=2,
+            cycles=2,
+            **options,
+        )
+        return (tmp_path / name / "model.lnlp").read_bytes()
+
+    stop = -1
+    whole, all_steps = run("whole"), steps
+    assert list(tmp_path.iterdir()) == [tmp_path / "whole"]
+    stop = all_steps - 3
+    with pytest.raises(KeyboardInterrupt):
+        run("cut")
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["cut.partial", "whole"]
+    stop = -1
+    assert run("cut", resume=True) == whole
+    assert steps < all_steps / 2
+    # Without being told to it begins anew, and another call's work is no help.
+    for options in ({}, {"resume": True, "max_loss": 90.0}):
+        stop = all_steps - 3
+        with pytest.raises(KeyboardInterrupt):
+            run("cut", force=True)
+        stop = -1
+        run("cut", force=True, **options)
+        assert steps >= all_steps
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["cut", "whole"]
+
+
+def test_another_module_is_a_reference(cnn: nn.Module, tmp_path: Path) -> None:
+    batches = _image_batches()
+    torch.manual_seed(7)
+    other, given = Images(), {name: value.clone() for name, value in cnn.state_dict().items()}
+    rows = compress_module(
+        cnn,
+        out=tmp_path / "small",
+        score=lambda model: 100 * torch.cat([(model(x).argmax(-1) == y).flatten().float() for x, y in batches]),
+        metric="accuracy",
+        reference=other,
+        example_inputs=(batches[0][0],),
+    )
+    ledger = json.loads((tmp_path / "small" / "ledger.json").read_text(encoding="utf-8"))
+    assert ledger["reference"]["model"] == "Images"
+    assert ledger["reference"]["macs"] == rows[0].macs
+    # Of the same architecture: as fp32 it is as large, but for what its file embeds.
+    assert ledger["reference"]["size_bytes"] == pytest.approx(rows[0].size_bytes, abs=100)
+    accuracy = _accuracy(batches)(other)
+    assert ledger["reference"]["scores"] == {"accuracy": pytest.approx(accuracy)}
+    last = rows[-1]
+    assert last.reference_ratio == pytest.approx(ledger["reference"]["size_bytes"] / last.size_bytes, abs=1e-3)
+    assert last.against_reference["accuracy"].difference == pytest.approx(last.scores["accuracy"] - accuracy)
+    assert all(torch.equal(value, given[name]) for name, value in cnn.state_dict().items())
+
+
 def test_evaluate_takes_the_place_of_the_loss_as_a_guide(cnn: nn.Module, tmp_path: Path) -> None:
     calls: list[bool] = []
 
@@ -337,6 +415,14 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
         ({"tolerance": -1.0}, "tolerance: expected a number of at least 0, found -1.0"),
         ({"max_loss": "1"}, "max_loss: expected a number of at least 0, found '1'"),
         ({"max_loss": -1.0}, "max_loss: expected a number of at least 0, found -1.0"),
+        ({"gradient_accumulation": 0}, "gradient_accumulation: expected 1 to 10,000,000, found 0"),
+        ({"cycles": 0}, "cycles: expected 1 to 10,000,000, found 0"),
+        (
+            {"loss": _loss, "batches": [1], "finetune_steps": 4, "cycles": 5},
+            "cycles: expected at most the number of steps, 4, found 5",
+        ),
+        ({"resume": True}, "resume: expected a loss, batches and steps to fine-tune with"),
+        ({"loss": _loss, "batches": [1], "finetune_steps": 0, "resume": True}, "resume: expected a loss, batches and"),
         ({"files": {"a/b": b""}}, "files: expected plain file names, found 'a/b'"),
         ({"files": {"a": "text", "b": b""}}, "files: expected bytes, found others in a$"),
         ({"name": "\ud83d"}, r"name: expected Unicode text, found '\\ud83d'"),
