@@ -19,6 +19,10 @@ __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_eng
 
 _NAMES: Final = tuple(SENTENCE_SIZES)
 
+#: Steps that a state has place for at first, and by which that grows: a step takes and gives tensors of
+#: that size, whatever of them is in use.
+_ROOM: Final = 64
+
 
 @dataclass(frozen=True)
 class TextState:
@@ -27,13 +31,15 @@ class TextState:
     Attributes:
         tensors: By name; the batch is the first dimension of each.
         rows: Texts.
-        capacity: Steps that it has place for.
+        capacity: Most steps.
+        room: Steps that the tensors have place for.
         steps: Steps so far.
     """
 
     tensors: State
     rows: int
     capacity: int
+    room: int
     steps: int = 0
 
 
@@ -67,14 +73,15 @@ class TextEngine:
                 f"capacity: the bundle was exported for 1 to {self.max_steps} steps, found {capacity} of {rows} rows; "
                 "expected fewer or an export with a larger --max-tgt-tokens"
             )
-        sizes = {"batch": rows, "capacity": capacity, "source": 0}
+        room = min(capacity, _ROOM)
+        sizes = {"batch": rows, "capacity": room, "source": 0}
         tensors = {
             tensor.name: np.zeros(
                 [sizes[size] if isinstance(size, str) else size for size in tensor.shape], tensor.dtype
             )
             for tensor in self._manifest.state
         }
-        return TextState(tensors, rows=rows, capacity=capacity)
+        return TextState(tensors, rows=rows, capacity=capacity, room=room)
 
     def step(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:
         """Feed one token per row, (B,); return logits (B, V) and the new state.
@@ -90,6 +97,8 @@ class TextEngine:
         if tokens.shape != (state.rows,):
             raise BundleError(f"step: expected a token for each of {state.rows} rows, found {tokens.shape}")
         check_ids("step", tokens, self._types)
+        if (room := self.next_room(state)) > state.room:
+            state = self._widened(state, room)
         found = self._runner.run("decode_step", {"tokens": tokens, **state.tensors})
         logits = expect_tensor("decode_step: logits", found["logits"], "float32", (state.rows, self._types))
         tensors = dict(state.tensors)
@@ -99,6 +108,20 @@ class TextEngine:
                 f"decode_step: {name}", found[CHANGED_PREFIX + name], before.dtype, before.shape
             )
         return logits, replace(state, tensors=tensors, steps=state.steps + 1)
+
+    def next_room(self, state: TextState) -> int:
+        """Steps that the tensors have place for in the next step, all of which its attention goes over."""
+        more = _ROOM if state.steps == state.room else 0
+        return min(state.capacity, state.room + more)
+
+    def _widened(self, state: TextState, room: int) -> TextState:
+        """The state with place for so many steps, zeros in it as at first."""
+        tensors = dict(state.tensors)
+        for tensor in self._manifest.state:
+            if "capacity" in tensor.shape:
+                ends = [(0, room - state.room if size == "capacity" else 0) for size in tensor.shape]
+                tensors[tensor.name] = np.pad(tensors[tensor.name], ends)
+        return replace(state, tensors=tensors, room=room)
 
     def reorder(self, state: TextState, rows: NDArray[np.int64]) -> TextState:
         """Gather rows of every tensor of the state."""

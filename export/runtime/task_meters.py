@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,15 @@ from lite_nlp.decoding.continuation import GenerationOptions, TextStepModel, Tok
 from lite_nlp.decoding.step_models import State
 from lite_nlp.export.runtime.latency import Measured
 
-__all__ = ["ClassificationMeter", "ContinuationMeter"]
+__all__ = ["ClassificationMeter", "ContinuationMeter", "MeasuredText"]
+
+
+class MeasuredText(TextStepModel, Protocol):
+    """A language model that says how far the attention of a step goes."""
+
+    def next_room(self, state: State) -> int:
+        """Steps that the state has place for in the next step."""
+        ...
 
 
 class ContinuationMeter:
@@ -31,7 +40,7 @@ class ContinuationMeter:
 
     def __init__(
         self,
-        model: TextStepModel,
+        model: MeasuredText,
         prompts: Sequence[Sequence[int]],
         options: GenerationOptions,
         *,
@@ -112,7 +121,7 @@ class ClassificationMeter:
 
 
 class _CountedText:
-    """A language model whose steps are counted, at the capacity that they attend to.
+    """A language model whose steps are counted, at the room that they attend to.
 
     Args:
         model: The engine.
@@ -122,21 +131,20 @@ class _CountedText:
         macs: Of all steps so far.
     """
 
-    def __init__(self, model: TextStepModel, work: TaskWork | None) -> None:
-        self._model, self._work = model, work
-        self._step_macs = 0
+    def __init__(self, model: MeasuredText, work: TaskWork | None) -> None:
+        self._model = model
+        self._work = () if work is None else tuple(work.graphs["decode_step"].values())
         self.macs = 0
 
     def start(self, rows: int, capacity: int) -> State:
         """The state before the first token."""
-        if self._work is not None:
-            step = self._work.graphs["decode_step"]
-            self._step_macs = sum(polynomial(1, capacity) for polynomial in step.values())
         return self._model.start(rows, capacity)
 
     def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed one token per row."""
-        self.macs += len(tokens) * self._step_macs
+        if self._work:
+            room = self._model.next_room(state)
+            self.macs += len(tokens) * sum(polynomial(1, room) for polynomial in self._work)
         return self._model.step(tokens, state)
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:

@@ -31,7 +31,11 @@ class SteppedText(Protocol):
     """A language model that reads a text step by step. B: rows, V: types."""
 
     def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
-        """The state before the first token, for at most ``capacity`` steps; every tensor has the batch first."""
+        """The state before the first token, for at most ``capacity`` steps; every tensor has the batch first.
+
+        A step's logits do not depend on the capacity: an exported model's state begins with a small one and gets more
+        zeros when that is used up.
+        """
         ...
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:

@@ -23,6 +23,7 @@ from lite_nlp.export.mixed import plan
 from lite_nlp.export.onnx_conversion import all_graphs
 from lite_nlp.export.packing import Packing
 from lite_nlp.export.pipeline import ModelCard
+from lite_nlp.export.runtime import task_engines
 from lite_nlp.export.runtime.bundle import open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import Bounds
@@ -107,6 +108,23 @@ class Bigram(nn.Module):
         return logits, {"before": now, "steps": state["steps"] + 1.0}
 
 
+class Recall(Bigram):
+    """The next token by the sum of all before it, which a cache holds one by one."""
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        now = self.table(tokens)
+        return self.output(now.cumsum(1), now)
+
+    def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
+        return {"seen": torch.zeros(batch_size, capacity, 8), "position": torch.zeros(batch_size, dtype=torch.int64)}
+
+    def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        now, position = self.table(tokens), state["position"]
+        here = torch.arange(state["seen"].shape[1]) == position[:, None]
+        seen = torch.where(here[:, :, None], now[:, None], state["seen"])
+        return self.output(seen.sum(1), now), {"seen": seen, "position": position + 1}
+
+
 def export(path: Path, module: nn.Module, **changes: Any) -> Manifest:
     task = "language-modelling" if isinstance(module, Bigram) else "classification"
     values: dict[str, Any] = {"module": module.eval(), "task": task, "vocab_size": TYPES}
@@ -123,6 +141,7 @@ def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     export(path / "bag.zip", Bag())
     export(path / "bigram.zip", Bigram())
     export(path / "rounded.zip", Bigram(), precision="int8")
+    export(path / "recall.zip", Recall())
     return path
 
 
@@ -194,6 +213,24 @@ def test_the_language_model_and_its_work(bundles: Path, runtime: str) -> None:
     ):
         with pytest.raises(BundleError, match=message):
             call()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_the_room_of_a_state_grows_with_the_text(bundles: Path, runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_engines, "_ROOM", 5)
+    bundle = open_bundle(bundles / "recall.zip", runtime=runtime)
+    engine, module = create_text_engine(bundle, runtime=runtime, threads=1), TorchTextModel(Recall().eval())
+    state, other = engine.start(2, 12), module.start(2, 12)
+    rooms = []
+    for token in range(12):
+        rooms.append(engine.next_room(state))
+        logits, state = engine.step(np.array([token + 3, 2 * token + 3]), state)
+        expected, other = module.step(np.array([token + 3, 2 * token + 3]), other)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+        assert state.tensors["seen"].shape == (2, rooms[-1], 8)
+    assert rooms == [5] * 5 + [10] * 5 + [12] * 2
+    with pytest.raises(BundleError, match="step: expected at most 12 steps, the capacity of the state"):
+        engine.step(np.array([3, 4]), state)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)

@@ -46,6 +46,10 @@ class SlowText:
         logits[np.arange(len(tokens)), np.where(state + 1 > self.length, EOS_ID, 5)] = 9
         return logits, state + 1
 
+    def next_room(self, state):
+        """Four slots, then four more: of one row, whose state is its steps."""
+        return min(self.capacity, 4 * (int(state[0]) // 4 + 1))
+
     def reorder(self, state, rows):
         return state[rows]
 
@@ -85,8 +89,8 @@ def test_a_prompt_is_read_before_the_first_token():
     assert (row.sentence_ms.max, row.sentence_ms.min) == (1e3 * 6 * STEP, 1e3 * 5 * STEP)
     assert row.opening.ms == 1e3 * 3 * STEP
     assert row.tgt_tokens == 8
-    # The capacity is that of prompt and continuation: 6 and 5 slots, with as many steps.
-    assert row.macs == 6 * (60 + 7) + 5 * (50 + 7)
+    # The capacity is that of prompt and continuation, 6 and 5 slots, with as many steps: four of them in four slots.
+    assert row.macs == 4 * (40 + 7) + 2 * (60 + 7) + 4 * (40 + 7) + 1 * (50 + 7)
 
 
 def test_a_text_may_end_at_once_and_the_positions_bound_it():
