@@ -1,7 +1,8 @@
 """Rewriting of traced graphs for ExecuTorch: operators that it lowers wrongly or slowly become others; the values stay.
 
 ExecuTorch's own kernels broadcast element by element and copy what only changes its shape. XNNPACK is fast at both, so
-attention and the writing of caches become products, sums and softmaxes of whole tensors, which it takes.
+attention, and the choice between a cache and a new entry, become products, sums and softmaxes of whole tensors, which
+it takes.
 
 Shape letters: B rows, H heads, T queries, S keys, C capacity, d channels of a head.
 """

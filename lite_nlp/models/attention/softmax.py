@@ -82,10 +82,9 @@ class SelfAttention(nn.Module):
         """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output (B, 1, D) and the new caches."""
         query, key, value = self._project(x)
         slots = torch.arange(state["self_key"].shape[2], device=x.device)
-        # A select instead of an indexed write keeps the step free of side effects, as the exported graphs need it.
-        here = (slots[None, :] == position[:, None])[:, None, :, None]
-        keys = torch.where(here, key, state["self_key"])
-        values = torch.where(here, value, state["self_value"])
+        # A copy with one slot written keeps the step free of side effects, as the exported graphs need it.
+        here = position[:, None, None, None].expand_as(key)
+        keys, values = state["self_key"].scatter(2, here, key), state["self_value"].scatter(2, here, value)
         mask = (slots[None, :] <= position[:, None])[:, None, None, :]
         out = _attend(query, keys, values, mask=mask, dropout=0.0, training=False)
         return self.out_proj(merge_heads(out)), {"self_key": keys, "self_value": values}
