@@ -29,7 +29,7 @@ from lite_nlp.export.counting.torch_programs import count_merged_work, count_mod
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions, product_calls
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_rounding
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms
 from lite_nlp.export.mixed.translation import TranslationDivergence
 from lite_nlp.export.onnx_graphs import ENTRY
 from lite_nlp.export.packing import Packing, pack_members
@@ -191,7 +191,7 @@ def export_bundle(
             parameters={**traced.encode.state_dict, **traced.decode_step.state_dict},
             progress=progress,
         )
-    rounding = planned_rounding(plan) if precision == "mixed" else Rounding(precision=precision)
+    rounding = Rounding(precision=precision, forms=planned_forms(plan))
     graphs = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)

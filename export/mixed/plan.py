@@ -7,13 +7,13 @@ from typing import Any, Final
 from torch import Tensor
 
 from lite_nlp.core.progress import Progress
-from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape, Rounding, array_digest
+from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape, array_digest
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
 from lite_nlp.export.mixed.divergence import Divergence
 from lite_nlp.export.mixed.timing import forms_without_delay, time_products
 from lite_nlp.export.onnx_integers import find_matrices
 
-__all__ = ["PlannedMatrix", "plan_forms", "planned_rounding"]
+__all__ = ["PlannedMatrix", "plan_forms", "planned_forms"]
 
 #: Where the losses of single matrices add up to less than the whole: how much nearer the next choice stays.
 _CAUTION: Final = 0.9
@@ -103,10 +103,9 @@ def plan_forms(
     )
 
 
-def planned_rounding(plan: Sequence[PlannedMatrix]) -> Rounding:
-    """The rounding of a plan."""
-    forms = {key: each.form for each in plan for key in (each.matrix.key, *each.matrix.joined)}
-    return Rounding(precision="mixed", forms=forms)
+def planned_forms(plan: Sequence[PlannedMatrix]) -> dict[bytes, Form]:
+    """The form of each matrix by its key, and of each that is a part of one."""
+    return {key: each.form for each in plan for key in (each.matrix.key, *each.matrix.joined)}
 
 
 def _parameter_name(matrix: Matrix, names: Mapping[bytes, str]) -> str:

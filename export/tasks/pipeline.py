@@ -24,7 +24,7 @@ from lite_nlp.export.counting.task_graphs import count_modules, count_programs
 from lite_nlp.export.executorch_program import has_loops
 from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions, product_calls
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_rounding
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
@@ -148,7 +148,7 @@ def export_task_bundle(
             parameters={name: value for program in programs.values() for name, value in program.state_dict.items()},
             progress=progress,
         )
-    rounding = planned_rounding(plan) if precision == "mixed" else Rounding(precision=precision)
+    rounding = Rounding(precision=precision, forms=planned_forms(plan))
     found = {}
     for runtime in chosen:
         progress.start(EXPORTERS[runtime].task, None)

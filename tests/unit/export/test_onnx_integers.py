@@ -12,7 +12,7 @@ from lite_nlp.export.counting.torch_programs import count_model_work
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed import plan
 from lite_nlp.export.mixed.onnx_timing import onnx_product_call
-from lite_nlp.export.mixed.plan import PlannedMatrix, planned_rounding
+from lite_nlp.export.mixed.plan import PlannedMatrix, planned_forms
 from lite_nlp.export.mixed.translation import TranslationDivergence
 from lite_nlp.export.onnx_graphs import ENTRY, OnnxFiles, export_onnx
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
@@ -65,7 +65,9 @@ def planned(traced: TracedModel) -> tuple[PlannedMatrix, ...]:
 def files(model: EncoderDecoder, traced: TracedModel, planned: tuple[PlannedMatrix, ...]) -> dict[str, OnnxFiles]:
     step = FusedDecoder(model)
     made = {precision: export_onnx(traced, step, rounding=Rounding(precision=precision)) for precision in WHOLE}
-    return made | {"mixed": export_onnx(traced, step, rounding=planned_rounding(planned))}
+    return made | {
+        "mixed": export_onnx(traced, step, rounding=Rounding(precision="mixed", forms=planned_forms(planned)))
+    }
 
 
 def test_products_and_tables_become_integers(model: EncoderDecoder, files: dict[str, OnnxFiles]) -> None:
