@@ -64,7 +64,9 @@ open class LiteNlpApplication : Application() {
 
         override fun onActivityStopped(activity: Activity) {
             visibleActivities--
-            if (visibleActivities == 0) services.main.postDelayed(unloadUnused, UNLOAD_DELAY_MS)
+            if (visibleActivities > 0) return
+            services.firstUses.dismiss()
+            services.main.postDelayed(unloadUnused, UNLOAD_DELAY_MS)
         }
 
         override fun onActivityCreated(activity: Activity, state: Bundle?) = Unit

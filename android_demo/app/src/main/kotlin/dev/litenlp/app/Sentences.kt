@@ -27,6 +27,7 @@ object Sentences {
             Problem.RUNTIME_MISSING -> R.string.problem_runtime_missing
             Problem.RUNTIME_REFUSED -> R.string.problem_runtime_refused
             Problem.RUNTIME_FAILED -> R.string.problem_runtime_failed
+            Problem.RUNTIME_ENDED -> R.string.problem_runtime_ended
             Problem.OUT_OF_MEMORY -> R.string.problem_out_of_memory
             Problem.NOT_UNICODE -> R.string.problem_not_unicode
             Problem.CANCELLED -> R.string.problem_cancelled

@@ -6,6 +6,7 @@ import android.os.Handler
 import android.os.Looper
 import dev.litenlp.app.history.TranslationList
 import dev.litenlp.app.inference.EngineHost
+import dev.litenlp.app.inference.FirstUses
 import dev.litenlp.app.inference.TokenCounter
 import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.inference.TranslationJob
@@ -43,7 +44,8 @@ class Services(
     /** Thread that installs models: what a person picks may be read from a network, and stall. */
     val installs = SerialThread("lite-nlp-installs") { log.failure("installation thread", it) }
 
-    val engines = EngineHost(factories, log)
+    val firstUses = FirstUses(File(context.noBackupFilesDir, "first-uses"), log)
+    val engines = EngineHost(factories, firstUses, log)
     val tokens = TokenCounter(files, main, log)
     val models = ModelStore(
         directory = File(context.noBackupFilesDir, "models"),
@@ -54,7 +56,7 @@ class Services(
         thread = installs,
         main = main,
         freeBytes = freeBytes,
-        onRemoved = { folder ->
+        onReplaced = { folder ->
             inference.run { engines.unload(folder) }
             tokens.forget()
         },
@@ -69,6 +71,7 @@ class Services(
         file = File(context.filesDir, "draft.json"),
         log = log,
         model = { models.selected?.id },
+        isTypedTranslated = preferences::translatesWhileTyping,
         makeJob = { text, isKept -> TranslationJob(this, text, isKept) },
     )
     val measurements = Measurements(this, File(context.filesDir, "benchmark.json"))

@@ -332,7 +332,7 @@ class BenchmarkScreenTest : MeasureTest() {
         onnx.permits = permits
         launch(Screens.BENCHMARK)
         services.measurements.measure(BenchmarkRequest(threads = listOf(1)))
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         services.translate.translate()
         permits.release(1000)
         await("translation") { services.translate.job?.partial == "Guten Morgen!" }

@@ -5,6 +5,7 @@ import android.view.ViewGroup
 import android.widget.LinearLayout
 import android.widget.ProgressBar
 import android.widget.ScrollView
+import dev.litenlp.app.measure.BenchmarkRequest
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
 import dev.litenlp.core.metrics.GraphWork
@@ -109,7 +110,7 @@ class BudgetScreenTest : MeasureTest() {
     @Test
     fun `a typed text's Mult-Adds are foretold until it is translated`() {
         restart()
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         val activity = launch(Screens.BUDGET).get()
         await("estimate") { activity.isShown(R.id.budget_sentence) }
         val bundle = services.models.selected!!.bundle
@@ -125,11 +126,57 @@ class BudgetScreenTest : MeasureTest() {
     }
 
     @Test
+    fun `what is foretold is of the text as it will be translated`() {
+        restart()
+        services.translate.edit("I don\u2019t think it\u2019s fine.\n \t\nHello   world \t ")
+        val activity = launch(Screens.BUDGET).get()
+        await("estimate") { activity.isShown(R.id.budget_sentence) }
+        val bundle = services.models.selected!!.bundle
+        val tokens = listOf("I don't think it's fine.", "Hello world").map { bundle.tokenizer().encode(it).size }
+        val macs = tokens.sumOf {
+            GraphWork.of(bundle.manifest, "onnx")!!.macs(it + 1, SearchOptions().steps(it, bundle.manifest.bounds.capacity), it + 1)
+        }
+        assertEquals("≈ %.1f M".format(macs / 1e6), activity.text(R.id.budget_sentence))
+        assertTrue(activity.text(R.id.budget_sentence_text).startsWith("Mult-Adds expected for ${tokens.sum()} tokens,"))
+    }
+
+    @Test
+    fun `figures of another model do not stand under the selected one's name`() {
+        val other = { TestBundles.zip(change = { it.getJSONObject("budget").put("target", "another") }).inputStream() }
+        restart(archives = mapOf("a.zip" to { TestBundles.zip().inputStream() }, "b.zip" to other))
+        val activity = launch().get()
+        activity.translateFirst("Good morning!")
+        services.measurements.measure(BenchmarkRequest(threads = listOf(1), warmup = 0, repeats = 1, sentences = 1))
+        await("report") { services.measurements.report != null }
+        activity.show(Screens.BUDGET)
+        assertTrue(activity.text(R.id.budget_sentence_text).startsWith("Mult-Adds executed by ONNX Runtime"))
+        assertTrue(activity.text(R.id.budget_speed_text), activity.text(R.id.budget_speed_text).lines().size == 2)
+        services.models.select(services.models.models[1])
+        assertEquals("of the same name", services.models.models[0].name, services.models.selected?.name)
+        await("estimate") { activity.text(R.id.budget_sentence).startsWith("≈ ") }
+        assertFalse(activity.isShown(R.id.budget_speed))
+        assertEquals("Translate a text to see how fast this device computes.", activity.text(R.id.budget_speed_text))
+        services.models.select(services.models.models[0])
+        assertTrue(activity.text(R.id.budget_sentence_text).startsWith("Mult-Adds executed by ONNX Runtime"))
+        assertTrue(activity.isShown(R.id.budget_speed))
+    }
+
+    @Test
+    fun `what is foretold is of the runtime that will translate, whichever a person prefers`() {
+        restartWith { it.put("onnx", JSONObject.NULL).getJSONObject("graphs").remove("onnx") }
+        services.preferences.runtime = "onnx"
+        services.translate.edit("Good morning!")
+        val activity = launch(Screens.BUDGET).get()
+        await("estimate") { activity.isShown(R.id.budget_sentence) }
+        assertTrue(activity.text(R.id.budget_sentence_text).startsWith("Mult-Adds expected for "))
+    }
+
+    @Test
     fun `what is foretold follows how the model wants to be used`() {
         val decoding = JSONObject().put("length_penalty", 0.6).put("no_repeat_ngram", 0).put("min_length", 0)
             .put("max_length", 5).put("long_input", "truncate").put("max_source_tokens", 8)
         restartWith { it.put("decoding", decoding) }
-        services.translate.input = "Where is the nearest train station? The children are playing in the garden."
+        services.translate.edit("Where is the nearest train station? The children are playing in the garden.")
         val activity = launch(Screens.BUDGET).get()
         await("estimate") { activity.isShown(R.id.budget_sentence) }
         // Of the text 8 tokens are read, and of the output there are 5 and the end mark.
@@ -149,7 +196,7 @@ class BudgetScreenTest : MeasureTest() {
     @Test
     fun `broken characters have a sentence here too`() {
         restart()
-        services.translate.input = "Good \uD83D morning"
+        services.translate.edit("Good \uD83D morning")
         val activity = launch(Screens.BUDGET).get()
         await("sentence") { activity.text(R.id.budget_sentence_text).isNotEmpty() }
         assertEquals("The text contains broken characters. Copy it again or retype it.", activity.text(R.id.budget_sentence_text))
@@ -170,7 +217,7 @@ class BudgetScreenTest : MeasureTest() {
         restartWith {
             for (key in listOf("budget", "graphs", "scores")) it.put(key, JSONObject())
         }
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         val activity = launch(Screens.BUDGET).get()
         assertEquals(
             "This model does not say what it costs. Export it again with a newer lite-nlp.",

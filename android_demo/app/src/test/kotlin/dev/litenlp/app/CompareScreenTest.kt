@@ -164,6 +164,18 @@ class CompareScreenTest : MeasureTest() {
     }
 
     @Test
+    fun `a text that is deleted here takes its translation away`() {
+        restart(typing = true)
+        val activity = launch().get()
+        activity.translateFirst("Good morning!")
+        activity.show(Screens.COMPARE)
+        activity.findViewById<EditText>(R.id.compare_input).setText("")
+        activity.show(Screens.TRANSLATE)
+        assertEquals("", activity.text(R.id.input))
+        assertFalse(activity.isShown(R.id.output_card))
+    }
+
+    @Test
     fun `can be stopped, and begun again`() {
         restart()
         val permits = Semaphore(0)

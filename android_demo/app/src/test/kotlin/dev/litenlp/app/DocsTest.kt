@@ -31,8 +31,20 @@ class DocsTest : AppTest() {
             assertEquals("Guten Morgen!\nWo ist der nächste Bahnhof?", it.translate("Good morning!\nWhere is the nearest train station?"))
         }
         assertEquals(0, onnx.openEngines.get())
-        // The second time the bundle is there already: nothing is read.
-        OfflineTranslator(ByteArray(0).inputStream(), folder, onnx).use { assertEquals("Guten Morgen!", it.translate("Good morning!")) }
+        // The second time the bundle is there already: nothing is read behind its manifest.
+        val beginning = TestBundles.zip().let { it.copyOf(it.size / 2) }
+        OfflineTranslator(beginning.inputStream(), folder, onnx).use { assertEquals("Guten Morgen!", it.translate("Good morning!")) }
+        val newer = TestBundles.zip(change = { it.getJSONObject("budget").put("target", "another") })
+        val before = folder.list().orEmpty().single()
+        OfflineTranslator(newer.inputStream(), folder, onnx).use { assertEquals("Guten Morgen!", it.translate("Good morning!")) }
+        assertTrue("the older one made place", folder.list().orEmpty().single() != before)
+    }
+
+    @Test
+    fun `the rules for other apps are those of this one`() {
+        val rules = File(repository, "android_demo/tools/package/shrink.pro").readLines()
+        val native = rules.dropWhile { it != "# Native code finds these by name." }.drop(1).takeWhile { "-keepclassmembers enum" !in it }
+        assertEquals(native, page.lines().filter { it.startsWith("-keep") })
     }
 
     @Test

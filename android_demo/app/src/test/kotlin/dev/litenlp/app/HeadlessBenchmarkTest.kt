@@ -88,6 +88,7 @@ class HeadlessBenchmarkTest : MeasureTest() {
             Triple("speed", "high", "expected extras among runtime threads warmup repeats beam sentences model, found speed"),
         )) {
             restart()
+            file("benchmark.json").writeText("old")
             val activity = start { putExtra(key, value) }.get()
             assertTrue(activity.isFinishing)
             assertEquals("failed $reason", logged().last())

@@ -106,6 +106,30 @@ class HistoryTest : AppTest() {
         assertEquals("", file.readText())
     }
 
+    @Test
+    fun `the question before all are deleted survives a rotation`() {
+        restart()
+        services.history.add(entry("first"))
+        val controller = launch()
+        controller.get().show(Screens.HISTORY)
+        await("history") { services.history.entries.size == 1 }
+        controller.get().screen!!.onAction(R.id.action_clear_history)
+        fun dialog() = ShadowAlertDialog.getLatestDialog() as AlertDialog
+        val first = dialog()
+        controller.recreate().visible()
+        idle()
+        assertFalse("no window of an activity that is gone", first.isShowing)
+        assertTrue(dialog() !== first && dialog().isShowing)
+        dialog().cancel()
+        idle()
+        controller.pause().stop().restart().start().resume()
+        assertFalse("closed by a person", dialog().isShowing)
+        clear(controller.get())
+        await("clearing") { services.history.entries.isEmpty() }
+        controller.recreate().visible()
+        assertFalse("answered", dialog().isShowing)
+    }
+
     private fun clear(activity: MainActivity) {
         assertTrue(activity.screen!!.onAction(R.id.action_clear_history))
         (ShadowAlertDialog.getLatestDialog() as AlertDialog).getButton(AlertDialog.BUTTON_POSITIVE).performClick()
@@ -115,7 +139,7 @@ class HistoryTest : AppTest() {
     fun `nothing is kept when a person does not want it`() {
         restart()
         services.preferences.keepsHistory = false
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         services.translate.translate()
         await("translation") { services.translate.job?.outcome != null }
         await("threads") { services.files.isIdle }

@@ -5,6 +5,8 @@ import android.content.DialogInterface
 import android.content.res.Configuration
 import android.view.View
 import android.widget.EditText
+import dev.litenlp.app.inference.Outcome
+import dev.litenlp.app.inference.TranslateSession
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.app.ui.Screens
 import org.json.JSONObject
@@ -18,6 +20,7 @@ import org.robolectric.Shadows.shadowOf
 import org.robolectric.shadows.ShadowAlertDialog
 import org.robolectric.shadows.ShadowToast
 import java.util.Locale
+import java.util.concurrent.Semaphore
 
 /** Choice of the model by its languages, and their exchange. */
 class LanguagesTest : AppTest() {
@@ -143,6 +146,32 @@ class LanguagesTest : AppTest() {
         assertEquals("German" to "English", activity.languages())
         assertEquals("Good morning, everyone!", activity.text(R.id.input))
         awaitOutput(activity, "Good morning, everyone!")
+    }
+
+    @Test
+    fun `what was stopped is in the language of the model that began it`() {
+        restart(listOf(both), typing = false)
+        install("tatoeba-de-en", "de", "en")
+        val session = services.translate
+        session.replace("Guten Morgen!", TranslateSession.Reason.FROM_HISTORY, "Good morning!", "en" to "de")
+        services.models.select(services.models.models.single { it.name == "tatoeba-de-en" })
+        val permits = Semaphore(0)
+        both.permits = permits
+        val stopped = session.translate()
+        permits.release(2)
+        await("beginning") { stopped.partial.isNotEmpty() }
+        stopped.cancel()
+        permits.release(1)
+        await("end") { stopped.outcome is Outcome.Cancelled }
+        assertEquals("de" to "en", session.languages)
+        services.models.select(services.models.models.first())
+        assertEquals("de" to "en", session.languages)
+        session.translate(isTyped = true)
+        assertEquals("still that of the first model, until there is more", stopped.partial, session.output)
+        assertEquals("de" to "en", session.languages)
+        permits.release(100)
+        await("end of the second") { session.job?.outcome is Outcome.Done }
+        assertEquals("en" to "de", session.languages)
     }
 
     @Test

@@ -111,10 +111,11 @@ class LifecycleTest : AppTest() {
 
     @Test
     fun `a damaged draft is left out`() {
-        app.filesDir.resolve("draft.json").writeText("{\"input\": \"Go")
+        app.filesDir.resolve("draft.json").writeText("{\"input\": \"Good morning!\" and more")
         restart()
         assertEquals("", launch().get().text(R.id.input))
         assertTrue("draft" in services.log.text())
+        assertFalse("the log holds no texts", "Good" in services.log.text())
     }
 
     @Test

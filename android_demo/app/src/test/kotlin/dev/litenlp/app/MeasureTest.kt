@@ -16,7 +16,7 @@ import org.robolectric.android.controller.ActivityController
 abstract class MeasureTest : AppTest() {
     /** Translates a text on the translate screen, as a person does before looking at its cost. */
     protected fun MainActivity.translateFirst(text: String) {
-        services.translate.input = text
+        services.translate.edit(text)
         services.translate.translate()
         await("end of the translation") { services.translate.job?.outcome != null }
     }

@@ -108,7 +108,7 @@ class ModelsScreenTest : AppTest() {
         restart()
         val activity = open()
         activity.import(TestBundles.zip(name = "holiday-en-de"))
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         services.translate.translate()
         await("translation") { services.translate.job?.outcome != null }
         assertEquals(1, onnx.openEngines.get())
@@ -248,7 +248,7 @@ class ModelsScreenTest : AppTest() {
         onnx.openFailure = LiteNlpException(Problem.RUNTIME_REFUSED, "encode.onnx: found error 7")
         val activity = launch().get()
         fun runtime(): String {
-            services.translate.input = "Good morning!"
+            services.translate.edit("Good morning!")
             services.translate.translate()
             await("translation") { services.translate.job?.outcome != null }
             return (services.translate.job?.outcome as Outcome.Done).runtime
@@ -260,6 +260,81 @@ class ModelsScreenTest : AppTest() {
         await("new installation") { services.installs.isIdle && models.installing == null && models.models.size == 1 }
         assertEquals("onnx", runtime())
         assertFalse(activity.isShown(R.id.error_card))
+    }
+
+    @Test
+    fun `what failed while the files were replaced is tried again with the new ones`() {
+        val gate = Semaphore(1)
+        val archive = {
+            gate.acquire()
+            TestBundles.zip().inputStream()
+        }
+        restart(archives = mapOf("tatoeba-en-de.zip" to archive))
+        onnx.openFailure = LiteNlpException(Problem.RUNTIME_REFUSED, "encode.onnx: expected a file, found none")
+        models.reinstall(models.models.single())
+        await("removal of the old files") { gate.hasQueuedThreads() }
+        // The files are gone, and the model is still listed.
+        assertEquals(Problem.RUNTIME_REFUSED, failureOf("onnx"))
+        onnx.openFailure = null
+        gate.release()
+        await("new installation") { services.installs.isIdle && models.installing == null && services.inference.isIdle }
+        assertNull(failureOf("onnx", isTranslated = false))
+    }
+
+    @Test
+    fun `an import in the place of damaged files is used at once`() {
+        restart()
+        val content = TestBundles.zip(name = "holiday-en-de")
+        val activity = open()
+        activity.import(content)
+        val program = models.selected!!.bundle.file("model.pte")
+        program.writeBytes(ByteArray(program.length().toInt()))
+        onnx.openFailure = LiteNlpException(Problem.RUNTIME_REFUSED, "encode.onnx: found error 7")
+        assertEquals(Problem.RUNTIME_REFUSED, failureOf("onnx"))
+        assertEquals("with the damaged files", 1, executorch.openEngines.get())
+        onnx.openFailure = null
+        activity.import(content)
+        await("unloading") { executorch.openEngines.get() == 0 }
+        assertNull(failureOf("onnx", isTranslated = false))
+        assertTrue(program.readBytes().any { it != 0.toByte() })
+    }
+
+    /** Why a runtime is not used with the selected model, after a translation if that is wanted. */
+    private fun failureOf(runtime: String, isTranslated: Boolean = true): Problem? {
+        if (isTranslated) {
+            services.translate.edit("Good morning!")
+            services.translate.translate()
+            await("translation") { services.translate.job?.outcome != null }
+        }
+        return services.engines.failures(checkNotNull(models.selected).bundle)[runtime]?.problem
+    }
+
+    @Test
+    fun `an open dialog survives a rotation`() {
+        restart()
+        val controller = launch()
+        controller.get().show(Screens.MODELS)
+        controller.get().import(TestBundles.zip(name = "holiday-en-de"))
+        fun dialog() = ShadowAlertDialog.getLatestDialog() as AlertDialog
+        for ((button, title) in listOf(R.id.model_details to "holiday-en-de", R.id.model_remove to "Remove holiday-en-de?")) {
+            controller.get().cards()[1].click(button)
+            val first = dialog()
+            val activity = controller.recreate().visible().get()
+            idle()
+            assertFalse("no window of an activity that is gone", first.isShowing)
+            assertTrue(dialog() !== first && dialog().isShowing)
+            assertEquals(title, shadowOf(dialog()).title)
+            dialog().cancel()
+            idle()
+            controller.pause().stop().restart().start().resume()
+            assertFalse("closed by a person", dialog().isShowing)
+            assertEquals(2, activity.cards().size)
+        }
+        controller.get().cards()[1].click(R.id.model_remove)
+        controller.recreate().visible()
+        idle()
+        dialog().getButton(AlertDialog.BUTTON_POSITIVE).performClick()
+        await("removal") { controller.get().cards().size == 1 }
     }
 
     @Test
@@ -330,7 +405,7 @@ class ModelsScreenTest : AppTest() {
             override fun open(name: String): InputStream = throw IOException("damaged")
         }
         app.restart(listOf(onnx), unreadable)
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         val job = services.translate.translate()
         await("end") { job.outcome != null }
         assertEquals(Problem.STORAGE_FAILED, (job.outcome as Outcome.NoModel).problem)

@@ -38,7 +38,7 @@ class OldestSystemTest : AppTest() {
     @Test
     fun `what an interrupted write set aside is read`() {
         restart()
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         services.translate.save()
         services.favourites.add(KeptTranslation(1_790_000_000_000, "Good morning!", "Guten Morgen!", "en" to "de", "onnx", 84.0))
         await("writing") { services.files.isIdle && File(app.filesDir, "favourites.jsonl").exists() }

@@ -32,7 +32,7 @@ class ScreensTest : AppTest() {
         restart()
         services.favourites.add(KeptTranslation(1_790_000_000_000, "Thank you!", "Danke!", "en" to "de", "onnx", 84.0))
         services.history.add(KeptTranslation(1_790_000_000_000, "Good morning!", "Guten Morgen!", "en" to "de", "onnx", 84.0))
-        services.translate.input = "Where is the nearest train station?"
+        services.translate.edit("Where is the nearest train station?")
         val activity = launch().get()
         if (entry.id == Screens.TRANSLATE) {
             activity.click(R.id.translate)

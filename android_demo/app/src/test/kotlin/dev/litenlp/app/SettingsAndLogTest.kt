@@ -41,7 +41,7 @@ class SettingsAndLogTest : AppTest() {
         assertFalse(services.preferences.showsFigures)
         assertTrue(services.preferences.translatesWhileTyping)
         val activity = launch().get()
-        services.translate.input = "Good morning!"
+        services.translate.edit("Good morning!")
         services.translate.translate()
         await("translation") { services.translate.job?.outcome != null }
         activity.show(Screens.MODELS)

@@ -9,6 +9,7 @@ import android.text.style.LocaleSpan
 import android.widget.EditText
 import android.widget.LinearLayout
 import android.widget.TextView
+import dev.litenlp.app.inference.Outcome
 import dev.litenlp.app.ui.IncomingText
 import dev.litenlp.app.ui.MainActivity
 import dev.litenlp.core.LiteNlpException
@@ -132,6 +133,19 @@ class TranslateScreenTest : AppTest() {
         val expected = tokenizer.encode("Good morning!").size + tokenizer.encode("\uD83D\uDE00").size
         await("tokens") { activity.text(R.id.count).contains("token") }
         assertEquals("15 characters · $expected tokens", activity.text(R.id.count))
+    }
+
+    @Test
+    fun `counts the tokens that are translated, however the text is spelled`() {
+        restart()
+        val activity = launch().get()
+        activity.type("I don\u2019t think it\u2019s fine.\n \t\nHello   world \t ")
+        await("tokens") { activity.text(R.id.count).contains("token") }
+        val counted = activity.text(R.id.count)
+        activity.click(R.id.translate)
+        await("end of the translation") { services.translate.job?.outcome != null }
+        val tokens = (services.translate.job?.outcome as Outcome.Done).translation.sourceTokens
+        assertTrue(counted, counted.endsWith(" · $tokens tokens"))
     }
 
     @Test

@@ -229,6 +229,71 @@ class TypingTest : AppTest() {
         assertNull("translated before", services.translate.job)
     }
 
+    /** Ends the process in the middle of a translation by [factory] as native code does: nothing of the app gets to know. */
+    private fun endDuring(factory: FakeEngineFactory) {
+        restart(typing = null, figures = null)
+        factory.permits = Semaphore(0)
+        val controller = launch()
+        controller.get().type("Good morning!")
+        passTime(PAUSE_MS)
+        await("first step") { factory.permits?.hasQueuedThreads() == true }
+        services.translate.save()
+        val marks = app.noBackupFilesDir.resolve("first-uses")
+        val names = marks.list().orEmpty()
+        factory.permits?.release(100)
+        await("end") { services.inference.isIdle }
+        assertEquals("no mark of what went well", emptyList<String>(), marks.list()?.toList())
+        for (name in names) marks.resolve(name).createNewFile()
+        factory.permits = null
+    }
+
+    @Test
+    fun `a runtime that ended the process does not translate by itself any more`() {
+        endDuring(onnx)
+        val opened = onnx.opened.get()
+        repeat(2) {
+            restart(typing = null, figures = null)
+            val activity = launch().get()
+            awaitOutput(activity, "Guten Morgen!")
+            val ended = "The app ended while this runtime loaded this model or first translated with it."
+            assertTrue("${shownTexts(activity.findViewById(R.id.notices))}", shownTexts(activity.findViewById(R.id.notices)).any { ended in it })
+        }
+        assertEquals(opened, onnx.opened.get())
+        services.engines.forgetFailures()
+        restart(typing = null, figures = null)
+        launch().get().type("The children are playing in the garden.")
+        await("translation") { services.translate.job?.outcome != null }
+        assertEquals("asked for again", opened + 1, onnx.opened.get())
+    }
+
+    @Test
+    fun `with no other runtime a person decides about another try`() {
+        executorch.openFailure = FakeEngineFactory.missing("ExecuTorch")
+        endDuring(onnx)
+        val opened = onnx.opened.get()
+        restart(typing = null, figures = null)
+        val activity = launch().get()
+        await("end") { services.translate.job?.outcome != null }
+        assertEquals(opened, onnx.opened.get())
+        assertTrue(activity.text(R.id.error_text), activity.text(R.id.error_text).startsWith("ONNX Runtime: The app ended while"))
+        activity.click(R.id.error_retry)
+        awaitOutput(activity, "Guten Morgen!")
+        assertEquals(opened + 1, onnx.opened.get())
+    }
+
+    @Test
+    fun `the end of the app in the background is nobody's failure`() {
+        restart(typing = null, figures = null)
+        onnx.permits = Semaphore(0)
+        val controller = launch()
+        controller.get().type("Good morning!")
+        passTime(PAUSE_MS)
+        await("first step") { onnx.permits?.hasQueuedThreads() == true }
+        assertEquals(1, app.noBackupFilesDir.resolve("first-uses").list()?.size)
+        controller.pause().stop()
+        assertEquals(0, app.noBackupFilesDir.resolve("first-uses").list()?.size)
+    }
+
     @Test
     fun `switched off, nothing happens without the button`() {
         restart(typing = false)

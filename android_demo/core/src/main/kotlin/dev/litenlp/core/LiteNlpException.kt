@@ -41,6 +41,9 @@ enum class Problem {
     /** The runtime failed while running. */
     RUNTIME_FAILED,
 
+    /** The process ended while the runtime was at work. */
+    RUNTIME_ENDED,
+
     /** The memory did not suffice. */
     OUT_OF_MEMORY,
 

@@ -15,10 +15,9 @@ import java.util.concurrent.ConcurrentHashMap
 /**
  * The engines that are loaded, at most one per runtime.
  *
- * [failures] and [forgetFailures] may be called from anywhere, all else only from the inference thread. An engine handed out
- * stays open until the thread's next task, which may unload it.
+ * [failures] and [forgetFailures] may be called from anywhere, all else only from the inference thread.
  */
-class EngineHost(private val factories: List<EngineFactory>, private val log: EventLog) {
+class EngineHost(private val factories: List<EngineFactory>, private val firstUses: FirstUses, private val log: EventLog) {
     private class Loaded(val folder: String, val threads: Int, val engine: Engine)
 
     private val loaded = HashMap<String, Loaded>()
@@ -27,27 +26,45 @@ class EngineHost(private val factories: List<EngineFactory>, private val log: Ev
     /** By the folder of the model and the runtime. */
     private val failed = ConcurrentHashMap<Pair<String, String>, LiteNlpException>()
 
+    init {
+        for ((folder, runtime) in firstUses.unfinished()) {
+            val error = LiteNlpException(Problem.RUNTIME_ENDED, "$runtime: the process ended during the first use of $folder")
+            log.failure("before this start", error)
+            failed[folder to runtime] = error
+        }
+    }
+
     /** Names of this build's runtimes, the preferred one first; a system may lack some of them. */
     val runtimes: List<String> = factories.map { it.runtime }
 
-    /** Runtimes that could not be used with a bundle since the start or [forgetFailures], and why. */
+    /** Runtimes that could not be used with a bundle since the start or [forgetFailures], or ended the process before, and why. */
     fun failures(bundle: InstalledBundle): Map<String, LiteNlpException> =
         runtimes.mapNotNull { name -> failed[bundle.directory.name to name]?.let { name to it } }.toMap()
 
     /** Allows failed runtimes to be tried again. */
-    fun forgetFailures() = failed.clear()
+    fun forgetFailures() {
+        failed.clear()
+        firstUses.forget()
+    }
 
-    /** Runtimes that a bundle has graphs for, the preferred one first. */
-    fun runtimesOf(bundle: InstalledBundle): List<String> = runtimes.filter { RuntimeKind.of(it)?.files(bundle.manifest) != null }
+    /** Runtimes that a bundle has graphs for, in the order in which they are tried: the [chosen] one, then the preferred one. */
+    fun runtimesOf(bundle: InstalledBundle, chosen: String? = null): List<String> =
+        runtimes.filter { RuntimeKind.of(it)?.files(bundle.manifest) != null }.sortedByDescending { it == chosen }
 
     /**
-     * The engine of a bundle in one runtime, loaded if it is not.
+     * Does [work] with the engine of a bundle in one runtime, loaded if it is not.
      *
-     * @throws LiteNlpException what the runtime says, `RUNTIME_MISSING` for an unknown runtime; kept in [failures]
+     * @throws LiteNlpException what the runtime says, `RUNTIME_MISSING` for an unknown runtime; kept in [failures]. And what [work]
+     *   throws
      */
-    fun open(bundle: InstalledBundle, runtime: String, threads: Int): Engine {
+    fun <T> use(bundle: InstalledBundle, runtime: String, threads: Int, work: (Engine) -> T): T {
         val folder = bundle.directory.name
-        loaded[runtime]?.let { if (it.folder == folder && it.threads == threads) return it.engine }
+        loaded[runtime]?.let { if (it.folder == folder && it.threads == threads) return work(it.engine) }
+        return firstUses.during(folder, runtime) { work(open(bundle, runtime, threads)) }
+    }
+
+    private fun open(bundle: InstalledBundle, runtime: String, threads: Int): Engine {
+        val folder = bundle.directory.name
         unloadRuntime(runtime)
         val factory = factories.find { it.runtime == runtime }
             ?: throw LiteNlpException(Problem.RUNTIME_MISSING, "expected a runtime of $runtimes, found $runtime")
@@ -88,18 +105,19 @@ class EngineHost(private val factories: List<EngineFactory>, private val log: Ev
     }
 
     /**
-     * A translator of a bundle on [engine], which [open] has given; it searches as the model wants it.
+     * A translator of a bundle on [engine], which [use] has given; it searches as the model wants it.
      *
      * @throws LiteNlpException if the tokenizer cannot be read
      */
     fun translator(bundle: InstalledBundle, engine: Engine, beamSize: Int): Translator =
         Translator.of(bundle, engine, beamSize, tokenizer(bundle))
 
-    /** Closes the engines of one model, by its folder's name, and forgets its [failures]: its files go, and may come anew. */
+    /** Closes the engines of one model, by its folder's name, and forgets its [failures]: its files have gone or come anew. */
     fun unload(folder: String) {
         for (runtime in loaded.filterValues { it.folder == folder }.keys.toList()) unloadRuntime(runtime)
         if (tokenizer?.first == folder) tokenizer = null
         failed.keys.removeAll { it.first == folder }
+        firstUses.forget(folder)
     }
 
     /** Closes all engines. */

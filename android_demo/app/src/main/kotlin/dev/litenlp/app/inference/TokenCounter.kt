@@ -35,8 +35,7 @@ class TokenCounter(private val thread: SerialThread, private val main: Handler, 
     fun forget() = thread.run { tokenizer = null }
 
     private fun count(request: Request): Int? = try {
-        val tokenizer = tokenizerOf(request.model)
-        Translator.linesOf(request.text).sumOf { tokenizer.encode(it).size }
+        Translator.sourceLines(request.text, tokenizerOf(request.model)).sumOf { it.tokens.size }
     } catch (error: LiteNlpException) {
         log.failure("count of tokens", error)
         null

@@ -15,12 +15,14 @@ import java.io.IOException
  * All members are for the main thread.
  *
  * @param model id of the model that would translate now, null if there is none yet
+ * @param isTypedTranslated whether texts are translated without being asked
  * @param makeJob makes the translation of a text; its second argument says whether the history gets it without being asked
  */
 class TranslateSession(
     file: File,
     private val log: EventLog,
     private val model: () -> String?,
+    private val isTypedTranslated: () -> Boolean,
     private val makeJob: (String, Boolean) -> TranslationJob,
 ) {
     private val file = AtomicFile(file)
@@ -34,6 +36,7 @@ class TranslateSession(
 
     /** The text to translate. */
     var input = ""
+        private set
 
     /** The last translation begun in this process. */
     var job: TranslationJob? = null
@@ -51,7 +54,8 @@ class TranslateSession(
     val isOutdated: Boolean get() = job.let { it != null && it.outcome == null && it.partial.isEmpty() }
 
     /** Codes of source and target of [output]; null if they are not known. */
-    val languages: Pair<String, String>? get() = (job?.outcome as? Outcome.Done)?.languages ?: earlierLanguages
+    val languages: Pair<String, String>?
+        get() = job.let { if (it == null || isOutdated) earlierLanguages else it.model?.languages }
 
     /** Whether there is a text that the model in use has not been given yet. */
     val needsTranslation: Boolean get() = input.isNotBlank() && !isGiven
@@ -66,6 +70,13 @@ class TranslateSession(
     /** Whether [output] is a whole translation: not of one that runs, failed or was stopped. */
     private val isWhole: Boolean get() = job.let { it == null || it.outcome is Outcome.Done }
 
+    /** A person has changed the text. Once it is deleted, its translation goes too, if it came without being asked for. */
+    fun edit(text: String) {
+        if (text == input) return
+        input = text
+        if (text.isBlank() && isTypedTranslated()) put(Content(text, "", null, null))
+    }
+
     /**
      * Translates [input]; a translation that is running is stopped.
      *
@@ -74,11 +85,13 @@ class TranslateSession(
      */
     fun translate(isTyped: Boolean = false): TranslationJob {
         val before = output
+        val beforeLanguages = languages
         job?.let { if (!isRevision(it.text)) it.keep() }
         job?.cancel()
         // Who types on, or asks for a translation, has seen what was replaced.
         if (!isTyped || replaced?.by != input) replaced = null
         earlier = if (isTyped) before else ""
+        earlierLanguages = beforeLanguages
         basis = Basis(input, model())
         return makeJob(input, !isTyped).also {
             job = it
@@ -139,9 +152,6 @@ class TranslateSession(
         replaced = null
     }
 
-    /** The text was deleted: what it was translated to goes too. */
-    fun forgetOutput() = put(Content(input, "", null, null))
-
     private fun put(content: Content) {
         settle()
         job?.cancel()
@@ -184,7 +194,8 @@ class TranslateSession(
         } catch (error: IOException) {
             log.failure("draft", error)
         } catch (error: JSONException) {
-            log.failure("draft", error)
+            // Its message quotes the file, and so a person's text.
+            log.info("draft: a file that is none was left out (${error.javaClass.simpleName})")
         }
     }
 

@@ -16,7 +16,6 @@ sealed class Outcome {
     /**
      * @property runtime that made it
      * @property version of the runtime
-     * @property languages codes of source and target, null if the model does not say
      * @property fallback why the runtime that should have made it did not; null if it did
      */
     class Done(
@@ -24,7 +23,6 @@ sealed class Outcome {
         val runtime: String,
         val version: String,
         val threads: Int,
-        val languages: Pair<String, String>?,
         val fallback: Failure?,
     ) : Outcome()
 
@@ -55,6 +53,10 @@ class TranslationJob(private val services: Services, val text: String, private v
     val changes = Changes()
 
     var stage = Stage.WAITING
+        private set
+
+    /** The model that translates, null while it is waited for. */
+    var model: Model? = null
         private set
 
     /** The translation so far. */
@@ -92,15 +94,16 @@ class TranslationJob(private val services: Services, val text: String, private v
 
     private fun begin() {
         if (stage != Stage.WAITING) return
-        val model = services.models.selected
-        if (model == null) {
+        val selected = services.models.selected
+        if (selected == null) {
             if (!services.models.isPreparing) finish(Outcome.NoModel(services.models.failure?.problem))
             return
         }
         services.models.changes.ignore(onModels)
         stage = Stage.LOADING
+        model = selected
         val preferences = services.preferences
-        val settings = Settings(model, preferences.runtime, preferences.threads, preferences.beamSize)
+        val settings = Settings(selected, preferences.runtime, preferences.threads, preferences.beamSize)
         services.inference.run {
             val outcome = run(settings)
             services.main.post { finish(outcome) }
@@ -114,9 +117,8 @@ class TranslationJob(private val services: Services, val text: String, private v
     private fun run(settings: Settings): Outcome {
         val bundle = settings.model.bundle
         val known = services.engines.failures(bundle)
-        val choices = services.engines.runtimesOf(bundle).sortedByDescending { it == settings.runtime }
         val failures = ArrayList<Failure>()
-        for (runtime in choices) {
+        for (runtime in services.engines.runtimesOf(bundle, settings.runtime)) {
             // One that failed before is not tried again for every text, unless a person asks for that.
             val before = known[runtime]
             if (before != null) {
@@ -146,16 +148,16 @@ class TranslationJob(private val services: Services, val text: String, private v
     private fun translate(settings: Settings, runtime: String, fallback: Failure?): Outcome {
         if (isCancelled) return Outcome.Cancelled
         val bundle = settings.model.bundle
-        val engine = services.engines.open(bundle, runtime, settings.threads)
-        services.main.post {
-            if (stage == Stage.LOADING) {
-                stage = Stage.TRANSLATING
-                changes.announce()
+        return services.engines.use(bundle, runtime, settings.threads) { engine ->
+            services.main.post {
+                if (stage == Stage.LOADING) {
+                    stage = Stage.TRANSLATING
+                    changes.announce()
+                }
             }
+            val translation = services.engines.translator(bundle, engine, settings.beamSize).translate(text, Listener())
+            Outcome.Done(translation, runtime, engine.version, settings.threads, fallback)
         }
-        val translation = services.engines.translator(bundle, engine, settings.beamSize).translate(text, Listener())
-        val languages = bundle.manifest.languages?.let { it.src to it.tgt }
-        return Outcome.Done(translation, runtime, engine.version, settings.threads, languages, fallback)
     }
 
     private fun finish(end: Outcome) {
@@ -181,7 +183,7 @@ class TranslationJob(private val services: Services, val text: String, private v
                 time = System.currentTimeMillis(),
                 source = text,
                 target = done.translation.text,
-                languages = done.languages,
+                languages = model?.languages,
                 runtime = done.runtime,
                 totalMs = done.translation.totalMs,
             ),

@@ -107,11 +107,12 @@ class CompareJob(services: Services, val text: String) : ModelJob<Comparison>(se
         return try {
             services.engines.unloadAll("comparison")
             val began = System.nanoTime()
-            val engine = services.engines.open(bundle, runtime, threads)
-            val loadMs = (System.nanoTime() - began) / 1e6
-            val translator = services.engines.translator(bundle, engine, beamSize)
-            translator.translate(beginning(), listener)
-            Side.Made(runtime, engine.version, loadMs, translator.translate(text, listener))
+            services.engines.use(bundle, runtime, threads) { engine ->
+                val loadMs = (System.nanoTime() - began) / 1e6
+                val translator = services.engines.translator(bundle, engine, beamSize)
+                translator.translate(beginning(), listener)
+                Side.Made(runtime, engine.version, loadMs, translator.translate(text, listener))
+            }
         } catch (error: LiteNlpException) {
             // Not the runtime's fault: the text's, or the person has had enough.
             if (error.problem !in RUNTIME_PROBLEMS) throw error

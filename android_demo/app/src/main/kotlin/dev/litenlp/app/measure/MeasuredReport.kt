@@ -13,7 +13,12 @@ class MeasuredReport(val json: JSONObject) {
     private val settings = json.getJSONObject("settings")
     private val device = json.getJSONObject("device")
 
-    val modelName: String = json.getJSONObject("model").getString("name")
+    private val model = json.getJSONObject("model")
+
+    val modelName: String = model.getString("name")
+
+    /** Tells bundles apart, also of one name. */
+    val manifestSha256: String = model.getString("manifest_sha256")
     val created: String = json.getString("created")
     val sentences: Int = settings.getInt("sentences")
     val sourceTokens: Int = settings.getInt("src_tokens")

@@ -26,8 +26,8 @@ data class SentenceWork(val sourceTokens: Int, val macs: Long) {
             val options = Translator.optionsOf(manifest, beamSize)
             var tokens = 0
             var macs = 0L
-            for (line in Translator.linesOf(text)) {
-                val all = tokenizer.encode(line).size
+            for (line in Translator.sourceLines(text, tokenizer)) {
+                val all = line.tokens.size
                 var left = if (wanted?.truncates == true) minOf(all, longest) else all
                 tokens += left
                 val most = if (left > longest) minOf(longest, STRETCH_TOKENS) else longest

@@ -39,7 +39,7 @@ class ModelFailure(val name: String, val problem: Problem)
  * those that were imported. The fields and methods are for the main thread; the work is done on [thread], one thing at a time.
  *
  * @param freeBytes space left in a folder's storage
- * @param onRemoved told a model's folder name when it goes
+ * @param onReplaced told a model's folder name when its files go or have come, before the model is published
  */
 class ModelStore(
     private val directory: File,
@@ -50,7 +50,7 @@ class ModelStore(
     private val thread: SerialThread,
     private val main: Handler,
     private val freeBytes: (File) -> Long,
-    private val onRemoved: (String) -> Unit,
+    private val onReplaced: (String) -> Unit,
 ) {
     /** Announces whatever changes in the fields below. */
     val changes = Changes()
@@ -129,21 +129,17 @@ class ModelStore(
     }
 
     /** Removes an imported model. */
-    fun remove(model: Model) {
-        onRemoved(model.id)
-        work(model.name) {
-            BundleInstaller.remove(model.bundle)
-            log.info("removed ${model.id}")
-            publish()
-        }
+    fun remove(model: Model) = work(model.name) {
+        delete(model.bundle)
+        log.info("removed ${model.id}")
+        publish()
     }
 
     /** Installs a bundled model once more, for the case that its files were damaged. */
     fun reinstall(model: Model) {
         val archive = requireNotNull(model.archive) { "${model.id} did not come with the app" }
-        onRemoved(model.id)
         work(model.name) {
-            BundleInstaller.remove(model.bundle)
+            delete(model.bundle)
             preferences.setBundledInstall(archive, "")
             try {
                 installBundled(archive)
@@ -236,7 +232,7 @@ class ModelStore(
                 }
             },
             cancelled = { isCancelled },
-        )
+        ).also { onReplaced(it.directory.name) }
     }
 
     private fun installBundled(archive: String) {
@@ -258,8 +254,14 @@ class ModelStore(
     /** An older version of a bundled model makes place for the new one. */
     private fun replace(old: InstalledBundle, new: InstalledBundle) {
         if (preferences.model == old.directory.name) preferences.model = new.directory.name
-        onRemoved(old.directory.name)
-        BundleInstaller.remove(old)
+        delete(old)
+    }
+
+    private fun delete(bundle: InstalledBundle) {
+        // First, since what is in use takes storage until it is closed; again, since a translation may have begun in between.
+        onReplaced(bundle.directory.name)
+        BundleInstaller.remove(bundle)
+        onReplaced(bundle.directory.name)
     }
 
     /** On the installation thread: reads what is installed and shows it. */

@@ -91,11 +91,11 @@ class Benchmark(
         val rows = ArrayList<BenchmarkRow>()
         val failures = ArrayList<BenchmarkFailure>()
         for ((index, factory) in factories.withIndex()) {
-            var coldMs: Double? = null
+            var earlier: BenchmarkRow? = null
             for ((place, threads) in plan.threads.withIndex()) {
                 progress.begin((index * plan.threads.size + place) * sentencesPerRow, factory.runtime, threads)
                 try {
-                    rows += measure(factory, threads, coldMs, progress).also { coldMs = it.loadColdMs }
+                    rows += measure(factory, threads, earlier, progress).also { earlier = it }
                 } catch (error: LiteNlpException) {
                     if (error.problem == Problem.CANCELLED) throw error
                     failures += BenchmarkFailure(factory.runtime, threads, error)
@@ -112,9 +112,10 @@ class Benchmark(
 
     private val sentencesPerRow = plan.sources.size * (plan.warmup + plan.repeats)
 
-    private fun measure(factory: EngineFactory, threads: Int, coldBefore: Double?, progress: Progress): BenchmarkRow {
+    /** @param earlier another row of this runtime: what the process keeps from the first on belongs to all */
+    private fun measure(factory: EngineFactory, threads: Int, earlier: BenchmarkRow?, progress: Progress): BenchmarkRow {
         val thermalBefore = thermal?.status()
-        val gauge = MemoryGauge(memory)
+        val gauge = MemoryGauge(memory, earlier?.memory?.before ?: memory.residentBytes())
         var loadColdMs = 0.0
         open(factory, threads) { loadColdMs = it }.close()
         var loadWarmMs = 0.0
@@ -136,7 +137,7 @@ class Benchmark(
                 version = engine.version,
                 threads = threads,
                 precision = bundle.manifest.precision,
-                loadColdMs = coldBefore ?: loadColdMs,
+                loadColdMs = earlier?.loadColdMs ?: loadColdMs,
                 loadWarmMs = loadWarmMs,
                 firstTokenMs = Summary.of(times.firstToken.toDoubleArray()),
                 sentenceMs = Summary.of(times.sentence.toDoubleArray()),
@@ -227,8 +228,7 @@ class Benchmark(
         }
     }
 
-    private class MemoryGauge(private val probe: MemoryProbe) {
-        private val before = probe.residentBytes()
+    private class MemoryGauge(private val probe: MemoryProbe, private val before: Long) {
         private var loaded = before
         private var peak = before
 

@@ -29,7 +29,7 @@ data class BenchmarkDevice(
     val memoryBytes: Long,
 )
 
-/** Resident memory in bytes: before an engine was opened, once it was, and the most while it ran. */
+/** Resident memory in bytes: before the runtime's first engine was opened, once that of the row was, and the most while it ran. */
 data class MemoryBytes(val before: Long, val loaded: Long, val peak: Long)
 
 /** The thermal state before a row was measured and after. */

@@ -3,6 +3,15 @@ package dev.litenlp.core.search
 /** Treatment of a line that is too long for the model: translate it in pieces, or its beginning alone. */
 enum class LongInput { SPLIT, TRUNCATE }
 
+/**
+ * A line as it is translated; [Translator.sourceLines] makes them.
+ *
+ * @property text In the spelling that the model has learned from.
+ * @property head The beginning of [text] that is tokenized in one piece; all of it up to 100,000 characters.
+ * @property tokens Ids of [head]; none if there is nothing to translate.
+ */
+class SourceLine internal constructor(val text: String, val head: String, val tokens: IntArray)
+
 /** Watches a translation; called on the thread that translates. */
 interface TranslationListener {
     /**

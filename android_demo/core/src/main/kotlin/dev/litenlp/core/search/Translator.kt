@@ -48,7 +48,7 @@ class Translator(
     }
 
     /**
-     * Translates [text], line by line as [linesOf] has them.
+     * Translates [text], line by line as [sourceLines] has them.
      *
      * @param listener Watches and may cancel.
      * @throws LiteNlpException `NOT_UNICODE` if the text holds a lone surrogate, `CANCELLED`, and what the engine throws.
@@ -56,46 +56,26 @@ class Translator(
     fun translate(text: String, listener: TranslationListener? = null): Translation {
         val run = Run(listener)
         // All of them first: what is wrong with the last line is said before the first is translated.
-        val sources = linesOf(text).mapIndexed { index, line -> piecesOf(line, index + 1, run.notices) }
+        val sources = sourceLines(text, tokenizer).mapIndexed { index, line -> piecesOf(line, index + 1, run.notices) }
         for (pieces in sources) run.translateLine(pieces)
         return run.finish()
     }
 
     /** Token ids of the pieces of a line; none if there is nothing to translate. */
-    private fun piecesOf(given: String, number: Int, notices: MutableList<Notice>): List<IntArray> {
-        val line = learnedSpelling(given)
-        val head = headOf(line)
-        val tokens = tokenizer.encode(head)
+    private fun piecesOf(line: SourceLine, number: Int, notices: MutableList<Notice>): List<IntArray> {
+        val tokens = line.tokens
         if (tokens.isEmpty()) return emptyList()
-        val unfamiliar = tokenizer.unfamiliar(head)
+        val unfamiliar = tokenizer.unfamiliar(line.head)
         if (unfamiliar >= UNFAMILIAR) notices.add(Notice.Unfamiliar(number, unfamiliar))
-        if (tokens.size <= maxSourceTokens && head.length == line.length) return listOf(tokens)
+        if (tokens.size <= maxSourceTokens && line.head.length == line.text.length) return listOf(tokens)
         if (longInput == LongInput.TRUNCATE) {
             notices.add(Notice.Truncated(number, tokens.size, maxSourceTokens))
             return listOf(tokens.copyOf(maxSourceTokens))
         }
-        val pieces = splitText(line, maxSourceTokens) { tokenizer.encode(it).size }
+        val pieces = splitText(line.text, maxSourceTokens) { tokenizer.encode(it).size }
         notices.add(Notice.Cut(number, pieces.size, tokens.size, maxSourceTokens))
         // One character may be more tokens than the model takes: a ligature that normalization spells out.
         return pieces.map(tokenizer::encode).filter { it.isNotEmpty() }.map { it.copyOf(minOf(it.size, maxSourceTokens)) }
-    }
-
-    /**
-     * A line as the text that the model has learned from would spell it, as `learned_spelling` of
-     * `lite_nlp/decoding/text_codec.py` does: without white space around it, with single spaces, and with plain apostrophes where
-     * the vocabulary then has fewer tokens for it.
-     */
-    private fun learnedSpelling(line: String): String {
-        val text = PythonText.singleSpaces(PythonText.strip(line))
-        val plain = text.map { if (it in APOSTROPHES) '\'' else it }.joinToString("")
-        if (plain == text) return text
-        return if (tokenizer.encode(headOf(plain)).size < tokenizer.encode(headOf(text)).size) plain else text
-    }
-
-    /** The beginning of a line that is tokenized in one piece. */
-    private fun headOf(line: String): String {
-        if (line.length <= WHOLE_CHARACTERS || line.codePointCount(0, line.length) <= WHOLE_CHARACTERS) return line
-        return line.substring(0, line.offsetByCodePoints(0, WHOLE_CHARACTERS))
     }
 
     /** One call of [translate]: what there is so far, and what it took. */
@@ -185,10 +165,34 @@ class Translator(
         private const val APOSTROPHES = "\u2019\u2018\u02BC"
 
         /**
-         * The lines of a text as a model is to read them: only "\n" ends one; a byte order mark before it is dropped, and every
-         * other kind of line break becomes a space, or is dropped at its end.
+         * The lines of a text as they are translated: only "\n" ends one; a byte order mark before it is dropped, every other kind
+         * of line break becomes a space, or is dropped at its end, and the line is spelled as the model has learned it.
+         *
+         * @throws LiteNlpException `NOT_UNICODE` if the text holds a lone surrogate.
          */
-        fun linesOf(text: String): List<String> = text.split('\n').map { PythonText.joinLines(it.removePrefix(BYTE_ORDER_MARK)) }
+        fun sourceLines(text: String, tokenizer: Tokenizer): List<SourceLine> = text.split('\n').map { given ->
+            val line = learnedSpelling(PythonText.joinLines(given.removePrefix(BYTE_ORDER_MARK)), tokenizer)
+            val head = headOf(line)
+            SourceLine(line, head, tokenizer.encode(head))
+        }
+
+        /**
+         * A line as the text that the model has learned from would spell it, as `learned_spelling` of
+         * `lite_nlp/decoding/text_codec.py` does: without white space around it, with single spaces, and with plain apostrophes
+         * where the vocabulary then has fewer tokens for it.
+         */
+        private fun learnedSpelling(line: String, tokenizer: Tokenizer): String {
+            val text = PythonText.singleSpaces(PythonText.strip(line))
+            val plain = text.map { if (it in APOSTROPHES) '\'' else it }.joinToString("")
+            if (plain == text) return text
+            return if (tokenizer.encode(headOf(plain)).size < tokenizer.encode(headOf(text)).size) plain else text
+        }
+
+        /** The beginning of a line that is tokenized in one piece. */
+        private fun headOf(line: String): String {
+            if (line.length <= WHOLE_CHARACTERS || line.codePointCount(0, line.length) <= WHOLE_CHARACTERS) return line
+            return line.substring(0, line.offsetByCodePoints(0, WHOLE_CHARACTERS))
+        }
 
         /**
          * A translator that searches as the bundle's model wants it, which is what `lite-nlp translate` does, and counts

@@ -137,6 +137,23 @@ class BenchmarkTest {
     }
 
     @Test
+    fun whatARuntimeKeepsIsMemoryOfAllItsRows() {
+        // Opened for the first time it takes what it never gives back: its library.
+        fun keeping(name: String): FakeFactory {
+            var isLoaded = false
+            return FakeFactory(name, onOpen = {
+                if (!isLoaded) memoryBytes += 300
+                isLoaded = true
+            })
+        }
+        val plan = BenchmarkPlan(sources, listOf(1, 2), warmup = 1, repeats = 1)
+        val rows = benchmark(plan).run(listOf(keeping("onnx"), keeping("executorch"))).rows
+        val first = MemoryBytes(before = 1_000, loaded = 1_800, peak = 1_820)
+        val second = MemoryBytes(before = 1_300, loaded = 2_100, peak = 2_120)
+        assertEquals(listOf(first, first, second, second), rows.map { it.memory })
+    }
+
+    @Test
     fun aRuntimeThatFailsDoesNotStopTheOthers() {
         val refused = FakeFactory("executorch", onOpen = { throw LiteNlpException(Problem.RUNTIME_MISSING, "none here") })
         val failing = FakeFactory(

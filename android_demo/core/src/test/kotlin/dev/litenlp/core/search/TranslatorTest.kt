@@ -63,6 +63,15 @@ class TranslatorTest {
     }
 
     @Test
+    fun theTokensOfALineAreThoseThatAreTranslated() {
+        val text = "I don\u2019t think it\u2019s fine.\n \t\nHello   world \t \n"
+        val lines = Translator.sourceLines(text, tokenizer)
+        assertEquals(listOf("I don't think it's fine.", "", "Hello world", ""), lines.map { it.text })
+        assertEquals(lines.map { tokenizer.encode(it.text).toList() }, lines.map { it.tokens.toList() })
+        assertEquals(translator().translate(text).sourceTokens, lines.sumOf { it.tokens.size })
+    }
+
+    @Test
     fun nothingToTranslateTakesNoStep() {
         for (text in listOf("", " ", "\n", "\t \u2003")) {
             val found = translator().translate(text)

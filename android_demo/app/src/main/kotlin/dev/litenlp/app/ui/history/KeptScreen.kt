@@ -19,6 +19,10 @@ import dev.litenlp.app.ui.Screens
 abstract class KeptScreen : Screen(R.layout.history) {
     private val rows = Rows()
     private val draw: () -> Unit = ::drawAll
+    private var dialog: AlertDialog? = null
+
+    /** Whether the question before all are deleted is open, or was when the screen went. */
+    private var isAsking = false
 
     /** The translations shown. */
     protected abstract val list: TranslationList
@@ -34,15 +38,22 @@ abstract class KeptScreen : Screen(R.layout.history) {
         view.adapter = rows
         view.emptyView = find(R.id.history_empty)
         view.setOnItemClickListener { _, _, position, _ -> open(rows.entries[position]) }
+        isAsking = saved?.getBoolean(ASKING) == true
     }
 
     override fun onStart() {
         list.changes.observe(draw)
         list.load()
         drawAll()
+        if (isAsking) confirmClear()
     }
 
-    override fun onStop() = list.changes.ignore(draw)
+    override fun onStop() {
+        list.changes.ignore(draw)
+        dialog?.dismiss()
+    }
+
+    override fun onSaveState(state: Bundle) = state.putBoolean(ASKING, isAsking)
 
     override fun onCreateActions(menu: Menu) {
         menu.add(Menu.NONE, R.id.action_clear_history, Menu.NONE, R.string.history_clear)
@@ -68,11 +79,16 @@ abstract class KeptScreen : Screen(R.layout.history) {
     }
 
     private fun confirmClear() {
-        AlertDialog.Builder(context)
+        isAsking = true
+        dialog = AlertDialog.Builder(context)
             .setTitle(clearQuestion)
             .setMessage(R.string.history_clear_text)
-            .setNegativeButton(R.string.cancel, null)
-            .setPositiveButton(R.string.history_clear) { _, _ -> list.clear() }
+            .setNegativeButton(R.string.cancel) { _, _ -> isAsking = false }
+            .setPositiveButton(R.string.history_clear) { _, _ ->
+                isAsking = false
+                list.clear()
+            }
+            .setOnCancelListener { isAsking = false }
             .show()
     }
 
@@ -89,6 +105,10 @@ abstract class KeptScreen : Screen(R.layout.history) {
             HistoryRow(row).show(entry, onDelete = { list.remove(entry) })
             return row
         }
+    }
+
+    private companion object {
+        const val ASKING = "asking"
     }
 }
 

@@ -49,7 +49,7 @@ class BudgetScreen : Screen(R.layout.budget) {
         drawBar(R.id.budget_parameters, R.string.budget_parameters, card.parameterLimit, parametersText(card))
         drawBar(R.id.budget_macs, R.string.budget_macs, card.macLimit, macsText(card))
         drawSentence(model)
-        drawSpeed()
+        drawSpeed(model)
         drawScores(card)
         drawSizes(model, card)
     }
@@ -130,8 +130,8 @@ class BudgetScreen : Screen(R.layout.budget) {
         val figure = text(R.id.budget_sentence)
         val about = text(R.id.budget_sentence_text)
         val typed = services.translate.input
-        val done = done()?.takeIf { services.translate.job?.text == typed || typed.isBlank() }
-        val runtime = services.preferences.runtime ?: services.engines.runtimesOf(model.bundle).firstOrNull().orEmpty()
+        val done = done(model)?.takeIf { services.translate.job?.text == typed || typed.isBlank() }
+        val runtime = services.engines.runtimesOf(model.bundle, services.preferences.runtime).firstOrNull().orEmpty()
         val work = work(model.bundle.manifest, runtime)
         figure.showIf(false)
         when {
@@ -170,7 +170,7 @@ class BudgetScreen : Screen(R.layout.budget) {
                 return@run
             }
             services.main.post {
-                if (services.translate.input != typed) return@post
+                if (services.translate.input != typed || services.models.selected?.id != model.id) return@post
                 text(R.id.budget_sentence).showIf(true)
                 text(R.id.budget_sentence).text = context.getString(R.string.budget_about, millions(found.macs))
                 text(R.id.budget_sentence_text).text =
@@ -179,10 +179,11 @@ class BudgetScreen : Screen(R.layout.budget) {
         }
     }
 
-    private fun drawSpeed() {
+    private fun drawSpeed(model: Model) {
         val figure = text(R.id.budget_speed)
-        val last = done()?.takeIf { it.translation.executedMacs > 0 }
-        val best = services.measurements.report?.rows.orEmpty().maxByOrNull { it.gmacsPerSecond }
+        val last = done(model)?.takeIf { it.translation.executedMacs > 0 }
+        val report = services.measurements.report?.takeIf { it.manifestSha256 == model.bundle.manifestSha256 }
+        val best = report?.rows.orEmpty().maxByOrNull { it.gmacsPerSecond }
         val said = ArrayList<String>()
         if (last != null) {
             said += context.getString(
@@ -244,7 +245,9 @@ class BudgetScreen : Screen(R.layout.budget) {
         }
     }
 
-    private fun done(): Outcome.Done? = services.translate.job?.outcome as? Outcome.Done
+    /** The last translation if this model has made it. */
+    private fun done(model: Model): Outcome.Done? =
+        services.translate.job?.takeIf { it.model?.id == model.id }?.outcome as? Outcome.Done
 
     private fun millions(number: Long): String = Figures.millions(context, number)
 

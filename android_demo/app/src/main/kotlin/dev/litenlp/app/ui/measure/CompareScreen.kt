@@ -44,7 +44,7 @@ class CompareScreen : Screen(R.layout.compare) {
     }
 
     private fun onInput(text: String) {
-        services.translate.input = text
+        services.translate.edit(text)
         drawInput()
     }
 

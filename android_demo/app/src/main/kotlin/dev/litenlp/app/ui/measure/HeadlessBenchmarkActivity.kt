@@ -51,6 +51,9 @@ class HeadlessBenchmarkActivity : Activity() {
 
     /** Starts what the intent asks for; null if it asks for what cannot be. */
     private fun begin(): BenchmarkJob? {
+        // Whoever waits for the file must not find that of the last time.
+        output().delete()
+        failureFile().delete()
         val values = values(intent)
         val request = try {
             val name = values[OUT] ?: DEFAULT_NAME
@@ -60,9 +63,6 @@ class HeadlessBenchmarkActivity : Activity() {
             fail("${error.message}")
             return null
         }
-        // Whoever waits for the file must not find that of the last time.
-        output().delete()
-        failureFile().delete()
         return services.measurements.measure(request)
     }
 

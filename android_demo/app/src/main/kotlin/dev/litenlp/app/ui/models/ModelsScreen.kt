@@ -22,12 +22,21 @@ import java.io.FileNotFoundException
 class ModelsScreen : Screen(R.layout.models) {
     private lateinit var installCard: InstallCard
     private val draw: () -> Unit = ::drawAll
+    private var dialog: AlertDialog? = null
+
+    /** Id of the model whose details are open, or were when the screen went; null if there are none. */
+    private var detailed: String? = null
+
+    /** The same for the question before a model is removed. */
+    private var questioned: String? = null
 
     override fun onCreated(saved: Bundle?) {
         installCard = InstallCard(find(R.id.install_card), services.models::cancelImport)
         find<View>(R.id.import_model).setOnClickListener { pick() }
         find<View>(R.id.models_failure_dismiss).setOnClickListener { services.models.dismissFailure() }
         find<View>(R.id.models_failure_log).setOnClickListener { Clipboard.copyLog(context) }
+        detailed = saved?.getString(DETAILED)
+        questioned = saved?.getString(QUESTIONED)
     }
 
     override fun onStart() {
@@ -35,7 +44,16 @@ class ModelsScreen : Screen(R.layout.models) {
         drawAll()
     }
 
-    override fun onStop() = services.models.changes.ignore(draw)
+    override fun onStop() {
+        services.models.changes.ignore(draw)
+        dialog?.dismiss()
+        dialog = null
+    }
+
+    override fun onSaveState(state: Bundle) {
+        state.putString(DETAILED, detailed)
+        state.putString(QUESTIONED, questioned)
+    }
 
     override fun onResult(request: Int, result: Int, data: Intent?) {
         val uri = data?.data
@@ -85,6 +103,20 @@ class ModelsScreen : Screen(R.layout.models) {
         val list = find<LinearLayout>(R.id.models_list)
         list.removeAllViews()
         for (model in store.models) list.addView(card(model, model.id == store.selected?.id, list))
+        if (dialog == null) showDialog()
+    }
+
+    /** Shows the dialog that was open when the screen went, once its model is known. */
+    private fun showDialog() {
+        val models = services.models.models
+        models.find { it.id == detailed }?.let(::showDetails)
+        models.find { it.id == questioned }?.let(::confirmRemoval)
+    }
+
+    private fun onClosed() {
+        detailed = null
+        questioned = null
+        dialog = null
     }
 
     private fun card(model: Model, isSelected: Boolean, list: LinearLayout): View {
@@ -111,6 +143,7 @@ class ModelsScreen : Screen(R.layout.models) {
     }
 
     private fun showDetails(model: Model) {
+        detailed = model.id
         val details = activity.layoutInflater.inflate(R.layout.model_details, null)
         val lines = details.findViewById<LinearLayout>(R.id.details_lines)
         for ((label, value) in ModelDetails.of(context, model, services.engines.runtimesOf(model.bundle))) {
@@ -120,11 +153,18 @@ class ModelsScreen : Screen(R.layout.models) {
             lines.addView(line)
         }
         val check = details.findViewById<TextView>(R.id.details_check)
-        val dialog = AlertDialog.Builder(context).setTitle(model.name).setView(details)
-            .setPositiveButton(R.string.close, null)
+        val builder = AlertDialog.Builder(context).setTitle(model.name).setView(details)
+            .setPositiveButton(R.string.close) { _, _ -> onClosed() }
             .setNeutralButton(R.string.model_verify, null)
-        if (model.archive != null) dialog.setNegativeButton(R.string.model_reinstall) { _, _ -> services.models.reinstall(model) }
-        val shown = dialog.show()
+            .setOnCancelListener { onClosed() }
+        if (model.archive != null) {
+            builder.setNegativeButton(R.string.model_reinstall) { _, _ ->
+                onClosed()
+                services.models.reinstall(model)
+            }
+        }
+        val shown = builder.show()
+        dialog = shown
         // Set afterwards, so that it does not close the dialog.
         shown.getButton(AlertDialog.BUTTON_NEUTRAL).setOnClickListener {
             check.setText(R.string.model_verifying)
@@ -136,11 +176,16 @@ class ModelsScreen : Screen(R.layout.models) {
     }
 
     private fun confirmRemoval(model: Model) {
-        AlertDialog.Builder(context)
+        questioned = model.id
+        dialog = AlertDialog.Builder(context)
             .setTitle(context.getString(R.string.model_remove_question, model.name))
             .setMessage(context.getString(R.string.model_remove_text, model.name, size(model)))
-            .setNegativeButton(R.string.cancel, null)
-            .setPositiveButton(R.string.model_remove) { _, _ -> services.models.remove(model) }
+            .setNegativeButton(R.string.cancel) { _, _ -> onClosed() }
+            .setPositiveButton(R.string.model_remove) { _, _ ->
+                onClosed()
+                services.models.remove(model)
+            }
+            .setOnCancelListener { onClosed() }
             .show()
     }
 
@@ -150,5 +195,7 @@ class ModelsScreen : Screen(R.layout.models) {
 
     private companion object {
         const val PICK = 1
+        const val DETAILED = "detailed"
+        const val QUESTIONED = "questioned"
     }
 }

@@ -108,9 +108,8 @@ class TranslateScreen : Screen(R.layout.translate) {
 
     private fun onInput(text: String) {
         if (text == session.input) return drawInput()
-        session.input = text
+        session.edit(text)
         if (text.length < IncomingText.MAX_CHARS) show(R.id.cut, false)
-        if (text.isBlank() && services.preferences.translatesWhileTyping) session.forgetOutput()
         observe(session.job)
         drawInput()
         drawTranslation()
