@@ -1,5 +1,6 @@
 """The ledger of a compression as tables."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -11,6 +12,7 @@ from lite_nlp.cli.console import out
 from lite_nlp.compress.compressed import CompressedModel
 
 if TYPE_CHECKING:
+    from lite_nlp.compress.ledger import StageRow
     from lite_nlp.compress.prune.structure import Structure
 
 __all__ = ["print_ledger"]
@@ -25,7 +27,7 @@ def print_ledger(compressed: CompressedModel, *, path: bool = True) -> None:
     """
     out.print(_stages(compressed))
     if compressed.structure is not None:
-        out.print(_removed(compressed.structure))
+        out.print(_removed(compressed.structure, compressed.stages))
     if compressed.stages[-1].against_original.get(compressed.metric.name):
         out.print(_tests(compressed))
     if compressed.reference is not None:
@@ -43,7 +45,7 @@ def _stages(compressed: CompressedModel) -> Table:
     table = _table(f"{compressed.name}, {metric.label} on {compressed.text}", "stage")
     table.add_column("bytes", justify="right", no_wrap=True)
     # A heading of several words wraps, so that the table fits 80 columns.
-    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", "ms, A72", metric.label):
+    for heading in ("ratio", "sparsity", "bits per weight", "Mult-Adds", metric.label):
         table.add_column(heading, justify="right")
     for row in compressed.stages:
         table.add_row(
@@ -53,16 +55,19 @@ def _stages(compressed: CompressedModel) -> Table:
             f"{row.sparsity:.1%}",
             f"{row.bits_per_weight:.2f}",
             "" if row.macs is None else f"{row.macs / 1e6:.1f}M",
-            "" if row.estimated_ms is None else f"{row.estimated_ms:.1f}",
             f"{row.scores[metric.name]:.2f}",
         )
     return table
 
 
-def _removed(structure: "Structure") -> Table:
+def _removed(structure: "Structure", stages: Sequence["StageRow"]) -> Table:
     """What structured pruning removed."""
     gone = 1 - structure.macs_after / structure.macs_before
-    table = _table(f"Removed with {gone:.1%} of the Mult-Adds", "units", no_wrap=False)
+    title = f"Removed with {gone:.1%} of the Mult-Adds"
+    before, after = stages[0].estimated_ms, stages[-1].estimated_ms
+    if before is not None and after is not None:
+        title += f"; {before:.1f} to {after:.1f} ms an output on a Cortex-A72, estimated"
+    table = _table(title, "units", no_wrap=False)
     for heading in ("before", "after", "expected loss"):
         table.add_column(heading, justify="right", no_wrap=True)
     for removal in structure.removed:

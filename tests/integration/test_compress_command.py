@@ -310,6 +310,7 @@ def test_what_was_removed_is_printed(run: Compress, tmp_path: Path) -> None:
     done = run("--out", tmp_path / "small", "--structured", "0.3", "--no-finetune")
     assert done.code == 0, done.err
     assert "Removed with 3" in done.out
+    assert "an output on a Cortex-A72, estimated" in " ".join(done.out.split())
     for line in ("before   after   expected loss", "all, together", "all, as measured before finetuning"):
         assert line in done.out
     assert max(map(len, done.out.splitlines()[:-1])) <= 80
