@@ -355,8 +355,7 @@ class Ledger:
             UndefinedScoreError: If one is not finite.
         """
         if self._last is None or self._last[0] != fingerprint:
-            found = self._subject.score(loaded)
-            scored = found if isinstance(found, Scored) else Scored(scores=found)
+            scored = Scored.of(self._subject.score(loaded))
             for name, value in scored.scores.items():
                 if not math.isfinite(value):
                     raise UndefinedScoreError(f"{self._subject.name}: expected a finite {name}, found {value}")

@@ -1,7 +1,6 @@
 """Compression of any ``nn.Module`` by a score of the caller's own, and the way back from the file to the module."""
 
 import copy
-import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -35,7 +34,7 @@ from lite_nlp.compress.significance import Scored
 from lite_nlp.compress.stages import model_tensors
 from lite_nlp.compress.tuning import TuningOptions
 from lite_nlp.compress.weight_tuner import Finetuning
-from lite_nlp.compress.work import resumable_work
+from lite_nlp.compress.work import resumable_work, work_key
 from lite_nlp.core.bounds import MAX_STEPS, check_range
 from lite_nlp.core.errors import ModelError, UsageError
 from lite_nlp.core.files import atomic_directory
@@ -210,7 +209,10 @@ def compress_module(
     )
     if reference is not None:
         subject = replace(subject, reference=_reference(reference, subject))
-    key = None if finetuning is None else _work_key(subject, working, options, finetuning.options, guided_by)
+    key = None
+    if finetuning is not None:
+        told = title, subject.metric, options, finetuning.options, guided_by
+        key = work_key(model_tensors(working).tensors, subject.files(working), *told)
     candidates: list[StageRow] = []
     with (
         resumable_work(out, key, progress or SilentProgress(), anew=not resume) as work,
@@ -325,25 +327,8 @@ def _reference(module: nn.Module, subject: CompressionSubject) -> ReferenceModel
     """
     name = type(module).__name__
     copied = _copied(module, name)
-    found = subject.score(copied)
-    return reference_model(
-        copied,
-        name=name,
-        files={},
-        macs=subject.count_macs(copied),
-        scored=found if isinstance(found, Scored) else Scored(scores=found),
-    )
-
-
-def _work_key(subject: CompressionSubject, module: nn.Module, *options: object) -> str:
-    """What can be told of a compression, as one line: an interrupted one goes on only with the same."""
-    digest = hashlib.sha256(repr((subject.name, subject.metric, options)).encode("utf-8"))
-    for name, content in subject.files(module).items():
-        digest.update(name.encode("utf-8") + content)
-    for name, tensor in model_tensors(module).tensors.items():
-        values = tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8)
-        digest.update(repr((name, tuple(tensor.shape), tensor.dtype)).encode("utf-8") + values.numpy().tobytes())
-    return digest.hexdigest()
+    scored, macs = Scored.of(subject.score(copied)), subject.count_macs(copied)
+    return reference_model(copied, name=name, files={}, macs=macs, scored=scored)
 
 
 def _count_macs(model: nn.Module, example_inputs: tuple[Any, ...] | None) -> int | None:

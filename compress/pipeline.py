@@ -272,9 +272,8 @@ class _Run:
 
             def measure() -> float:
                 with self.tuner.briefly_tuned(planner, planned):
-                    found = self.subject.score(self.model)
-                    scores = found.scores if isinstance(found, Scored) else found
-                    return self.subject.metric.lost(before, scores)
+                    scored = Scored.of(self.subject.score(self.model))
+                    return self.subject.metric.lost(before, scored.scores)
 
             if planned.key not in measured:
                 measured[planned.key] = self._keep(f"lost-{tolerance:g}", measure)

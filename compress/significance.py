@@ -165,6 +165,11 @@ class Scored:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     outputs: Sequence[str] | None = None
 
+    @classmethod
+    def of(cls, found: "Mapping[str, float] | Scored") -> "Scored":
+        """What a score returned, which may be the scores alone."""
+        return found if isinstance(found, Scored) else cls(scores=found)
+
     def intervals(self) -> dict[str, tuple[float, float]]:
         """95 % intervals by metric, rounded as differences are; of metrics with at least two examples."""
         found = {name: measure.interval for name, measure in self.measures.items() if measure.examples > 1}

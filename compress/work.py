@@ -1,23 +1,25 @@
 """What a compression has worked out so far, in a directory of its own: an interrupted one goes on from there."""
 
+import hashlib
 import io
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import torch
+from torch import Tensor
 
 from lite_nlp.core.errors import LiteNlpError, OutputError, OverBudgetError, UsageError
 from lite_nlp.core.files import make_directories, remove_empty, write_bytes
 from lite_nlp.core.outputs import refusals
 from lite_nlp.core.progress import Progress
 
-__all__ = ["Work", "resumable_work"]
+__all__ = ["Work", "resumable_work", "work_key"]
 
 T = TypeVar("T")
 
@@ -45,7 +47,8 @@ def resumable_work(out: Path, key: str | None, progress: Progress, *, anew: bool
     if key is None:
         yield None
         return
-    work = Work(Path(os.path.abspath(out)).with_name(f"{out.name}.partial"), key, anew=anew)
+    out = Path(os.path.abspath(out))
+    work = Work(out.with_name(f"{out.name}.partial"), key, anew=anew)
     if work.resumed:
         progress.start(f"going on from {out.name}.partial", None)
     elif work.replaced:
@@ -57,6 +60,23 @@ def resumable_work(out: Path, key: str | None, progress: Progress, *, anew: bool
             work.remove()
         raise
     work.remove()
+
+
+def work_key(tensors: Mapping[str, Tensor], files: Mapping[str, bytes], *others: object) -> str:
+    """What a compression depends on, as one line: an interrupted one goes on only with the same.
+
+    Args:
+        tensors: Of the model.
+        files: What a file of it embeds.
+        others: Options and the like, told apart by their representations.
+    """
+    digest = hashlib.sha256(repr(others).encode("utf-8"))
+    for name, content in files.items():
+        digest.update(name.encode("utf-8") + content)
+    for name, tensor in tensors.items():
+        values = tensor.detach().cpu().reshape(-1).contiguous().view(torch.uint8)
+        digest.update(repr((name, tuple(tensor.shape), tensor.dtype)).encode("utf-8") + values.numpy().tobytes())
+    return digest.hexdigest()
 
 
 class Work:

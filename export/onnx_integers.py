@@ -101,7 +101,7 @@ class _Quantizer:
                 if weight is not None:
                     outputs, inputs = self._rows(weight).shape
                     key = self._key(weight)
-                    joined = tuple(map(self._part_key, weight.parts)) if len(weight.parts) > 1 else ()
+                    joined = tuple(map(self._key, _split(weight)))
                     looped = graph is not self._graphs[0]
                     found.setdefault(key, Matrix(key, weight.name, outputs, inputs, joined, looped))
         return found
@@ -110,7 +110,6 @@ class _Quantizer:
         """Replace the nodes, drop what they no longer need."""
         uses = self._uses()
         self._rewrite(lambda graph: self._quantized(graph, uses))
-        self._rewrite(lambda graph: [*self._first, *graph.node] if graph is self._graphs[0] else graph.node)
         # What is turned may have been joined before.
         for made in (self._turned, self._joined):
             self._drop(made, self._uses())
@@ -135,14 +134,14 @@ class _Quantizer:
         self._rewrite(lambda graph: [node for node in graph.node if node.output[0] not in made or uses[node.output[0]]])
 
     def _quantized(self, graph: Any, uses: Counter[str]) -> list[Any]:
-        """The nodes of a graph, replaced."""
+        """The nodes of a graph, replaced; the outermost, which is the last, begins with what all need once."""
         by_input = {name: node for node in graph.node for name in node.input}
         absorbed: set[str] = set()
         nodes = []
         for node in graph.node:
             if node.name not in absorbed:
                 nodes += self._replaced(node, by_input, uses, absorbed)
-        return nodes
+        return [*self._first, *nodes] if graph is self._graphs[0] else nodes
 
     def _uses(self) -> Counter[str]:
         """How often each value is used, graphs within nodes included."""
@@ -218,24 +217,17 @@ class _Quantizer:
         tensor = self._weights.get(name)
         return tensor is not None and len(tensor.dims) == 2 and tensor.data_type == TensorProto.FLOAT
 
-    def _values(self, name: str) -> NDArray[Any]:
-        values: NDArray[Any] = numpy_helper.to_array(self._weights[name])
-        return values
-
     def _rows(self, weight: _Weight) -> NDArray[Any]:
         """The weight as (outputs, inputs)."""
-        if len(weight.parts) > 1:
-            return np.concatenate([self._values(part) for part in weight.parts])
-        values = self._values(weight.parts[0])
+        if parts := _split(weight):
+            return np.concatenate([self._rows(part) for part in parts])
+        values: NDArray[Any] = numpy_helper.to_array(self._weights[weight.parts[0]])
         return values if weight.transposed else values.T
 
     def _key(self, weight: _Weight) -> bytes:
         if weight not in self._keys:
             self._keys[weight] = array_digest(np.ascontiguousarray(self._rows(weight)))
         return self._keys[weight]
-
-    def _part_key(self, name: str) -> bytes:
-        return self._key(_Weight(name, transposed=True, parts=(name,)))
 
     def _form(self, weight: _Weight) -> Form:
         return self._forms.get(self._key(weight), "fp32")
@@ -245,8 +237,8 @@ class _Quantizer:
         names = f"{weight.name}/int8", f"{weight.name}/scale"
         if names[0] not in self._made:
             self._made.add(names[0])
-            if len(weight.parts) > 1:
-                self._join(names, [self._int8(part) for part in _split(weight)], axes=(1, 0))
+            if parts := _split(weight):
+                self._join(names, [self._int8(part) for part in parts], axes=(1, 0))
                 return names
             rounded = quantize_rows(self._rows(weight))
             self._add(names[0], np.ascontiguousarray(rounded.integers().T))
@@ -262,10 +254,9 @@ class _Quantizer:
         use = "row" if looked_up else "product"
         names = f"{weight.name}/int4", f"{weight.name}/scale/{use}"
         if names[1] not in self._made:
-            if len(weight.parts) > 1:
+            if parts := _split(weight):
                 self._made.update(names)
-                parts = [self._int4(part, looked_up=looked_up) for part in _split(weight)]
-                self._join(names, parts, axes=(0, 0))
+                self._join(names, [self._int4(part, looked_up=looked_up) for part in parts], axes=(0, 0))
                 return names
             rounded = quantize_blocks(self._rows(weight))
             if names[0] not in self._made:
@@ -330,8 +321,9 @@ class _Quantizer:
 
 
 def _split(weight: _Weight) -> list[_Weight]:
-    """The parts of a joined weight."""
-    return [_Weight(part, weight.transposed, (part,)) for part in weight.parts]
+    """The parts of a joined weight; none of one that is an initializer itself."""
+    joined = len(weight.parts) > 1
+    return [_Weight(part, weight.transposed, (part,)) for part in weight.parts] if joined else []
 
 
 def _axis(node: Any) -> int:

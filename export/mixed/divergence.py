@@ -8,11 +8,12 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from lite_nlp.decoding.hypotheses import log_sum_exp
 from lite_nlp.export.matrices import Form
 from lite_nlp.export.onnx_conversion import share_weights
 from lite_nlp.export.onnx_integers import find_matrices, quantize_weights
 
-__all__ = ["Divergence", "spread"]
+__all__ = ["Divergence", "log_probs", "spread"]
 
 #: Texts that losses are measured on.
 _TEXTS: Final = 16
@@ -71,3 +72,8 @@ class Divergence(ABC):
 def spread(rows: Sequence[_Row]) -> Sequence[_Row]:
     """As many of the rows as are measured, evenly spaced."""
     return rows[:: max(1, len(rows) // _TEXTS)][:_TEXTS]
+
+
+def log_probs(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of logits (N, V)."""
+    return np.asarray(logits - log_sum_exp(logits)[:, None], np.float32)

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.special_tokens import BOS_ID, EOS_ID
-from lite_nlp.decoding.hypotheses import log_sum_exp
-from lite_nlp.export.mixed.divergence import Divergence, spread
+from lite_nlp.export.mixed.divergence import Divergence, log_probs, spread
 from lite_nlp.export.onnx_graphs import ENTRY, convert_model
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.onnx import OnnxRunner
@@ -45,9 +44,9 @@ class TranslationDivergence(Divergence):
         """The log-probabilities of each source's tokens."""
         if not self._tokens:
             for source in self._sources:
-                tokens, log_probs = self._decode(source, runners, None)
+                tokens, predicted = self._decode(source, runners, None)
                 self._tokens.append(tokens)
-                yield log_probs
+                yield predicted
             return
         for source, given in zip(self._sources, self._tokens, strict=True):
             yield self._decode(source, runners, given)[1]
@@ -70,12 +69,12 @@ class TranslationDivergence(Divergence):
         encoded = runners[ENTRY.encode].encode(source, mask)
         state = first_state(self._layout.state, encoded, mask, steps)
         tokens: list[int] = []
-        rows: list[NDArray[np.float32]] = []
+        found: list[NDArray[np.float32]] = []
         latest = BOS_ID
         while len(tokens) < (steps if given is None else len(given)) and latest != EOS_ID:
             logits, changed = runners[ENTRY.decode_step].decode_step(np.array([latest], np.int64), state)
             state |= changed
             latest = int(logits[0].argmax()) if given is None else given[len(tokens)]
             tokens.append(latest)
-            rows.append(np.asarray(logits[0] - log_sum_exp(logits), np.float32))
-        return tokens, np.stack(rows)
+            found.append(logits)
+        return tokens, log_probs(np.concatenate(found))

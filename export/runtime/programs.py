@@ -4,7 +4,7 @@ Their graphs have names and are called by the names of their inputs: ``decode_st
 ``classify`` of a classifier.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -30,6 +30,7 @@ __all__ = [
     "ProgramRunner",
     "Programs",
     "Task",
+    "classify_arguments",
     "program_signatures",
 ]
 
@@ -241,6 +242,14 @@ def program_signatures(task: str, layout: Layout, classes: Classes | None = None
             outputs={"log_probs": TensorForm("float32", ("batch", "source"))},
         ),
     }
+
+
+def classify_arguments(sentences: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, NDArray[Any]]:
+    """The inputs of ``classify``, of the tokens and mask of each sentence."""
+    arguments: dict[str, NDArray[Any]] = {}
+    for name, (tokens, mask) in zip(SENTENCE_SIZES, sentences, strict=False):
+        arguments |= {f"{name}_tokens": tokens, f"{name}_mask": mask}
+    return arguments
 
 
 def _classify_signature(classes: Classes) -> Signature:

@@ -9,18 +9,16 @@ from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import Array, State
+from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.manifest import Manifest
-from lite_nlp.export.runtime.programs import CHANGED_PREFIX, SENTENCE_SIZES, Classes, ProgramRunner
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX, Classes, ProgramRunner, classify_arguments
 from lite_nlp.export.runtime.registry import find_runtime
-from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
+from lite_nlp.export.runtime.tensors import check_ids, expect_tensor, zero_state
 
 __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
 
-_NAMES: Final = tuple(SENTENCE_SIZES)
-
-#: Steps that a state has place for at first, and by which that grows: a step takes and gives tensors of
-#: that size, whatever of them is in use.
+#: Steps that a state has place for at first, and by which that grows: a step takes and gives tensors of that
+#: size, whatever of them is in use.
 _ROOM: Final = 64
 
 
@@ -74,13 +72,7 @@ class TextEngine:
                 "expected fewer or an export with a larger --max-tgt-tokens"
             )
         room = min(capacity, _ROOM)
-        sizes = {"batch": rows, "capacity": room, "source": 0}
-        tensors = {
-            tensor.name: np.zeros(
-                [sizes[size] if isinstance(size, str) else size for size in tensor.shape], tensor.dtype
-            )
-            for tensor in self._manifest.state
-        }
+        tensors = zero_state(self._manifest.state, rows=rows, capacity=room)
         return TextState(tensors, rows=rows, capacity=capacity, room=room)
 
     def step(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:
@@ -175,8 +167,7 @@ class ClassifierEngine:
         """
         if len(sentences) != self.classes.sentences:
             raise BundleError(f"classify: expected {self.classes.sentences} sentences, found {len(sentences)}")
-        arguments: dict[str, Array] = {}
-        for name, (tokens, mask) in zip(_NAMES, sentences, strict=False):
+        for tokens, mask in sentences:
             if tokens.ndim != 2 or tokens.shape != mask.shape or not 0 < tokens.shape[1] <= self.max_tokens:
                 raise BundleError(
                     f"classify: the bundle was exported for sentences of 1 to {self.max_tokens} tokens, end mark "
@@ -184,9 +175,8 @@ class ClassifierEngine:
                     "or an export with a larger --max-src-tokens"
                 )
             check_ids("classify", tokens, self._manifest.vocabulary.src_size)
-            arguments |= {f"{name}_tokens": tokens, f"{name}_mask": mask}
         rows = len(sentences[0][0])
-        logits = self._runner.run("classify", arguments)["logits"]
+        logits = self._runner.run("classify", classify_arguments(sentences))["logits"]
         found: NDArray[np.float32] = expect_tensor(
             "classify: logits", logits, "float32", (rows, len(self.classes.labels))
         )

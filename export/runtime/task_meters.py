@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -132,8 +133,10 @@ class _CountedText:
     """
 
     def __init__(self, model: MeasuredText, work: TaskWork | None) -> None:
+        step = () if work is None else tuple(work.graphs["decode_step"].values())
         self._model = model
-        self._work = () if work is None else tuple(work.graphs["decode_step"].values())
+        # The same for many steps, between which a clock runs.
+        self._step_macs = cache(lambda room: sum(polynomial(1, room) for polynomial in step))
         self.macs = 0
 
     def start(self, rows: int, capacity: int) -> State:
@@ -142,9 +145,7 @@ class _CountedText:
 
     def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed one token per row."""
-        if self._work:
-            room = self._model.next_room(state)
-            self.macs += len(tokens) * sum(polynomial(1, room) for polynomial in self._work)
+        self.macs += len(tokens) * self._step_macs(self._model.next_room(state))
         return self._model.step(tokens, state)
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:

@@ -1,6 +1,6 @@
 """Checks of the tensors that go into and come out of graphs. Imports no torch."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -9,7 +9,7 @@ from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.interface import Array, State
 from lite_nlp.export.runtime.layout import StateTensor
 
-__all__ = ["check_ids", "expect_tensor", "first_state"]
+__all__ = ["check_ids", "expect_tensor", "first_state", "zero_state"]
 
 
 def first_state(layout: Sequence[StateTensor], encoded: State, src_mask: NDArray[np.bool_], capacity: int) -> State:
@@ -27,7 +27,7 @@ def first_state(layout: Sequence[StateTensor], encoded: State, src_mask: NDArray
     sizes = {"batch": src_mask.shape[0], "source": src_mask.shape[1], "capacity": capacity}
     tensors: State = {}
     for tensor in layout:
-        shape = tuple(sizes[size] if isinstance(size, str) else size for size in tensor.shape)
+        shape = _shape(tensor, sizes)
         if tensor.origin == "encode":
             tensors[tensor.name] = expect_tensor(
                 f"encode: {tensor.name}", encoded.get(tensor.name), tensor.dtype, shape
@@ -37,6 +37,16 @@ def first_state(layout: Sequence[StateTensor], encoded: State, src_mask: NDArray
         else:
             tensors[tensor.name] = np.zeros(shape, tensor.dtype)
     return tensors
+
+
+def zero_state(layout: Sequence[StateTensor], *, rows: int, capacity: int) -> State:
+    """The state of a language model before the first step."""
+    sizes = {"batch": rows, "capacity": capacity, "source": 0}
+    return {tensor.name: np.zeros(_shape(tensor, sizes), tensor.dtype) for tensor in layout}
+
+
+def _shape(tensor: StateTensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(sizes[size] if isinstance(size, str) else size for size in tensor.shape)
 
 
 def check_ids(where: str, tokens: NDArray[np.int64], types: int, *, least: int = 0) -> None:

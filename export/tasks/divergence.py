@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.classify import pad_sentences
-from lite_nlp.decoding.hypotheses import log_sum_exp
-from lite_nlp.export.mixed.divergence import Divergence, spread
+from lite_nlp.export.mixed.divergence import Divergence, log_probs, spread
 from lite_nlp.export.onnx_conversion import WEIGHTS
 from lite_nlp.export.runtime.layout import StateTensor
 from lite_nlp.export.runtime.onnx_session import OnnxGraph
-from lite_nlp.export.runtime.programs import CHANGED_PREFIX, SENTENCE_SIZES
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX, classify_arguments
+from lite_nlp.export.runtime.tensors import zero_state
 from lite_nlp.export.tasks.files import TracedTask
 from lite_nlp.export.tasks.onnx import convert_task
 
@@ -58,18 +58,14 @@ class TextDivergence(_TaskDivergence):
     def predict(self, runners: Mapping[str, Any]) -> Iterator[NDArray[np.float32]]:
         """The log-probabilities of each text's tokens."""
         (step,) = runners.values()
-        sizes: dict[Any, Any] = {"batch": 1, "capacity": self._capacity}
         for text in self._texts:
-            state = {
-                tensor.name: np.zeros([sizes.get(size, size) for size in tensor.shape], tensor.dtype)
-                for tensor in self._state
-            }
+            state = zero_state(self._state, rows=1, capacity=self._capacity)
             found = []
             for token in text:
                 outputs = step.run({"tokens": np.array([token], np.int64), **state})
                 found.append(outputs["logits"])
                 state = {name: outputs[CHANGED_PREFIX + name] for name in state}
-            yield _log_probs(np.concatenate(found))
+            yield log_probs(np.concatenate(found))
 
 
 class ClassDivergence(_TaskDivergence):
@@ -91,12 +87,4 @@ class ClassDivergence(_TaskDivergence):
         """The log-probabilities of each example's classes."""
         (classify,) = runners.values()
         for sentences in self._examples:
-            given: dict[str, NDArray[Any]] = {}
-            for name, (tokens, mask) in zip(SENTENCE_SIZES, sentences, strict=False):
-                given |= {f"{name}_tokens": tokens, f"{name}_mask": mask}
-            yield _log_probs(classify.run(given)["logits"])
-
-
-def _log_probs(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of logits (N, V)."""
-    return np.asarray(logits - log_sum_exp(logits)[:, None], np.float32)
+            yield log_probs(classify.run(classify_arguments(sentences))["logits"])

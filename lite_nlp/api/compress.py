@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lite_nlp.api.compression_subject import compression_subject, guide_compression, macs_counter
-from lite_nlp.api.compression_work import work_key
+from lite_nlp.api.compression_work import model_work_key
 from lite_nlp.api.smaller_models import with_smaller_models
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.compress.compressed import LEDGER_FILES, CompressedModel, write_ledger
@@ -201,7 +201,7 @@ def compress_model(
     candidates: list[StageRow] = []
     structure: Structure | None = None
     given = None if data is None else Path(data)
-    key = work_key(loaded, given, options, finetuning, own_outputs, structured, lengths)
+    key = model_work_key(loaded, given, options, finetuning, own_outputs, structured, lengths)
     with (
         resumable_work(Path(out), None if finetuning is None else key, progress) as work,
         threads_restored(),

@@ -10,6 +10,7 @@ from lite_nlp.budget.closed_form.roofline import (
     Processor,
     SearchWork,
     find_processor,
+    search_estimates,
     search_work,
 )
 from lite_nlp.budget.gate.enforcement import BudgetGate
@@ -133,12 +134,13 @@ def estimate_speed(model: Countable = None, *, processor: str, beam: int = 1) ->
         SpeedRow(
             precision=precision,
             threads=threads,
-            encode=Estimate.of(work.encode_macs, work.encode_weights, limits, threads=threads, precision=precision),
-            step=Estimate.of(work.step_macs, work.step_weights, limits, threads=threads, precision=precision),
+            encode=encode,
+            step=step,
             steps=tgt_len,
         )
         for precision in WEIGHT_BYTES
         for threads in (1, limits.cores)
+        for encode, step in (search_estimates(work, limits, threads=threads, precision=precision),)
     )
     return SpeedEstimate(
         model=target.name,

@@ -139,14 +139,15 @@ class _Trainer(Generic[B]):
 
     def _run(self) -> dict[str, Any]:
         self.accelerator.wait_for_everyone()
-        restored = self.job.resume and self._restore()
+        if self.job.resume:
+            self._restore()
         share_weights(self.accelerator, self.model)
         if self._end() is None:
             self._set_threads()
             self._warn_of_precision()
         self.sitting = time.monotonic() - self.state.seconds
         self.limit = TimeLimit(self.job.max_minutes)
-        if not restored:
+        if self.state.step == 0:
             # A run that is killed before its first validation goes on from the same weights, and as the same run.
             self._save(improved=False)
         progress = TrainingProgress(
@@ -198,8 +199,7 @@ class _Trainer(Generic[B]):
             say=lambda text: self.console.print(text, markup=False),
         )
 
-    def _restore(self) -> bool:
-        """Go on from the newest checkpoint; whether there is one."""
+    def _restore(self) -> None:
         checkpoint = self.directory.checkpoints.load_latest(self._warn)
         if checkpoint is None:
             if self.directory.holds_model():
@@ -208,7 +208,7 @@ class _Trainer(Generic[B]):
                     "--init-from continues from its weights in another --out, --force starts anew"
                 )
             self.console.print(f"{self.job.out}: no checkpoint yet, training starts at step 1", markup=False)
-            return False
+            return
         self.identity.check_resumable(checkpoint.identity)
         self.model.load_state_dict(dict(checkpoint.model))
         load_optimizer_state(self.stepper.optimizer, self.model, checkpoint.optimizer)
@@ -216,7 +216,6 @@ class _Trainer(Generic[B]):
         # The weights that it began with need not be named again, and are not forgotten.
         self.identity = self.identity.model_copy(update={"init_from": checkpoint.identity.init_from})
         self.console.print(f"resuming after step {self.state.step}")
-        return True
 
     def _run_epoch(self, progress: TrainingProgress, stop: StopSignal) -> None:
         """Take the remaining steps of the current epoch, or those up to the end of the run."""

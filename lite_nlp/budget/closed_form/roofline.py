@@ -9,7 +9,7 @@ torch.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from lite_nlp.budget.closed_form.counts import Operation
 from lite_nlp.budget.closed_form.formulas import count_config
@@ -26,6 +26,7 @@ __all__ = [
     "SearchWork",
     "find_processor",
     "least_ms",
+    "search_estimates",
     "search_work",
 ]
 
@@ -130,6 +131,17 @@ class Estimate:
         )
 
 
+def search_estimates(
+    work: SearchWork, processor: Processor, *, threads: int, precision: str
+) -> tuple[Estimate, Estimate]:
+    """The least times of what precedes the steps of a search, and of a step."""
+    before, step = (
+        Estimate.of(macs, weights, processor, threads=threads, precision=precision)
+        for macs, weights in ((work.encode_macs, work.encode_weights), (work.step_macs, work.step_weights))
+    )
+    return before, step
+
+
 def least_ms(model: ModelConfig, processor: Processor, *, src_len: int, tgt_len: int) -> float:
     """The least time of an output on one core, weights in fp32; of a model without a decoder, of its one run.
 
@@ -142,14 +154,12 @@ def least_ms(model: ModelConfig, processor: Processor, *, src_len: int, tgt_len:
     Raises:
         ConfigError: If a length is out of range.
     """
-    options: dict[str, Any] = {"threads": 1, "precision": "fp32"}
     if not model.has_decoder:
         # Every weight but the last ones' is for many tokens: arithmetic bounds it.
         macs = count_config(model, src_len=src_len, tgt_len=tgt_len).macs_executed
-        return Estimate.of(macs, 0, processor, **options).ms
+        return Estimate.of(macs, 0, processor, threads=1, precision="fp32").ms
     work = search_work(model, src_len=src_len, tgt_len=tgt_len)
-    before = Estimate.of(work.encode_macs, work.encode_weights, processor, **options)
-    step = Estimate.of(work.step_macs, work.step_weights, processor, **options)
+    before, step = search_estimates(work, processor, threads=1, precision="fp32")
     return before.ms + work.steps * step.ms
 
 

@@ -137,17 +137,20 @@ class LabelledCorpus(Corpus[Example]):
             DataError: If the last column looks like the labels, and the first like sentences, or a file begins with the
                 names of its columns.
         """
-        for file in self.splits["train"]:
-            _check_header(file)
-        source = self.splits["train"][0]
-        examples = [example for _, example in islice(source.read(ignore_bad_line), _LOOKED_AT)]
+        files = {
+            source.name: [example for _, example in islice(source.read(ignore_bad_line), _LOOKED_AT)]
+            for source in self.splits["train"]
+        }
+        for file, looked_at in files.items():
+            _check_header(file, [example.label for example in looked_at])
+        name, examples = next(iter(files.items()))
         first = {example.label for example in examples}
         last = Counter(example.second or example.first for example in examples)
         few = len(last) <= _FEW_LABELS * len(examples) and len(first) >= _MANY_SENTENCES * len(examples)
         if len(examples) >= _FEWEST and few:
             shown = ", ".join(repr(text[:40]) for text, _ in last.most_common(3))
             raise DataError(
-                f"{source.name}: expected the label in the first column, found {len(first):,} different texts there in "
+                f"{name}: expected the label in the first column, found {len(first):,} different texts there in "
                 f"{len(examples):,} examples, and {len(last):,} in the last, such as {shown}: put the label first"
             )
 
@@ -167,16 +170,15 @@ def examples_in_files(
     return LabelledCorpus(splits=splits, rule=rule)
 
 
-def _check_header(source: LabelledFile) -> None:
+def _check_header(file: str, labels: Sequence[str]) -> None:
     """Refuse a file whose first label is the name of a column, and none of the labels after it.
 
     Raises:
         DataError: If it is one.
     """
-    labels = [example.label for _, example in islice(source.read(ignore_bad_line), _LOOKED_AT)]
     if len(labels) >= _FEWEST and labels[0].lower() in _COLUMN_NAMES and labels.count(labels[0]) == 1:
         raise DataError(
-            f"{source.name}: expected an example on each line, found the names of the columns on the first, with the "
+            f"{file}: expected an example on each line, found the names of the columns on the first, with the "
             f"label {labels[0]!r}: remove that line"
         )
 

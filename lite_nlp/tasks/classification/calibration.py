@@ -42,7 +42,6 @@ _METRIC: Final = Metric(name="accuracy", label="accuracy", unit="points of accur
 _SCAN_EXAMPLES: Final = 256
 _BATCH_TOKENS: Final = 2048
 
-
 #: The sentences of a batch of examples.
 _SIDES: Final = (attrgetter("first_tokens"), attrgetter("second_tokens"))
 

@@ -1,6 +1,6 @@
 """Running text to scan, finetune and score on when a language model is compressed. Needs torch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -108,7 +108,7 @@ def guide_by_text(loaded: LoadedModel, path: Path) -> Guidance:
             valid.head(_BUNDLE_TOKENS),
             window=window,
             text=name,
-            sides=lambda: [[row for block in scan for row in block.tokens[:, 1:].tolist()]],
+            scan=scan,
         ),
     )
 
@@ -119,7 +119,7 @@ def _compare_bundles(
     *,
     window: int,
     text: str,
-    sides: Callable[[], list[list[list[int]]]],
+    scan: Sequence[TextBlocks],
 ) -> BundleScoring:
     """Comparison of bundles with a model on the beginning of a text, which takes seconds."""
     name = f"{len(stream):,} tokens of {text}"
@@ -145,7 +145,12 @@ def _compare_bundles(
             found[runtime] = judge(EngineLikelihood(engine), report)
         return found
 
-    return BundleScoring(name=name, score_model=partial(judge, model), score_bundle=score_bundle, sides=sides)
+    return BundleScoring(
+        name=name,
+        score_model=partial(judge, model),
+        score_bundle=score_bundle,
+        sides=lambda: [[row for block in scan for row in block.tokens[:, 1:].tolist()]],
+    )
 
 
 def _extents(config: Config, types: int) -> tuple[int, int, int]:
