@@ -15,7 +15,7 @@ from rows import Place, Row, measure_stages, swap_stage, train_stage, translatio
 from shipped import shipped_models
 from stages import Measure, Prepare, Stage, read_json
 from students import sizes
-from text_tasks import inference_rows, language_models, sentiment_rows, summaries
+from text_tasks import inference_rows, language_models, sentiment_lstm_rows, sentiment_rows, summaries
 from token_bleu import token_bleu
 
 __all__ = ["EXPERIMENTS", "figures"]
@@ -138,6 +138,7 @@ EXPERIMENTS = {
     "summaries": summaries,
     "inference": inference_rows,
     "sentiment": sentiment_rows,
+    "sentiment-lstm": sentiment_lstm_rows,
     "shipped-models": shipped_models,
     "compression": shipped,
     "compression-tasks": tasks,

@@ -1,13 +1,13 @@
 """Run the experiments of ``docs/results.md`` and print its tables; can be stopped at any time and resumed.
 
-    python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect] [--page PAGE]
+    python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect] [--no-page]
 
 All trainings together take a day on one core. Measurements are written to ``RUNS/results`` and collected in
 ``RUNS/results.json``, with the command, commit and machine of every stage that was run, and the seed; a stage with a
 result is not run again, so delete a result to measure it again. ``--collect``
-runs nothing and shows the existing results. ``--page docs/results.md`` writes the tables into the page; rows that are
-not measured under ``RUNS`` stay as they are, so rows can be measured on several machines. ``--max-steps 2`` tries all
-stages in minutes and needs a separate ``--runs``.
+runs nothing and shows the existing results. The tables are written into ``docs/results.md``, or the page of ``--page``;
+rows that are not measured under ``RUNS`` stay as they are. ``--no-page`` writes none. ``--max-steps 2`` tries all stages in
+minutes; it needs a separate ``--runs``, and a ``--page`` if there is to be one.
 """
 
 import argparse
@@ -29,6 +29,8 @@ from students import sizes_table
 from text_tasks import accuracy_table, rouge_table
 
 from lite_nlp.core.files import write_text
+
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
 
 BEGIN, END = "<!-- table: {name} -->", "<!-- end of table -->"
 
@@ -143,6 +145,7 @@ TABLES = {
     "summaries": rouge_table,
     "inference": accuracy_table,
     "sentiment": accuracy_table,
+    "sentiment-lstm": accuracy_table,
     "shipped-models": shipped_models_table,
     "compression": shipped_table,
     "compression-tasks": tasks_table,
@@ -204,7 +207,11 @@ def main() -> None:
     parser.add_argument("--max-steps", type=int, default=0, help="bound on the steps of every training, for a trial")
     parser.add_argument("--collect", action="store_true", help="run nothing, show the existing results")
     parser.add_argument("--commands", action="store_true", help="run nothing, show the commands")
-    parser.add_argument("--page", type=Path, help="write the tables into this page")
+    pages = parser.add_mutually_exclusive_group()
+    pages.add_argument(
+        "--page", type=Path, help="the page that the tables are written into, docs/results.md if not given"
+    )
+    pages.add_argument("--no-page", action="store_true", help="print the tables alone")
     options = parser.parse_args()
     if options.max_steps < 0:
         parser.error(f"--max-steps: expected at least 0, found {options.max_steps}")
@@ -227,8 +234,10 @@ def main() -> None:
     write_text(place.runs / "results.json", json.dumps({"schema_version": 1, **results}, indent=1) + "\n")
     tables = {name: _with_sources(name, results[name]) for name in names}
     print("\n\n".join(f"## {name}\n\n{table}" for name, table in tables.items()))
-    if options.page is not None:
-        write_page(options.page, tables)
+    # The figures of a trial are nobody's results.
+    page = options.page or (None if options.no_page or options.max_steps else PAGE)
+    if page is not None:
+        write_page(page, tables)
     if problems:
         raise SystemExit("\n".join(problems))
 

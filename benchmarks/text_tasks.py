@@ -17,6 +17,7 @@ __all__ = [
     "inference_rows",
     "language_models",
     "rouge_table",
+    "sentiment_lstm_rows",
     "sentiment_rows",
     "summaries",
 ]
@@ -93,6 +94,12 @@ _INFERENCE: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "low-rank LSTM": ("r2d2-lstm-nli-dense", _LOW_RANK_LSTM),
 }
 
+#: The same cells, reading one text, with as many tokens a step as the encoders.
+_SENTIMENT_LSTM: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    label: (preset, {"model.architecture": "lstm-classifier", "training.batch_tokens": 4096, **settings})
+    for label, (preset, settings) in _INFERENCE.items()
+}
+
 _SENTIMENT: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     "Transformer": ("r2d2-sva-dense", {}),
     "R2D2, n = 2": ("r2d2-sva-2", {}),
@@ -153,6 +160,12 @@ def sentiment_rows(place: Place) -> list[Row]:
     """SST-2: the Linears of an encoder, factorized."""
     data, prepare = sentiment(place)
     return _classifiers(place, "sentiment", data, prepare, _SENTIMENT)
+
+
+def sentiment_lstm_rows(place: Place) -> list[Row]:
+    """SST-2: the cells of an LSTM, factorized."""
+    data, prepare = sentiment(place)
+    return _classifiers(place, "sentiment-lstm", data, prepare, _SENTIMENT_LSTM)
 
 
 def _classifiers(

@@ -8,7 +8,11 @@ from lite_nlp.core.errors import DataError
 __all__ = ["SENTENCES", "read_labels"]
 
 #: Sentences that a model of each architecture reads.
-SENTENCES: Final[Mapping[str, Literal[1, 2]]] = {"sequence-classifier": 1, "pair-classifier": 2}
+SENTENCES: Final[Mapping[str, Literal[1, 2]]] = {
+    "sequence-classifier": 1,
+    "lstm-classifier": 1,
+    "pair-classifier": 2,
+}
 
 
 def read_labels(metrics: Mapping[str, Any], num_classes: int, *, name: str) -> list[str]:

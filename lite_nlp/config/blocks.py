@@ -36,7 +36,7 @@ class BaseModelConfig(ConfigSection):
     has a full-width convolution in place of self-attention (Wu et al. 2019). ``subformer`` (shared layers or factorized
     embeddings), ``r2d2`` (Kronecker-factorized, quaternion or low-rank projections) and ``t2r`` (linear attention) mix
     tokens like a transformer and name the option that the model is about; every option goes with every family that has
-    the blocks it applies to. ``lstm`` is the family of pair-classifiers, beside ``r2d2`` where its gates are
+    the blocks it applies to. ``lstm`` is the family of classifiers with an LSTM, beside ``r2d2`` where its gates are
     factorized.
     """
 
@@ -48,7 +48,7 @@ class BaseModelConfig(ConfigSection):
     embed_dim: int = Field(ge=2, le=MAX_WIDTH)
     #: Width of the embedding tables; 0: embed_dim.
     embedding_dim: int = Field(default=0, ge=0, le=MAX_WIDTH)
-    #: Feed-forward width; in a pair-classifier, that of the hidden layers after the encoder.
+    #: Feed-forward width; with an LSTM, that of the hidden layers after the encoder.
     ffn_dim: int = Field(ge=1, le=MAX_WIDTH)
     #: Kronecker factors of an r2d2 projection, a divisor of its widths.
     linear_n: int = Field(default=1, ge=1, le=MAX_WIDTH)

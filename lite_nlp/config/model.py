@@ -19,6 +19,8 @@ from lite_nlp.config.limits import MAX_LAYERS, MAX_WIDTH
 __all__ = [
     "ARCHITECTURES",
     "EncoderDecoderConfig",
+    "LSTMClassifierConfig",
+    "LSTMReaderConfig",
     "LanguageModelConfig",
     "ModelConfig",
     "ModelSection",
@@ -76,10 +78,9 @@ class SequenceClassifierConfig(EncoderConfig, ClassifierConfig):
         return self
 
 
-class PairClassifierConfig(ClassifierConfig):
-    """An LSTM that encodes two sentences, and an MLP that relates them."""
+class LSTMReaderConfig(ClassifierConfig):
+    """What the classifiers with an LSTM share."""
 
-    architecture: Literal["pair-classifier"] = "pair-classifier"
     family: Literal["lstm", "r2d2"]
     #: Gates of the LSTM.
     lstm_linear: LinearKind = "dense"
@@ -90,14 +91,29 @@ class PairClassifierConfig(ClassifierConfig):
         return self
 
 
+class LSTMClassifierConfig(LSTMReaderConfig):
+    """An LSTM that encodes a text, and an MLP with one output per text."""
+
+    architecture: Literal["lstm-classifier"] = "lstm-classifier"
+
+
+class PairClassifierConfig(LSTMReaderConfig):
+    """An LSTM that encodes two sentences, and an MLP that relates them."""
+
+    architecture: Literal["pair-classifier"] = "pair-classifier"
+
+
 #: The configuration of a model of any architecture.
-ModelConfig = EncoderDecoderConfig | LanguageModelConfig | SequenceClassifierConfig | PairClassifierConfig
+ModelConfig = (
+    EncoderDecoderConfig | LanguageModelConfig | SequenceClassifierConfig | LSTMClassifierConfig | PairClassifierConfig
+)
 
 #: Its class by the value of ``model.architecture``.
 ARCHITECTURES: Final[dict[str, type[BaseModelConfig]]] = {
     "encoder-decoder": EncoderDecoderConfig,
     "language-model": LanguageModelConfig,
     "sequence-classifier": SequenceClassifierConfig,
+    "lstm-classifier": LSTMClassifierConfig,
     "pair-classifier": PairClassifierConfig,
 }
 

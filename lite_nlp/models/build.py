@@ -3,7 +3,7 @@
 The order of the lines is that of the parameters, in which ``initialise`` draws them: it is part of what a seed means.
 """
 
-from typing import overload
+from typing import Any, overload
 
 from torch import nn
 
@@ -12,6 +12,8 @@ from lite_nlp.config.layers import decoder_specs, encoder_specs, linear_spec
 from lite_nlp.config.model import (
     EncoderDecoderConfig,
     LanguageModelConfig,
+    LSTMClassifierConfig,
+    LSTMReaderConfig,
     ModelConfig,
     PairClassifierConfig,
     SequenceClassifierConfig,
@@ -30,7 +32,7 @@ from lite_nlp.models.language_model import LanguageModel
 from lite_nlp.models.layers import DecoderLayer, EncoderLayer
 from lite_nlp.models.linear import dense_linear
 from lite_nlp.models.lstm import LSTM
-from lite_nlp.models.pair_classifier import PairClassifier
+from lite_nlp.models.lstm_classifiers import LSTMClassifier, LSTMReader, PairClassifier
 from lite_nlp.models.roles import Role
 from lite_nlp.models.sequence_classifier import SequenceClassifier
 from lite_nlp.models.stacks import DecoderStack, EncoderStack
@@ -39,7 +41,7 @@ from lite_nlp.models.transformer import EncoderDecoder
 __all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", "build_model"]
 
 #: A model of any architecture.
-Model = EncoderDecoder | LanguageModel | SequenceClassifier | PairClassifier
+Model = EncoderDecoder | LanguageModel | SequenceClassifier | LSTMClassifier | PairClassifier
 
 
 @overload
@@ -48,6 +50,8 @@ def build_model(config: EncoderDecoderConfig) -> EncoderDecoder: ...
 def build_model(config: LanguageModelConfig) -> LanguageModel: ...
 @overload
 def build_model(config: SequenceClassifierConfig) -> SequenceClassifier: ...
+@overload
+def build_model(config: LSTMClassifierConfig) -> LSTMClassifier: ...
 @overload
 def build_model(config: PairClassifierConfig) -> PairClassifier: ...
 
@@ -67,8 +71,10 @@ def _assemble(config: ModelConfig) -> Model:
             return _build_language_model(config)
         case SequenceClassifierConfig():
             return _build_sequence_classifier(config)
+        case LSTMClassifierConfig():
+            return LSTMClassifier(config=config, **_recurrent_parts(config, sentences=1))
         case PairClassifierConfig():
-            return _build_pair_classifier(config)
+            return PairClassifier(config=config, **_recurrent_parts(config, sentences=2))
 
 
 def _build_encoder_decoder(config: EncoderDecoderConfig) -> EncoderDecoder:
@@ -130,17 +136,17 @@ def _build_sequence_classifier(config: SequenceClassifierConfig) -> SequenceClas
     )
 
 
-def _build_pair_classifier(config: PairClassifierConfig) -> PairClassifier:
+def _recurrent_parts(config: LSTMReaderConfig, *, sentences: int) -> dict[str, Any]:
+    """The modules of a :class:`~lite_nlp.models.lstm_classifiers.LSTMReader` of examples of so many sentences."""
     width, hidden_dim, mlp_dim = config.table_dim, config.embed_dim, config.ffn_dim
-    return PairClassifier(
-        config=config,
-        embedding=token_embedding(config.src_vocab_size, width, embed_dim=width),
-        encoder=LSTM(input_dim=width, hidden_dim=hidden_dim, linear=linear_spec(config, config.lstm_linear)),
-        # Maximum and mean of the states of two sentences.
-        first_proj=dense_linear(4 * hidden_dim, mlp_dim, role=Role.CLASSIFIER_HIDDEN),
-        second_proj=dense_linear(mlp_dim, mlp_dim, role=Role.CLASSIFIER_HIDDEN),
-        output=dense_linear(mlp_dim, config.num_classes, role=Role.CLASSIFIER_OUTPUT),
-    )
+    return {
+        "embedding": token_embedding(config.src_vocab_size, width, embed_dim=width),
+        "encoder": LSTM(input_dim=width, hidden_dim=hidden_dim, linear=linear_spec(config, config.lstm_linear)),
+        # Maximum and mean of the states of each.
+        "first_proj": dense_linear(2 * sentences * hidden_dim, mlp_dim, role=Role.CLASSIFIER_HIDDEN),
+        "second_proj": dense_linear(mlp_dim, mlp_dim, role=Role.CLASSIFIER_HIDDEN),
+        "output": dense_linear(mlp_dim, config.num_classes, role=Role.CLASSIFIER_OUTPUT),
+    }
 
 
 def _build_encoder(config: LayeredConfig) -> EncoderStack:
@@ -177,8 +183,8 @@ def as_language_model(model: Model, *, source: str) -> LanguageModel:
     return model
 
 
-def as_classifier(model: Model, *, source: str) -> SequenceClassifier | PairClassifier:
+def as_classifier(model: Model, *, source: str) -> SequenceClassifier | LSTMReader:
     """Narrow a model to a classifier of texts or pairs; arguments and errors as in ``as_encoder_decoder``."""
-    if not isinstance(model, (SequenceClassifier, PairClassifier)):
+    if not isinstance(model, (SequenceClassifier, LSTMReader)):
         raise ModelError(f"{source}: expected a classifier, found a model of architecture {model.config.architecture}")
     return model

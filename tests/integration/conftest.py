@@ -93,12 +93,14 @@ def write_model(
         model: The family and whatever else of ``ModelConfig`` is to differ from a model of 16 channels.
     """
     vocabulary = Tokenizer.train(sentences, vocab_size=vocab_size) if tokenizer is None else Tokenizer(tokenizer)
-    kinds = {"language-model": ("tgt",), "sequence-classifier": ("src",), "pair-classifier": ("src",)}
-    sides = kinds.get(model.get("architecture", ""), ("src", "tgt"))
+    recurrent = ("lstm-classifier", "pair-classifier")
+    kinds = {"language-model": ("tgt",), **dict.fromkeys(("sequence-classifier", *recurrent), ("src",))}
+    architecture = model.get("architecture", "")
+    sides = kinds.get(architecture, ("src", "tgt"))
     stacks = {"src": "num_encoder_layers", "tgt": "num_decoder_layers"}
     sizes = {f"{side}_vocab_size": vocabulary.vocab_size for side in sides}
     sizes |= {"embed_dim": 16, "ffn_dim": 16}
-    if model.get("architecture") != "pair-classifier":
+    if architecture not in recurrent:
         sizes |= {stacks[side]: 1 for side in sides}
     config = Config(name="tiny", model=parse_model({**sizes, **model}))
     built = build_model(config.model)

@@ -41,13 +41,15 @@ MODELS: dict[str, dict[str, Any]] = {
         "max_positions": 24,
     },
     "pair": {"architecture": "pair-classifier", "family": "lstm", "num_classes": 2, "max_positions": 24},
+    "lstm": {"architecture": "lstm-classifier", "family": "lstm", "num_classes": 2, "max_positions": 24},
 }
 #: The runtimes that each model has graphs for.
-RUNTIMES = {"text": ["onnx", "executorch"], "single": ["onnx", "executorch"], "pair": ["onnx"]}
+RUNTIMES = {"text": ["onnx", "executorch"], "single": ["onnx", "executorch"], "pair": ["onnx"], "lstm": ["onnx"]}
 #: A command that opens each model, and its input.
 COMMANDS = {
     "text": (("generate", "--max-tokens", "9"), LINES),
     "single": (("classify",), LINES),
+    "lstm": (("classify",), LINES),
     "pair": (("classify",), [f"{first}\t{second}" for first, second in zip(LINES, LINES[::-1], strict=True)]),
 }
 

@@ -13,9 +13,9 @@ from lite_nlp.budget.closed_form.counts import Cost, ModelCount, sum_costs
 from lite_nlp.budget.closed_form.stacks import input_costs, stack_costs
 from lite_nlp.config.blocks import ClassifierConfig
 from lite_nlp.config.layers import encoder_specs, linear_spec
-from lite_nlp.config.model import PairClassifierConfig, SequenceClassifierConfig
+from lite_nlp.config.model import LSTMClassifierConfig, LSTMReaderConfig, PairClassifierConfig, SequenceClassifierConfig
 
-__all__ = ["count_pair_classifier", "count_sequence_classifier"]
+__all__ = ["count_lstm_classifier", "count_pair_classifier", "count_sequence_classifier"]
 
 #: Forget, input and output gate, and the candidate.
 _NUM_GATES = 4
@@ -45,6 +45,19 @@ def count_sequence_classifier(model: SequenceClassifierConfig, *, src_len: int) 
     return ModelCount(src_len=src_len, tgt_len=0, costs=sum_costs(costs))
 
 
+def count_lstm_classifier(model: LSTMClassifierConfig, *, src_len: int) -> ModelCount:
+    """Count an LSTM encoder and the MLP over its output.
+
+    Args:
+        model: Of architecture ``lstm-classifier``.
+        src_len: Tokens of the text, end mark included.
+
+    Returns:
+        The count, whose ``tgt_len`` is 0.
+    """
+    return ModelCount(src_len=src_len, tgt_len=0, costs=_reader(model, tokens=src_len, sentences=1))
+
+
 def count_pair_classifier(model: PairClassifierConfig, *, src_len: int, tgt_len: int) -> ModelCount:
     """Count a shared LSTM encoder and the MLP over both of its outputs (R2D2, sections 3.1 and 4.1).
 
@@ -53,23 +66,29 @@ def count_pair_classifier(model: PairClassifierConfig, *, src_len: int, tgt_len:
         src_len: Tokens of the first sentence, end mark included.
         tgt_len: Tokens of the second.
     """
-    tokens = Rows(paper=src_len + tgt_len, executed=src_len + tgt_len)
+    costs = _reader(model, tokens=src_len + tgt_len, sentences=2)
+    return ModelCount(src_len=src_len, tgt_len=tgt_len, costs=costs)
+
+
+def _reader(model: LSTMReaderConfig, *, tokens: int, sentences: int) -> tuple[Cost, ...]:
+    """An LSTM over all tokens of an example, and an MLP over maximum and mean of each sentence's states."""
     hidden = model.ffn_dim
-    costs = (
-        _table(model),
-        *_lstm("encoder.lstm", model, tokens),
-        linear("classifier.ffn", 4 * model.embed_dim, hidden, _ONCE),
-        linear("classifier.ffn", hidden, hidden, _ONCE),
-        _output(hidden, model.num_classes),
+    return sum_costs(
+        (
+            _table(model),
+            *_lstm("encoder.lstm", model, Rows(paper=tokens, executed=tokens)),
+            linear("classifier.ffn", 2 * sentences * model.embed_dim, hidden, _ONCE),
+            linear("classifier.ffn", hidden, hidden, _ONCE),
+            _output(hidden, model.num_classes),
+        )
     )
-    return ModelCount(src_len=src_len, tgt_len=tgt_len, costs=sum_costs(costs))
 
 
 def _table(model: ClassifierConfig) -> Cost:
     return Cost(part="embeddings.source", operation="embedding", params=model.src_vocab_size * model.table_dim)
 
 
-def _lstm(part: str, model: PairClassifierConfig, tokens: Rows) -> Iterator[Cost]:
+def _lstm(part: str, model: LSTMReaderConfig, tokens: Rows) -> Iterator[Cost]:
     """Per gate one Linear of the input and one of the hidden state, and one bias vector for both.
 
     With a factorized kind each of the eight has factors of its own: the layout with which table 1 comes out.

@@ -24,7 +24,11 @@ from collections.abc import Iterator
 from numbers import Integral
 
 from lite_nlp.budget.closed_form.blocks import Rows
-from lite_nlp.budget.closed_form.classifiers import count_pair_classifier, count_sequence_classifier
+from lite_nlp.budget.closed_form.classifiers import (
+    count_lstm_classifier,
+    count_pair_classifier,
+    count_sequence_classifier,
+)
 from lite_nlp.budget.closed_form.counts import Cost, ModelCount, Operation, sum_costs
 from lite_nlp.budget.closed_form.language_models import count_language_model
 from lite_nlp.budget.closed_form.stacks import Cross, input_costs, output_costs, stack_costs
@@ -32,6 +36,7 @@ from lite_nlp.config.layers import decoder_specs, encoder_specs
 from lite_nlp.config.model import (
     EncoderDecoderConfig,
     LanguageModelConfig,
+    LSTMClassifierConfig,
     ModelConfig,
     PairClassifierConfig,
     SequenceClassifierConfig,
@@ -82,7 +87,7 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     if beam > 1 and not model.has_decoder:
         raise UsageError(f"beam: expected 1 with a {model.architecture}, which searches nothing, found {beam}")
     lengths = {"source": src_len, "target": tgt_len}
-    if isinstance(model, SequenceClassifierConfig):
+    if isinstance(model, SequenceClassifierConfig | LSTMClassifierConfig):
         del lengths["target"]
     if isinstance(model, LanguageModelConfig):
         del lengths["source"]
@@ -94,6 +99,8 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     match model:
         case SequenceClassifierConfig():
             return count_sequence_classifier(model, src_len=src_len)
+        case LSTMClassifierConfig():
+            return count_lstm_classifier(model, src_len=src_len)
         case PairClassifierConfig():
             return count_pair_classifier(model, src_len=src_len, tgt_len=tgt_len)
         case LanguageModelConfig():

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from lite_nlp.artifacts.classes import read_labels
+from lite_nlp.artifacts.classes import SENTENCES, read_labels
 from lite_nlp.artifacts.models import LoadedModel, load_model, read_config, resolve_source
 from lite_nlp.artifacts.opened import choose_runtime, open_task_bundle, refuse_loaded
 from lite_nlp.config.preset import Config
@@ -119,7 +119,7 @@ def _check_labels(scored: "_Scored", directory: LabelledDirectory) -> Sequence[s
     if directory.tokenizer.to_json() != scored.tokenizer_json:
         raise DataError(f"{directory.path}: expected data tokenized with the model's own tokenizer, found another one")
     architecture = scored.config.model.architecture
-    expected = 2 if architecture == "pair-classifier" else 1
+    expected = SENTENCES[architecture]
     if directory.info.sentences != expected:
         raise DataError(
             f"{directory.path}: expected examples of as many sentences as a {architecture} reads ({expected}), found "

@@ -10,7 +10,7 @@ from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.config.preset import Config
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledDirectory
 from lite_nlp.models.build import as_classifier
-from lite_nlp.models.pair_classifier import PairClassifier
+from lite_nlp.models.lstm_classifiers import LSTMReader
 from lite_nlp.models.sequence_classifier import SequenceClassifier
 from lite_nlp.tasks.classification.evaluate import check_fit
 from lite_nlp.tasks.distillation import Lesson, Level, check_vocabulary
@@ -20,7 +20,7 @@ from lite_nlp.training.teacher import Teacher
 
 __all__ = ["ClassTeacher", "LabelTeaching"]
 
-_Classifier: TypeAlias = SequenceClassifier | PairClassifier
+_Classifier: TypeAlias = SequenceClassifier | LSTMReader
 
 #: A teacher of classes, whose output is their logits (B, C).
 ClassTeacher: TypeAlias = Teacher[_Classifier, Tensor]

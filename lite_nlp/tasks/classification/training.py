@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lite_nlp.artifacts.classes import SENTENCES
 from lite_nlp.config.blocks import ClassifierConfig
 from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import TrainingError
@@ -93,7 +94,7 @@ class ClassificationObjective:
         teacher: ClassTeacher | None = None,
     ) -> None:
         refuse_pair_keys(config.training)
-        expected = 2 if config.model.architecture == "pair-classifier" else 1
+        expected = SENTENCES[config.model.architecture]
         classes = config.model.num_classes if isinstance(config.model, ClassifierConfig) else 0
         for name, found, wanted in (
             ("sentences in each example", train.sentences, expected),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lite_nlp.compress.prune.units import Slices, UnitGroup
 from lite_nlp.config.blocks import LayeredConfig
@@ -15,14 +15,14 @@ from lite_nlp.config.layers import LayerSpec, derives_heads
 from lite_nlp.config.model import (
     EncoderDecoderConfig,
     LanguageModelConfig,
+    LSTMReaderConfig,
     ModelConfig,
-    PairClassifierConfig,
     SequenceClassifierConfig,
 )
 from lite_nlp.models.build import Model
 from lite_nlp.models.convolution import Convolution
 from lite_nlp.models.linear import LowRankLinear
-from lite_nlp.models.pair_classifier import PairClassifier
+from lite_nlp.models.lstm_classifiers import LSTMReader
 from lite_nlp.tasks.shrinking.blocks import (
     attention_heads,
     channels_together,
@@ -91,8 +91,8 @@ class _Owner(NamedTuple):
 
 def find_widths(model: Model) -> list[Width]:
     """The widths of which something can go."""
-    if isinstance(model, PairClassifier):
-        found = [*_of_pair_classifier(model, model.config)]
+    if isinstance(model, LSTMReader):
+        found = [*_of_lstm(model, model.config)]
     else:
         config = model.config
         owners = list(_owners(config))
@@ -222,7 +222,7 @@ def _tied_tables(config: ModelConfig, last: int) -> list[list[tuple[str, int]]]:
     return [source, target, [("own_output.weight", 1), *leave]]
 
 
-def _of_pair_classifier(model: PairClassifier, config: PairClassifierConfig) -> Iterator[Width]:
+def _of_lstm(model: LSTMReader, config: LSTMReaderConfig) -> Iterator[Width]:
     """The width of the table, of the LSTM and of the hidden layers."""
     lstm, hidden, mlp = model.encoder, config.embed_dim, config.ffn_dim
     together = channels_together(lstm.input_gates[0])
@@ -234,9 +234,10 @@ def _of_pair_classifier(model: PairClassifier, config: PairClassifierConfig) -> 
         slices += linear_inputs(name, gate, table)
     yield from _channels("embedding_dim", "channels of the table", [UnitGroup("embedding", tuple(slices))], together)
     states = strided(hidden, together)
-    # One bias for the four gates; the pooled states of both sentences are four parts too.
-    four = torch.cat([states + part * hidden for part in range(4)], dim=1)
-    slices = [Slices("encoder.bias", 0, four), *linear_inputs("first_proj", model.first_proj, four)]
+    # One bias for the four gates; maximum and mean of each sentence.
+    pooled = _repeated(states, model.first_proj.in_features // hidden, hidden)
+    slices = [Slices("encoder.bias", 0, _repeated(states, 4, hidden))]
+    slices += linear_inputs("first_proj", model.first_proj, pooled)
     for name, gate in (*gates, *recurrent):
         slices += linear_outputs(name, gate, states)
     for name, gate in recurrent:
@@ -256,6 +257,11 @@ def _of_pair_classifier(model: PairClassifier, config: PairClassifierConfig) -> 
         for before, after in layers
     ]
     yield from _channels("ffn_dim", "channels of the hidden layers", groups)
+
+
+def _repeated(channels: Tensor, times: int, width: int) -> Tensor:
+    """The places of ``channels``, unit by unit, where ``times`` parts of so many channels stand side by side."""
+    return torch.cat([channels + part * width for part in range(times)], dim=1)
 
 
 def _ranks(model: nn.Module) -> Iterator[Width]:

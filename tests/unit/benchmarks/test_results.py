@@ -77,7 +77,9 @@ def test_rows_of_two_machines_are_named(modules: SimpleNamespace, capsys: pytest
     assert capsys.readouterr().err == "t2r: expected rows of one machine, found X; Y\n"
 
 
-@pytest.mark.parametrize("name", ["families", "multi30k", "language-models", "summaries", "inference", "sentiment"])
+@pytest.mark.parametrize(
+    "name", ["families", "multi30k", "language-models", "summaries", "inference", "sentiment", "sentiment-lstm"]
+)
 def test_a_row_stopped_between_its_measures_is_not_measured_yet(modules: SimpleNamespace, name: str) -> None:
     """Its scores are there, and its parameters and Mult-Adds are not."""
     metrics = ("bleu", "chrf", "rouge1", "rouge2", "rougeLsum", "perplexity", "word_perplexity", "bits_per_character")

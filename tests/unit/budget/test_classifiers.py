@@ -9,7 +9,7 @@ from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import growth
 from lite_nlp.budget.closed_form.state import count_state
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.config.model import ModelConfig, PairClassifierConfig, SequenceClassifierConfig
+from lite_nlp.config.model import LSTMClassifierConfig, ModelConfig, PairClassifierConfig, SequenceClassifierConfig
 from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.core.errors import ConfigError, UsageError
 from lite_nlp.models.build import build_model
@@ -39,11 +39,15 @@ def _single(variant: str) -> ModelConfig:
     return parse_model({**values, **SINGLE[variant]})
 
 
-def _pair(gates: str) -> ModelConfig:
-    return PairClassifierConfig(
+def _recurrent(gates: str, kind: type[LSTMClassifierConfig] | type[PairClassifierConfig]) -> ModelConfig:
+    return kind(
         family="lstm", src_vocab_size=37, embedding_dim=12, embed_dim=8, ffn_dim=10,
         num_classes=3, **GATES[gates],
     )  # fmt: skip
+
+
+def _pair(gates: str) -> ModelConfig:
+    return _recurrent(gates, PairClassifierConfig)
 
 
 def _texts(length: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -107,16 +111,20 @@ def test_sequence_classifiers_count_as_they_run(variant: str) -> None:
         assert work.total == count.macs_executed
 
 
+@pytest.mark.parametrize(
+    ("kind", "lengths"), [(PairClassifierConfig, (7, 4)), (LSTMClassifierConfig, (7,))], ids=["pair", "text"]
+)
 @pytest.mark.parametrize("gates", GATES)
-def test_pair_classifiers_count_as_they_run(gates: str) -> None:
-    config = _pair(gates)
+def test_recurrent_classifiers_count_as_they_run(gates: str, kind: Any, lengths: tuple[int, ...]) -> None:
+    config = _recurrent(gates, kind)
     with torch.device("meta"):
         model = build_model(config).eval()
     count = count_config(config, src_len=7, tgt_len=4)
+    assert (count.src_len, count.tgt_len) == (*lengths, 0)[:2]
     assert count.params_total == sum(parameter.numel() for parameter in model.parameters())
     frozen = build_model(config).eval()
     with torch.no_grad():
-        work = count_work(frozen, *_texts(7), *_texts(4)).by_kind()
+        work = count_work(frozen, *(tensor for length in lengths for tensor in _texts(length))).by_kind()
     assert work["matmul"] == sum(work.values()) == count.macs_executed
 
 

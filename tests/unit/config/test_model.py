@@ -9,6 +9,7 @@ from lite_nlp.config.model import (
     ARCHITECTURES,
     EncoderDecoderConfig,
     LanguageModelConfig,
+    LSTMClassifierConfig,
     PairClassifierConfig,
     SequenceClassifierConfig,
 )
@@ -25,12 +26,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "num_classes": 2,
         **WIDTHS,
     },
+    "lstm-classifier": {"architecture": "lstm-classifier", "family": "lstm", "num_classes": 2, **WIDTHS},
     "pair-classifier": {"architecture": "pair-classifier", "family": "lstm", "num_classes": 3, **WIDTHS},
 }
 CLASSES = {
     "encoder-decoder": EncoderDecoderConfig,
     "language-model": LanguageModelConfig,
     "sequence-classifier": SequenceClassifierConfig,
+    "lstm-classifier": LSTMClassifierConfig,
     "pair-classifier": PairClassifierConfig,
 }
 FOREIGN = {
@@ -45,15 +48,18 @@ FOREIGN = {
         *("cross_num_heads", "cross_head_dim", "cross_attention", "cross_feature_size"),
         *("lstm_linear", "adaptive_cutoffs", "adaptive_factor"),
     },
-    "pair-classifier": {
-        *("tgt_vocab_size", "tie_embeddings", "embedding", "num_encoder_layers", "num_decoder_layers"),
-        *("sharing", "sandwich_dim", "sandwich_ffn_dim", "sandwich_heads", "num_heads", "attention_expansion"),
-        *("safe_dropout", "head_dim", "cross_head_dim", "conv_head_dim"),
-        *("self_attention", "self_feature_size", "keep_softmax_every"),
-        *("attention_linear", "ffn_linear", "conv_linear", "kernel_sizes", "decoder_kernel_sizes"),
-        *("conv_type", "conv_glu", "conv_num_heads", "pre_norm", "final_norm"),
-        *("attention_dropout", "ffn_dropout", "conv_dropout"),
-        *("cross_num_heads", "cross_attention", "cross_feature_size", "adaptive_cutoffs", "adaptive_factor"),
+    **{
+        architecture: {
+            *("tgt_vocab_size", "tie_embeddings", "embedding", "num_encoder_layers", "num_decoder_layers"),
+            *("sharing", "sandwich_dim", "sandwich_ffn_dim", "sandwich_heads", "num_heads", "attention_expansion"),
+            *("safe_dropout", "head_dim", "cross_head_dim", "conv_head_dim"),
+            *("self_attention", "self_feature_size", "keep_softmax_every"),
+            *("attention_linear", "ffn_linear", "conv_linear", "kernel_sizes", "decoder_kernel_sizes"),
+            *("conv_type", "conv_glu", "conv_num_heads", "pre_norm", "final_norm"),
+            *("attention_dropout", "ffn_dropout", "conv_dropout"),
+            *("cross_num_heads", "cross_attention", "cross_feature_size", "adaptive_cutoffs", "adaptive_factor"),
+        }
+        for architecture in ("lstm-classifier", "pair-classifier")
     },
 }
 KEYS = {key for member in CLASSES.values() for key in member.model_fields}
@@ -84,7 +90,8 @@ def test_every_key_of_another_architecture_is_refused_by_name(architecture: str)
     ("architecture", "found"), [("perceptron", "'perceptron'"), (3, "3"), (["pair-classifier"], "['pair-classifier']")]
 )
 def test_an_unknown_architecture_is_refused(architecture: Any, found: str) -> None:
-    expected = "expected one of 'encoder-decoder', 'language-model', 'sequence-classifier', 'pair-classifier', found "
+    kinds = "'encoder-decoder', 'language-model', 'sequence-classifier', 'lstm-classifier', 'pair-classifier'"
+    expected = f"expected one of {kinds}, found "
     with pytest.raises(ConfigError, match=re.escape(f"mine: model.architecture: {expected}{found}")):
         parse_config(f'name = "mine"\n[model]\narchitecture = {architecture!r}\n', name="mine")
     with pytest.raises(ConfigError, match=re.escape(f"model: architecture: {expected}{found}")):
@@ -120,6 +127,7 @@ def test_no_section_at_all() -> None:
         ("encoder-decoder", {"src_vocab_size": 8000, "tgt_vocab_size": 8000}),
         ("language-model", {"tgt_vocab_size": 8000}),
         ("sequence-classifier", {"src_vocab_size": 8000}),
+        ("lstm-classifier", {"src_vocab_size": 8000}),
         ("pair-classifier", {"src_vocab_size": 8000}),
     ],
 )
@@ -133,6 +141,7 @@ def test_each_architecture_names_its_vocabularies(architecture: str, sizes: dict
         ("encoder-decoder", (True, True)),
         ("language-model", (False, True)),
         ("sequence-classifier", (True, False)),
+        ("lstm-classifier", (False, False)),
         ("pair-classifier", (False, False)),
     ],
 )

@@ -14,7 +14,7 @@ from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ModelError
 from lite_nlp.models.build import build_model
 from lite_nlp.models.lstm import LSTM
-from lite_nlp.models.pair_classifier import PairClassifier, pool_max_mean
+from lite_nlp.models.lstm_classifiers import PairClassifier, pool_max_mean
 from lite_nlp.models.pretrained import fix_embeddings
 
 KINDS = {

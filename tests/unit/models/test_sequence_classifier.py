@@ -11,7 +11,7 @@ from lite_nlp.config.model import EncoderDecoderConfig, PairClassifierConfig, Se
 from lite_nlp.config.preset import parse_model
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import build_model
-from lite_nlp.models.pair_classifier import PairClassifier
+from lite_nlp.models.lstm_classifiers import PairClassifier
 from lite_nlp.models.sequence_classifier import SequenceClassifier, pool_mean
 
 THREE = {"num_encoder_layers": 3}

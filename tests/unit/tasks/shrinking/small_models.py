@@ -34,6 +34,7 @@ def layered(values: Mapping[str, Any]) -> ModelConfig:
     foreign = {
         "language-model": ("src_vocab_size", "num_encoder_layers", "cross_num_heads"),
         "sequence-classifier": ("tgt_vocab_size", "num_decoder_layers", "cross_num_heads"),
+        "lstm-classifier": tuple(LAYERS),
         "pair-classifier": tuple(LAYERS),
     }.get(values.get("architecture", ""), ())
     return parse_model({**{key: value for key, value in LAYERS.items() if key not in foreign}, **values})
@@ -59,7 +60,7 @@ def outputs(model: Model) -> list[Tensor]:
     with torch.inference_mode():
         if architecture == "pair-classifier":
             return [model(tokens, mask, tokens.flip(1), mask)]
-        if architecture == "sequence-classifier":
+        if architecture in ("sequence-classifier", "lstm-classifier"):
             return [model(tokens, mask)]
         if architecture == "language-model":
             state = model.init_state(2, 4)

@@ -70,6 +70,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     # Inside, the heads of convolution have another width; a config states one of all.
     "sandwich-convolutions": {**SANDWICH, "family": "lite-transformer", **WIDER, "sandwich_ffn_dim": 48},
     "pairs": PAIR,
+    "lstm": {**PAIR, "architecture": "lstm-classifier"},
+    "lstm-r2d2": {**PAIR, "architecture": "lstm-classifier", "family": "r2d2", "lstm_linear": "r2d2", "linear_n": 4},
     "pairs-r2d2": {**PAIR, "family": "r2d2", "lstm_linear": "r2d2", "linear_n": 4},
     "pairs-low-rank": {**PAIR, "lstm_linear": "low-rank", "linear_rank": 5},
 }
@@ -89,6 +91,7 @@ WIDTHS = {
     "quaternion": {"ffn_dim"},
     "low-rank": {"ffn_dim", "num_heads", "cross_num_heads", "linear_rank"},
     "pairs": {"ffn_dim", "embed_dim", "embedding_dim"},
+    "lstm": {"ffn_dim", "embed_dim", "embedding_dim"},
     "pairs-low-rank": {"ffn_dim", "embed_dim", "embedding_dim", "linear_rank"},
 }
 
