@@ -1,13 +1,13 @@
 """Run the experiments of ``docs/results.md`` and print its tables; can be stopped at any time and resumed.
 
-    python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect] [--no-page]
+    python benchmarks/results.py [--only multi30k] [--row NAME] [--corpora DIR] [--runs DIR] [--collect]
 
 All trainings together take a day on one core. Measurements are written to ``RUNS/results`` and collected in
 ``RUNS/results.json``, with the command, commit and machine of every stage that was run, and the seed; a stage with a
 result is not run again, so delete a result to measure it again. ``--collect``
 runs nothing and shows the existing results. The tables are written into ``docs/results.md``, or the page of ``--page``;
-rows that are not measured under ``RUNS`` stay as they are. ``--no-page`` writes none. ``--max-steps 2`` tries all stages in
-minutes; it needs a separate ``--runs``, and a ``--page`` if there is to be one.
+rows that are not measured under ``RUNS`` stay as they are. ``--no-page`` writes none. ``--max-steps 2`` tries all
+stages in minutes; it needs a separate ``--runs``, and a ``--page`` if there is to be one.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The tokenizer interface of translators, generators and classifiers, and what they have to say about a line."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
@@ -18,6 +19,17 @@ _SPACES: Final = re.compile(r"\s{2,}|\t")
 
 #: Apostrophes as phones and text processors write them, and the one of ASCII.
 _APOSTROPHES: Final = str.maketrans(dict.fromkeys("\u2019\u2018\u02bc", "'"))
+
+#: Soft hyphen, zero-width space, marks of direction, word joiner, byte order mark: left in text by what it was copied
+#: from. Not the joiners U+200C and U+200D, which some scripts spell with.
+_INVISIBLE: Final = str.maketrans(dict.fromkeys("\u00ad\u200b\u200e\u200f\u2060\ufeff"))
+
+#: Other spellings of the same line, each tried on the result of those before it.
+_RESPELLED: Final[tuple[Callable[[str], str], ...]] = (
+    lambda text: text.translate(_INVISIBLE),
+    lambda text: unicodedata.normalize("NFC", text),
+    lambda text: text.translate(_APOSTROPHES),
+)
 
 
 class TextCodec(Protocol):
@@ -40,16 +52,25 @@ def learned_spelling(tokenizer: TextCodec, text: str) -> str:
     """A line as the text that a model has learned from would spell it.
 
     White space around a line is no part of it there. A tab and a run of white space are one space; a single no-break
-    space, which some languages write before punctuation, stays. A typographic apostrophe is that of ASCII where the
-    vocabulary then has fewer tokens for the line: of "isn't" it may know "'t", and of the other spelling the letters
-    alone, without the negation. A vocabulary learned from that one keeps it.
+    space, which some languages write before punctuation, stays. What looks alike is spelled otherwise where the
+    vocabulary then has fewer tokens for the line: without invisible characters, with composed letters (NFC), with the
+    apostrophe of ASCII. Of "isn't" it may know "'t", and of the typographic spelling the letters alone, without the
+    negation. A vocabulary learned from another spelling keeps that one.
     """
-    text = _SPACES.sub(" ", text.strip())
-    plain = text.translate(_APOSTROPHES)
-    if plain == text:
-        return text
-    before, after = (len(tokenizer.encode(spelled[:WHOLE_CHARACTERS])) for spelled in (text, plain))
-    return plain if after < before else text
+    text = _single_spaces(text)
+    for respelled in _RESPELLED:
+        other = _single_spaces(respelled(text))
+        if other != text and _count_tokens(tokenizer, other) < _count_tokens(tokenizer, text):
+            text = other
+    return text
+
+
+def _single_spaces(text: str) -> str:
+    return _SPACES.sub(" ", text.strip())
+
+
+def _count_tokens(tokenizer: TextCodec, text: str) -> int:
+    return len(tokenizer.encode(text[:WHOLE_CHARACTERS]))
 
 
 def warn_of_letters(tokenizer: TextCodec, text: str, number: int, *, result: str, warn: Callable[[str], None]) -> None:

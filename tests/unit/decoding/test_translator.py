@@ -1,5 +1,7 @@
 import json
+import unicodedata
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -76,6 +78,19 @@ def test_a_line_is_spelled_as_the_vocabulary_knows_it(apostrophe: str) -> None:
     assert {alternative.text for alternative in setup.translator.find_alternatives(typed)[1]} == {learned}
     assert list(setup.translator.stream("\n".join(typed)))[-1] == "\n".join([learned] * 4)
     assert setup.warnings == []
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_letters_are_composed_as_the_vocabulary_knows_them(form: Literal["NFC", "NFD"]) -> None:
+    learned = unicodedata.normalize(form, "schöne Häuser")
+    setup = Setup(tokenizer=Tokenizer.train([learned, "the river in summer"] * 9, vocab_size=320))
+    assert setup.translate([learned, unicodedata.normalize("NFD", learned)]) == [learned] * 2
+
+
+def test_invisible_characters_are_no_words() -> None:
+    setup = Setup()
+    typed = ["the riv\u00ader in\u200b summer", "\u200ethe house\u200f \ufeff", "\u2060 \u200b", "the \u200d house"]
+    assert setup.translate(typed) == ["the river in summer", "the house", "", "the \u200d house"]
 
 
 def test_a_single_space_of_another_kind_stays() -> None:

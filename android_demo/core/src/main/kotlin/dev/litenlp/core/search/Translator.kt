@@ -8,6 +8,7 @@ import dev.litenlp.core.engine.Engine
 import dev.litenlp.core.metrics.GraphWork
 import dev.litenlp.core.metrics.MeteredEngine
 import dev.litenlp.core.tokenizer.Tokenizer
+import java.text.Normalizer
 
 /**
  * Translates text with any engine, line by line, as `lite_nlp/decoding/translate.py` does: every line has a translation,
@@ -164,6 +165,16 @@ class Translator(
         /** As phones and text processors write them. */
         private const val APOSTROPHES = "\u2019\u2018\u02BC"
 
+        /** Soft hyphen, zero-width space, marks of direction, word joiner, byte order mark. */
+        private const val INVISIBLE = "\u00AD\u200B\u200E\u200F\u2060\uFEFF"
+
+        /** Other spellings of the same line, each tried on the result of those before it. */
+        private val RESPELLED: List<(String) -> String> = listOf(
+            { text -> text.filterNot { it in INVISIBLE } },
+            { text -> Normalizer.normalize(text, Normalizer.Form.NFC) },
+            { text -> text.map { if (it in APOSTROPHES) '\'' else it }.joinToString("") },
+        )
+
         /**
          * The lines of a text as they are translated: only "\n" ends one; a byte order mark before it is dropped, every other kind
          * of line break becomes a space, or is dropped at its end, and the line is spelled as the model has learned it.
@@ -178,15 +189,18 @@ class Translator(
 
         /**
          * A line as the text that the model has learned from would spell it, as `learned_spelling` of
-         * `lite_nlp/decoding/text_codec.py` does: without white space around it, with single spaces, and with plain apostrophes
-         * where the vocabulary then has fewer tokens for it.
+         * `lite_nlp/decoding/text_codec.py` does: without white space around it, with single spaces, and, each where the vocabulary
+         * then has fewer tokens for it, without invisible characters, with composed letters and with plain apostrophes.
          */
-        private fun learnedSpelling(line: String, tokenizer: Tokenizer): String {
-            val text = PythonText.singleSpaces(PythonText.strip(line))
-            val plain = text.map { if (it in APOSTROPHES) '\'' else it }.joinToString("")
-            if (plain == text) return text
-            return if (tokenizer.encode(headOf(plain)).size < tokenizer.encode(headOf(text)).size) plain else text
-        }
+        private fun learnedSpelling(line: String, tokenizer: Tokenizer): String =
+            RESPELLED.fold(singleSpaces(line)) { text, respelled ->
+                val other = singleSpaces(respelled(text))
+                if (other != text && countTokens(other, tokenizer) < countTokens(text, tokenizer)) other else text
+            }
+
+        private fun singleSpaces(line: String): String = PythonText.singleSpaces(PythonText.strip(line))
+
+        private fun countTokens(line: String, tokenizer: Tokenizer): Int = tokenizer.encode(headOf(line)).size
 
         /** The beginning of a line that is tokenized in one piece. */
         private fun headOf(line: String): String {
