@@ -14,6 +14,7 @@ from lite_nlp.budget.closed_form.roofline import (
     search_work,
 )
 from lite_nlp.budget.gate.enforcement import BudgetGate
+from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.core.bounds import MAX_BEAM, check_range
 from lite_nlp.core.version import __version__
 
@@ -77,7 +78,7 @@ class SpeedEstimate:
     Attributes:
         model: Name of the model.
         processor: Its limits.
-        lengths: Tokens counted, ``{"src", "tgt"}``.
+        lengths: Tokens counted, ``{"src", "tgt"}``; no source of a language model.
         beam: Hypotheses of a step.
         work: Mult-Adds and weights.
         rows: For each precision, one core and all.
@@ -145,7 +146,7 @@ def estimate_speed(model: Countable = None, *, processor: str, beam: int = 1) ->
     return SpeedEstimate(
         model=target.name,
         processor=limits,
-        lengths={"src": src_len, "tgt": tgt_len},
+        lengths={"src": 0 if isinstance(target.model, LanguageModelConfig) else src_len, "tgt": tgt_len},
         beam=beam,
         work=work,
         rows=rows,

@@ -101,15 +101,20 @@ def resolve_source(source: str | Path | None) -> Source:
         if wanted == shipped.name:
             return Source("bundle", shipped.path, shipped.name)
     path = Path(wanted)
-    if path.is_dir():
+    try:
+        is_directory, is_file = path.is_dir(), path.is_file()
+    except OSError:
+        # A name that no file can have, such as one that is too long.
+        is_directory = is_file = False
+    if is_directory:
         return Source("directory", path, path.resolve().name)
-    if path.is_file() and path.suffix == ".lnlp":
+    if is_file and path.suffix == ".lnlp":
         return Source("container", path, path.stem)
-    if path.is_file() and path.suffix == ".zip":
+    if is_file and path.suffix == ".zip":
         return Source("bundle", path, path.stem)
     names = ", ".join(shipped.name for shipped in list_shipped()) or "none"
-    found = f"a file that ends in {path.suffix!r}" if path.is_file() else "nothing there"
-    hint = "" if path.is_file() else did_you_mean_path(path, [shipped.name for shipped in list_shipped()])
+    found = f"a file that ends in {path.suffix!r}" if is_file else "nothing there"
+    hint = "" if is_file else did_you_mean_path(path, [shipped.name for shipped in list_shipped()])
     raise ModelError(
         f"{wanted}: expected a model directory, a .lnlp file, a bundle .zip or a shipped model ({names}), "
         f"found {found}{hint}"

@@ -152,7 +152,10 @@ class OpenedTranslator(Opened[Translator]):
 
         Raises:
             ModelError: If the translator is closed.
+            UsageError: If one string is given for the lines.
         """
+        if isinstance(lines, str):
+            raise UsageError("lines: expected a sequence of strings, found a string, which translate takes")
         return self.translate_chunks([lines])
 
     def translate_chunks(self, chunks: Iterable[Sequence[str]]) -> Iterator[str]:

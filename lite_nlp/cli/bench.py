@@ -193,9 +193,8 @@ def _way(report: BenchReport) -> list[str]:
 
 def _print_estimate(estimated: SpeedEstimate) -> None:
     lengths, processor = estimated.lengths, estimated.processor
-    title = (
-        f"Estimate, not measured: {estimated.model}, {lengths['src']} -> {lengths['tgt']} tokens, beam {estimated.beam}"
-    )
+    tokens = f"{lengths['src']} -> {lengths['tgt']}" if lengths["src"] else f"{lengths['tgt']}"
+    title = f"Estimate, not measured: {estimated.model}, {tokens} tokens, beam {estimated.beam}"
     table = Table("weights", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("threads", "encoder ms", "token ms", "limit of a token", "sentence ms", "tokens per s"):
         table.add_column(heading, justify="right")

@@ -39,7 +39,7 @@ def classify(
     if output is not None:
         check_output_file(output, force=force)
     with (
-        open_input("\t".join(text) if text else None, input_path) as (stream, name),
+        open_input(["\t".join(text)] if text else None, input_path) as (stream, name),
         ProgressBars() as progress,
         open_classifier(model, runtime=runtime, threads=threads, batch=batch, warn=warn, progress=progress) as opened,
     ):

@@ -17,7 +17,9 @@ __all__ = ["generate"]
 
 def generate(
     model: NamedModelArgument,
-    text: Annotated[str | None, typer.Option("--text", help="Text to continue instead of a file.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", help="Text to continue instead of a file; repeatable.")
+    ] = None,
     runtime: RuntimeOption = None,
     input_path: InputOption = None,
     output: OutputOption = None,
@@ -59,7 +61,7 @@ def generate(
     if output is not None:
         check_output_file(output, force=force)
     with (
-        open_input(text, input_path) as (stream, name),
+        open_input(text or None, input_path) as (stream, name),
         ProgressBars() as progress,
         open_generator(
             model,

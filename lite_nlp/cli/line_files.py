@@ -3,7 +3,7 @@
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -24,8 +24,12 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite --output."
 
 
 @contextmanager
-def open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
+def open_input(text: Sequence[str] | None, path: Path | None) -> Iterator[tuple[BinaryIO, str]]:
     """Open the input of a command: ``--text``, ``--input`` or standard input.
+
+    Args:
+        text: What ``--text`` gave, each at least a line; none of them for ``None``.
+        path: What ``--input`` gave.
 
     Yields:
         The open stream and its name for messages.
@@ -40,7 +44,7 @@ def open_input(text: str | None, path: Path | None) -> Iterator[tuple[BinaryIO, 
         raise typer.BadParameter("--text and --input: expected one of them, found both")
     if text is not None:
         # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument. Nothing is a line too.
-        yield io.BytesIO(os.fsencode(text) or b"\n"), "--text"
+        yield io.BytesIO(b"\n".join(os.fsencode(given) for given in text) + b"\n" * (not text[-1])), "--text"
         return
     with open_lines(path) as opened:
         yield opened

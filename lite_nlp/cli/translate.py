@@ -26,7 +26,9 @@ __all__ = ["translate"]
 
 def translate(
     model: ModelArgument = None,
-    text: Annotated[str | None, typer.Option("--text", help="Text to translate instead of a file.")] = None,
+    text: Annotated[
+        list[str] | None, typer.Option("--text", help="Text to translate instead of a file; repeatable.")
+    ] = None,
     runtime: RuntimeOption = None,
     input_path: InputOption = None,
     output: OutputOption = None,
@@ -45,7 +47,7 @@ def translate(
 
     if output is not None:
         check_output_file(output, force=force)
-    with open_input(text, input_path) as (stream, name), ProgressBars() as progress:
+    with open_input(text or None, input_path) as (stream, name), ProgressBars() as progress:
         opened = open_translator(
             model,
             runtime=runtime,

@@ -31,9 +31,11 @@ def apply_overrides(content: dict[str, Any], overrides: Sequence[str], sections:
         sections: Keys of the sections, for suggestions.
 
     Raises:
-        UsageError: If an override is malformed.
+        UsageError: If an override is malformed, or they are a string.
         ConfigError: If it names a key in something that is no section.
     """
+    if isinstance(overrides, str):
+        raise UsageError(f"overrides: expected a sequence of section.key=value, found the string {overrides!r}")
     changed: dict[str, dict[str, Any]] = {}
     for override in overrides:
         section, name, value = _parse(override, sections)

@@ -59,10 +59,10 @@ def nearest_names(found: str, known: Iterable[str]) -> list[str]:
 
 def _nearest_path(path: Path) -> Path | None:
     """The existing path that differs from ``path`` in one name, the first that does not exist."""
-    missing = next((part for part in (*reversed(path.parents), path) if not part.exists()), None)
-    if missing is None:
-        return None
     try:
+        missing = next((part for part in (*reversed(path.parents), path) if not part.exists()), None)
+        if missing is None:
+            return None
         siblings = sorted(entry.name for entry in missing.parent.iterdir())
     except OSError:
         return None

@@ -64,7 +64,7 @@ def train_vocabulary(
     Args:
         options: Its size, or None to choose it, and what is done to the text first.
         texts: Gives the text anew for each pass over it, which it is told the name of.
-        say: Receiver of a remark on the size that was chosen.
+        say: Receiver of remarks on the size.
 
     Raises:
         DataError: If there is no text.
@@ -76,9 +76,12 @@ def train_vocabulary(
         if say is not None:
             least = "at least " if characters >= _SIZES[-1][1] else ""
             say(f"vocabulary: {size:,} tokens for {least}{characters:,} characters of text (else --vocab-size)")
-    return Tokenizer.train(
+    tokenizer = Tokenizer.train(
         texts("vocabulary"), vocab_size=size, lowercase=options.lowercase, normalization=options.normalization
     )
+    if say is not None and tokenizer.vocab_size < size:
+        say(f"vocabulary: the text gives {tokenizer.vocab_size:,} tokens of the {size:,} wanted")
+    return tokenizer
 
 
 def _count_characters(texts: Iterable[str], *, enough: int) -> int:

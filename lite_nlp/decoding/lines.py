@@ -9,11 +9,11 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from lite_nlp.core.errors import DataError
+from lite_nlp.core.errors import DataError, UsageError
 from lite_nlp.core.packed import HEAD_BYTES, packing_of
 from lite_nlp.core.suggestions import did_you_mean_path
 
-__all__ = ["input_line", "one_line", "open_lines", "read_chunks", "read_file_lines"]
+__all__ = ["input_line", "one_line", "open_lines", "read_chunks", "read_file_lines", "require_text"]
 
 #: Bytes requested at a time; a terminal or a pipe returns what it has, which may be one line.
 _READ_BYTES: Final = 1 << 16
@@ -102,8 +102,23 @@ def read_file_lines(path: Path) -> list[str]:
 
 
 def input_line(text: str) -> str:
-    """A line of a caller's as one of a file would be read: no byte order mark, no line break at its end or inside."""
-    return one_line(text.removeprefix("\ufeff"))
+    """A line of a caller's as one of a file would be read: no byte order mark, no line break at its end or inside.
+
+    Raises:
+        UsageError: If it is no string.
+    """
+    return one_line(require_text(text).removeprefix("\ufeff"))
+
+
+def require_text(text: object) -> str:
+    """What a caller gave as text.
+
+    Raises:
+        UsageError: If it is no string.
+    """
+    if not isinstance(text, str):
+        raise UsageError(f"text: expected a string, found {repr(text)[:60]}")
+    return text
 
 
 def one_line(text: str) -> str:

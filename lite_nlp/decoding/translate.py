@@ -7,7 +7,7 @@ import numpy as np
 
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.decoding.hypotheses import length_penalty
-from lite_nlp.decoding.lines import input_line, one_line
+from lite_nlp.decoding.lines import input_line, one_line, require_text
 from lite_nlp.decoding.pieces import split_text
 from lite_nlp.decoding.search import SearchOptions, StepModel, search, search_best, stream_search
 from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, learned_spelling, warn_of_letters
@@ -116,7 +116,7 @@ class Translator:
         """
         finished = ""
         told: str | None = None
-        for number, line in enumerate(text.split("\n"), start=1):
+        for number, line in enumerate(require_text(text).split("\n"), start=1):
             finished += "\n" if number > 1 else ""
             output = ""
             for place, piece in enumerate(self._cut(line, number)):

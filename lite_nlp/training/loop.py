@@ -216,6 +216,12 @@ class _Trainer(Generic[B]):
         # The weights that it began with need not be named again, and are not forgotten.
         self.identity = self.identity.model_copy(update={"init_from": checkpoint.identity.init_from})
         self.console.print(f"resuming after step {self.state.step}")
+        if self.state.step > self.config.max_steps:
+            self.console.print(
+                f"warning: expected at most training.max_steps={self.config.max_steps} steps, found {self.state.step} "
+                "taken already: the run is at its end",
+                markup=False,
+            )
 
     def _run_epoch(self, progress: TrainingProgress, stop: StopSignal) -> None:
         """Take the remaining steps of the current epoch, or those up to the end of the run."""

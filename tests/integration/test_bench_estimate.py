@@ -27,6 +27,13 @@ def test_the_table_says_that_nothing_was_measured(bundle: Path, lite_nlp: LiteNl
     assert "48 GFLOPS, 4.8 GB/s" in done.out
 
 
+def test_a_language_model_has_no_source(lite_nlp: LiteNlp) -> None:
+    content = lite_nlp.json("bench", "tinyshakespeare-transformer", "--estimate", "cortex-a72")
+    assert content["lengths"] == {"src": 0, "tgt": 30}
+    done = lite_nlp("bench", "tinyshakespeare-transformer", "--estimate", "cortex-a72")
+    assert "tinyshakespeare-transformer, 30 tokens, beam 1" in " ".join(done.out.split())
+
+
 def test_the_object_and_the_file_are_the_same(bundle: Path, tmp_path: Path, lite_nlp: LiteNlp) -> None:
     path = tmp_path / "estimate.json"
     content = lite_nlp.json("bench", bundle, "--estimate", "cortex-a72", "--out", path)

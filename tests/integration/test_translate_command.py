@@ -54,6 +54,11 @@ def test_text_file_and_standard_input_give_the_same(
     assert translate(model, stdin=text.read_bytes())[:2] == (0, from_file)
     assert translate(model, "--text", LINES[2])[:2] == (0, lines[2] + "\n")
     assert translate(model, "--text", "")[:2] == (0, "\n")
+    assert translate(model, "--text", LINES[2], "--text", "", "--text", LINES[2])[:2] == (
+        0,
+        f"{lines[2]}\n\n{lines[2]}\n",
+    )
+    assert translate(model, "--text", "", "--text", "")[:2] == (0, "\n\n")
     windows = "\r\n".join(LINES).encode()
     assert translate(model, stdin=windows)[:2] == (0, from_file)
 

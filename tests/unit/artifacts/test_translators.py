@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,22 @@ def test_a_loaded_model_translates_as_its_file_does(model: Path) -> None:
         assert memory.translate(LINES) == file.translate(LINES)
     with pytest.raises(RuntimeUnavailableError, match="expected the path or the name of a model, found a loaded one"):
         open_translator(loaded, runtime="onnx")
+
+
+@pytest.mark.parametrize("text", [b"boats", ["boats", 3], None])
+def test_what_is_no_text_is_refused(model: Path, text: Any) -> None:
+    with open_translator(model) as translator:
+        with pytest.raises(UsageError, match="text: expected a string, found"):
+            list(translator.translate([text] if text is None else text))
+        with pytest.raises(UsageError, match="text: expected a string, found"):
+            list(translator.stream(text))
+        with pytest.raises(UsageError, match="lines: expected a sequence of strings, found a string"):
+            translator.translate_lines("boats")
+
+
+def test_a_name_that_no_file_can_have() -> None:
+    with pytest.raises(ModelError, match="found nothing there"):
+        open_translator("a" * 300)
 
 
 def test_a_closed_translator_says_so(model: Path) -> None:

@@ -18,6 +18,11 @@ def _kernels(*overrides: str, preset: str = PRESET) -> tuple[tuple[int, ...], tu
     return dumped["kernel_sizes"], dumped["decoder_kernel_sizes"]
 
 
+def test_a_string_is_no_list_of_overrides() -> None:
+    with pytest.raises(UsageError, match=r"overrides: expected a sequence of section\.key=value, found the string"):
+        load_config("multi30k-transformer", "model.dropout=0.2")
+
+
 def test_a_list_without_brackets() -> None:
     assert _kernels("model.kernel_sizes=3,5,7,9") == ((3, 5, 7, 9), (3, 7, 15, 31))
     assert _kernels("model.kernel_sizes = [3, 5, 7, 9]") == ((3, 5, 7, 9), (3, 7, 15, 31))

@@ -35,6 +35,14 @@ def test_a_given_size_is_taken_without_a_word():
     assert (tokenizer.vocab_size, said) == (300, [])
 
 
+def test_a_size_that_the_text_does_not_give_is_told():
+    said = []
+    tokenizer = train_vocabulary(
+        VocabularyOptions(vocab_size=3_000), lambda stage: ["a few words"] * 9, say=said.append
+    )
+    assert said == [f"vocabulary: the text gives {tokenizer.vocab_size} tokens of the 3,000 wanted"]
+
+
 def test_no_more_text_is_counted_than_the_largest_size_needs():
     stages = []
 
@@ -46,4 +54,4 @@ def test_no_more_text_is_counted_than_the_largest_size_needs():
     said = []
     train_vocabulary(VocabularyOptions(), texts, say=said.append)
     assert stages == ["vocabulary size", "vocabulary"]
-    assert said == ["vocabulary: 8,000 tokens for at least 3,200,000 characters of text (else --vocab-size)"]
+    assert said == ["vocabulary: 8,000 tokens for at least 3,200,000 characters of text (else --vocab-size)", said[-1]]

@@ -189,6 +189,14 @@ def test_a_run_killed_in_its_first_step_goes_on_as_the_same_run(
         train(start("cut", resume=True, init_sha256="of none"), accelerator)
 
 
+def test_a_run_that_has_more_steps_than_it_is_to_have_says_so(tmp_path: Path, accelerator: Accelerator) -> None:
+    train(make_job(tmp_path / "run", make_config()), accelerator)
+    output = io.StringIO()
+    config = make_config(max_steps=4)
+    train(make_job(tmp_path / "run", config, resume=True, console=Console(file=output, width=500)), accelerator)
+    assert "expected at most training.max_steps=4 steps, found 6 taken already" in output.getvalue()
+
+
 def test_resuming_another_run_is_refused(tmp_path: Path, accelerator: Accelerator) -> None:
     train(make_job(tmp_path / "run", make_config()), accelerator)
     with pytest.raises(TrainingError, match=r"config\.training\.learning_rate was 0\.01, is 0\.02"):
