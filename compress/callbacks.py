@@ -115,7 +115,12 @@ def finetuning_of(
 
     def endless() -> Iterator[Batch]:
         while True:
-            yield from batches
+            passed = False
+            for batch in batches:
+                passed = True
+                yield batch
+            if not passed:
+                raise UsageError("batches: expected what can be gone through again, found none at a later pass")
 
     if options.steps < 1:
         return None

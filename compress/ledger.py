@@ -20,7 +20,7 @@ from lite_nlp.compress.lnlp.encodings import EncodedTensor
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.significance import Change, Scored, changes_between
 from lite_nlp.compress.stages import dense_model, model_tensors, stage_file
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import UndefinedScoreError
 
 __all__ = [
     "CompressionSubject",
@@ -28,17 +28,12 @@ __all__ = [
     "ReferenceModel",
     "StageRow",
     "TensorRow",
-    "UndefinedScoreError",
     "reference_model",
 ]
 
 #: Fields of a row that the files of later stages embed; the others would cost bytes there, and are in ``ledger.json``.
 #: The time is not among them: with it no two compressions would write the same file.
 _EMBEDDED = ("stage", "file", "size_bytes", "ratio", "sparsity", "bits_per_weight", "macs", "scores")
-
-
-class UndefinedScoreError(ModelError):
-    """The score of a stage's file is no number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +74,11 @@ def reference_model(
         files: The small files that such a file embeds.
         macs: Its Mult-Adds; None if they are not counted.
         scored: Its scores on the same examples.
+
+    Raises:
+        UndefinedScoreError: If one of them is no number.
     """
+    _require_finite(scored, name)
     tensors = model_tensors(model)
     content = container_bytes(
         tensors=dense_model(tensors.tensors),
@@ -356,11 +355,15 @@ class Ledger:
         """
         if self._last is None or self._last[0] != fingerprint:
             scored = Scored.of(self._subject.score(loaded))
-            for name, value in scored.scores.items():
-                if not math.isfinite(value):
-                    raise UndefinedScoreError(f"{self._subject.name}: expected a finite {name}, found {value}")
+            _require_finite(scored, self._subject.name)
             self._last = fingerprint, scored
         return self._last[1]
+
+
+def _require_finite(scored: Scored, name: str) -> None:
+    for metric, value in scored.scores.items():
+        if not math.isfinite(value):
+            raise UndefinedScoreError(f"{name}: expected a finite {metric}, found {value}")
 
 
 def _tensor_rows(container: Container, state: Mapping[str, NDArray[Any]]) -> tuple[TensorRow, ...]:

@@ -174,9 +174,10 @@ def compress_module(
         finetuning = finetuning_of(loss, batches, tuning)
     elif loss is not None or batches is not None:
         raise UsageError("loss and batches: expected both or neither, found one of them")
-    elif finetune_steps:
+    elif finetune_steps or gradient_accumulation > 1 or cycles > 1:
         raise UsageError(
-            f"finetune_steps = {finetune_steps}: expected a loss and batches to fine-tune with, found none"
+            f"finetune_steps = {finetune_steps}, gradient_accumulation = {gradient_accumulation}, cycles = {cycles}: "
+            "expected a loss and batches to fine-tune with, found none"
         )
     else:
         judge = one_score(score, title, metric)

@@ -13,7 +13,7 @@ from torch import nn
 
 from lite_nlp.budget.reporting.plan import ComparedQuantizer
 from lite_nlp.compress.explanation import compared_quantizers, explain_plan, preferred
-from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow, UndefinedScoreError
+from lite_nlp.compress.ledger import CompressionSubject, Ledger, StageRow
 from lite_nlp.compress.planner import Planned, Planner
 from lite_nlp.compress.prune.magnitude import apply_masks, magnitude_masks, prunable_parameters, weights_restored
 from lite_nlp.compress.quantizers import COMPARED, get_quantizer
@@ -35,7 +35,7 @@ from lite_nlp.compress.tolerance import largest_tolerance
 from lite_nlp.compress.weight_tuner import Finetuning, WeightTuner
 from lite_nlp.compress.work import Work
 from lite_nlp.core.bounds import check_loss
-from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.errors import ModelError, UndefinedScoreError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 
 __all__ = ["COMPRESSION_FILES", "CompressionOptions", "run_pipeline"]

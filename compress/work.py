@@ -16,6 +16,7 @@ from torch import Tensor
 
 from lite_nlp.core.errors import LiteNlpError, OutputError, OverBudgetError, UsageError
 from lite_nlp.core.files import make_directories, remove_empty, write_bytes
+from lite_nlp.core.locks import Lock, locked
 from lite_nlp.core.outputs import refusals
 from lite_nlp.core.progress import Progress
 
@@ -43,23 +44,43 @@ def resumable_work(out: Path, key: str | None, progress: Progress, *, anew: bool
         key: Identifies the compression; None if nothing is to be kept.
         progress: Told what becomes of former work.
         anew: Whether former work is removed, whatever it is of.
+
+    Raises:
+        OutputError: If another process works there, or as of :class:`Work`.
     """
     if key is None:
         yield None
         return
     out = Path(os.path.abspath(out))
-    work = Work(out.with_name(f"{out.name}.partial"), key, anew=anew)
-    if work.resumed:
-        progress.start(f"going on from {out.name}.partial", None)
-    elif work.replaced:
-        progress.start(f"beginning anew: {out.name}.partial is of another model, data or options", None)
+    directory = out.with_name(f"{out.name}.partial")
+    with _held(directory):
+        work = Work(directory, key, anew=anew)
+        if work.resumed:
+            progress.start(f"going on from {out.name}.partial", None)
+        elif work.replaced:
+            progress.start(f"beginning anew: {out.name}.partial is of another model, data or options", None)
+        try:
+            yield work
+        except LiteNlpError as error:
+            if not (work.holds_results and isinstance(error, OutputError | OverBudgetError | UsageError)):
+                work.remove()
+            raise
+        work.remove()
+
+
+@contextmanager
+def _held(directory: Path) -> Iterator[None]:
+    """Keep a directory, made if it is missing, from other compressions; one that stays empty is removed again."""
+    made: list[Path] = []
     try:
-        yield work
-    except LiteNlpError as error:
-        if not (work.holds_results and isinstance(error, OutputError | OverBudgetError | UsageError)):
-            work.remove()
-        raise
-    work.remove()
+        with refusals(directory):
+            make_directories(directory, made)
+        with locked(directory, wait=False) as lock:
+            if lock is Lock.TAKEN:
+                raise OutputError(f"{directory}: another process compresses to this output; expected another one")
+            yield
+    finally:
+        remove_empty(made)
 
 
 def work_key(tensors: Mapping[str, Tensor], files: Mapping[str, bytes], *others: object) -> str:

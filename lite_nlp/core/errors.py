@@ -19,6 +19,7 @@ __all__ = [
     "RuntimeUnavailableError",
     "TargetSizeError",
     "TrainingError",
+    "UndefinedScoreError",
     "UnknownOperatorError",
     "UsageError",
 ]
@@ -49,6 +50,10 @@ class DataError(LiteNlpError):
 
 class ModelError(LiteNlpError):
     """A model directory is missing, damaged, or its weights do not fit its config."""
+
+
+class UndefinedScoreError(ModelError):
+    """What a model computes, or its score, is no number."""
 
 
 class TargetSizeError(ModelError):

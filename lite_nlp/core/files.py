@@ -44,6 +44,9 @@ _ATTEMPTS: Final = 8
 #: Errors of a system without hard links, such as FAT.
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
+#: Errors of a write that the system gives no file's name with.
+_DISK_ERRORS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
 #: Errors of a directory that is renamed to where something else is.
 _OCCUPIED: Final = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
@@ -166,8 +169,10 @@ def _appearing(path: Path, put: Callable[[Path, Path], None]) -> Iterator[Path]:
 
 
 def _is_about_another_file(error: OSError, partial: Path) -> bool:
-    """Whether an error in the block names a file that is no part of the output, such as one that it reads."""
-    return error.filename is not None and not os.fspath(error.filename).startswith(os.fspath(partial))
+    """Whether an error in the block is of no part of the output: of a file that it reads, or of a network."""
+    if error.filename is None:
+        return error.errno not in _DISK_ERRORS
+    return not str(error.filename).startswith(os.fspath(partial))
 
 
 def _clean(partial: Path, made: list[Path]) -> bool:

@@ -7,12 +7,12 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.errors import DataError, ModelError
+from lite_nlp.core.errors import DataError, UndefinedScoreError
 from lite_nlp.core.special_tokens import EOS_ID, PAD_ID
 from lite_nlp.decoding.lines import input_line
 from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, learned_spelling, warn_of_letters
 
-__all__ = ["Classification", "Classifier", "ClassifierModel", "pad_sentences", "split_sentences"]
+__all__ = ["Classification", "Classifier", "ClassifierModel", "pad_sentences", "require_finite", "split_sentences"]
 
 #: Batches per window: examples are sorted by length inside a window, and its labels come out together.
 _WINDOW_BATCHES: Final = 16
@@ -160,10 +160,19 @@ def pad_sentences(rows: Sequence[Sequence[int]]) -> tuple[NDArray[np.int64], NDA
     return tokens, mask
 
 
-def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def require_finite(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The logits of a classifier.
+
+    Raises:
+        UndefinedScoreError: If one is no number.
+    """
     if not np.isfinite(logits).all():
-        raise ModelError("model: expected finite logits, found NaN or infinity; its weights are damaged")
-    shifted = logits.astype(np.float64)
+        raise UndefinedScoreError("model: expected finite logits, found NaN or infinity; its weights are damaged")
+    return logits
+
+
+def _softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    shifted = require_finite(logits).astype(np.float64)
     shifted = np.exp(shifted - shifted.max(axis=1, keepdims=True))
     probabilities: NDArray[np.float64] = shifted / shifted.sum(axis=1, keepdims=True)
     return probabilities

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state
 from lite_nlp.data.labelled.directory import open_labelled
@@ -286,3 +287,15 @@ def test_a_damaged_model_that_lacks_its_labels(run: LiteNlp, files: Path, tmp_pa
     done = run("evaluate", tmp_path, "--data", "singles-data")
     assert done.code == 1
     assert "expected the names of 3 labels in metrics.json, found ['red', 'green']" in done.message
+
+
+def test_a_model_whose_weights_are_no_numbers_has_no_score(run: LiteNlp, files: Path, tmp_path: Path) -> None:
+    for file in (files / "single").iterdir():
+        if file.is_file():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = load_file(tmp_path / "model.safetensors")
+    weights["output.bias"][0] = torch.nan
+    save_file(weights, tmp_path / "model.safetensors")
+    done = run("evaluate", tmp_path, "--data", "singles-data", "--json")
+    assert (done.code, done.out) == (1, "")
+    assert "expected finite logits, found NaN or infinity; its weights are damaged" in done.message

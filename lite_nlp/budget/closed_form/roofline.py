@@ -181,7 +181,9 @@ def search_work(model: ModelConfig, *, src_len: int, tgt_len: int, beam: int = 1
 
     def count(steps: int) -> tuple[int, int]:
         """Mult-Adds of all operations, and of those by weights, each weight once however many layers share it."""
-        costs = count_config(model, src_len=src_len, tgt_len=steps).costs
+        # Also of a model that takes fewer.
+        longer = model.model_copy(update={"max_positions": max(model.max_positions, steps)})
+        costs = count_config(longer, src_len=src_len, tgt_len=steps).costs
         weighted = sum(cost.executed - cost.repeated for cost in costs if cost.operation in _MATRICES)
         return sum(cost.executed for cost in costs), weighted
 

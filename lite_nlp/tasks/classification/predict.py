@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from lite_nlp.data.labelled.directory import LabelledBatch, LabelledSplit
 from lite_nlp.data.pairs.batches import make_batches
-from lite_nlp.decoding.classify import ClassifierModel
+from lite_nlp.decoding.classify import ClassifierModel, require_finite
 from lite_nlp.decoding.torch_model import TorchClassifier
 from lite_nlp.training.device import device_of
 
@@ -48,6 +48,9 @@ def predict_labels(
 
     Returns:
         (rows,) int64.
+
+    Raises:
+        UndefinedScoreError: If the model gives what is no number.
     """
     predicted = np.zeros(len(split), dtype=np.int64)
     done = 0
@@ -57,7 +60,7 @@ def predict_labels(
         sentences = [(batch.first_tokens, batch.first_mask)]
         if batch.second_tokens is not None and batch.second_mask is not None:
             sentences.append((batch.second_tokens, batch.second_mask))
-        predicted[rows] = model.classify(sentences).argmax(axis=-1)
+        predicted[rows] = require_finite(model.classify(sentences)).argmax(axis=-1)
         done += len(rows)
         if on_progress is not None:
             on_progress(done)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from lite_nlp.compress.significance import Measure
 from lite_nlp.core.bounds import check_range
+from lite_nlp.core.errors import UndefinedScoreError
 from lite_nlp.core.special_tokens import PAD_ID
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream, cut_blocks
 from lite_nlp.training.device import device_of
@@ -119,10 +120,18 @@ def score_text(
         context: Least context of each scored token.
         device: Where the model is.
         on_progress: Told how many tokens have been scored.
+
+    Raises:
+        UndefinedScoreError: If the likelihood is no number.
     """
     windows = window_likelihoods(model, stream, window=window, context=context, device=device, on_progress=on_progress)
+    nll = float(windows[:, 0].sum())
+    if not math.isfinite(nll):
+        raise UndefinedScoreError(
+            "model: expected finite log-probabilities, found NaN or infinity; its weights are damaged"
+        )
     return TextScores(
-        nll=float(windows[:, 0].sum()),
+        nll=nll,
         tokens=len(stream),
         words=counts.words + counts.lines,
         characters=counts.characters,

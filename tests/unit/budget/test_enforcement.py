@@ -100,6 +100,9 @@ def test_a_length_of_a_side_that_is_not_there_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="--tgt-len: expected --src-len alone with a sequence-classifier, found 77"):
         BudgetGate(tgt_len=77).lengths(classifier)
     assert BudgetGate(src_len=7, tgt_len=9).lengths(pairs) == (7, 9)
+    lstm = load_config("r2d2-lstm-nli-5", ["model.architecture=lstm-classifier"]).model
+    with pytest.raises(UsageError, match="--tgt-len: expected --src-len alone with a lstm-classifier, found 9"):
+        BudgetGate(tgt_len=9).lengths(lstm)
 
 
 def test_of_a_file_only_the_size_is_checked() -> None:

@@ -78,6 +78,14 @@ def test_a_language_model_has_no_encoder() -> None:
     assert work.step_weights == 4 * WIDTH**2 + 2 * WIDTH * INNER + TYPES * WIDTH
 
 
+def test_a_model_that_takes_fewer_tokens_than_are_compared() -> None:
+    model = LanguageModelConfig(
+        family="transformer", tgt_vocab_size=TYPES, embed_dim=WIDTH, ffn_dim=INNER, num_heads=2, num_decoder_layers=1
+    )
+    shortest = model.model_copy(update={"max_positions": 2})
+    assert search_work(shortest, src_len=2, tgt_len=2) == search_work(model, src_len=2, tgt_len=2)
+
+
 def test_the_longer_limit_counts() -> None:
     # 1000 Mult-Adds are 2 ms at 1 MFLOPS, 1000 weights of 4 bytes 1 ms at 4 MB/s.
     fp32 = Estimate.of(1000, 1000, SLOW, threads=1, precision="fp32")

@@ -3,7 +3,7 @@
 import copy
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -352,6 +352,50 @@ def test_another_module_is_a_reference(cnn: nn.Module, tmp_path: Path) -> None:
     assert all(torch.equal(value, given[name]) for name, value in cnn.state_dict().items())
 
 
+def test_a_reference_without_a_score_is_refused(cnn: nn.Module, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="Images: expected a finite accuracy, found nan"):
+        compress_module(
+            cnn,
+            out=tmp_path / "small",
+            score=lambda model: (
+                1.0 if torch.equal(model.classify.weight, cnn.get_parameter("classify.weight")) else math.nan
+            ),
+            metric="accuracy",
+            reference=Images(),
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_of_the_callers_functions_are_not_blamed_on_the_output(cnn: nn.Module, tmp_path: Path) -> None:
+    def score(_: nn.Module) -> float:
+        raise TimeoutError("the metric's server is down")
+
+    with pytest.raises(TimeoutError, match="server is down"):
+        compress_module(cnn, out=tmp_path / "small", score=score)
+    assert list(tmp_path.iterdir()) == []
+
+
+class OnePass:
+    """Batches whose later passes are empty, as of a file that was read to its end."""
+
+    def __init__(self, batches: list[Batch]) -> None:
+        self.iterator = iter(batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self.iterator
+
+
+def test_batches_of_one_pass_are_refused_when_they_end(cnn: nn.Module, tmp_path: Path) -> None:
+    batches = OnePass(_image_batches())
+    with pytest.raises(
+        UsageError, match="batches: expected what can be gone through again, found none at a later pass"
+    ):
+        compress_module(
+            cnn, out=tmp_path / "small", score=lambda _: 1.0, loss=_loss, batches=batches, finetune_steps=20
+        )
+    assert not (tmp_path / "small").exists()
+
+
 def test_evaluate_takes_the_place_of_the_loss_as_a_guide(cnn: nn.Module, tmp_path: Path) -> None:
     calls: list[bool] = []
 
@@ -398,7 +442,9 @@ def test_a_module_of_half_precision_stays_one(tmp_path: Path) -> None:
     [
         ({"loss": _loss}, "loss and batches: expected both or neither"),
         ({"batches": [1]}, "loss and batches: expected both or neither"),
-        ({"finetune_steps": 5}, "finetune_steps = 5: expected a loss and batches to fine-tune with, found none"),
+        ({"finetune_steps": 5}, "finetune_steps = 5, .*: expected a loss and batches to fine-tune with, found none"),
+        ({"cycles": 2}, "cycles = 2: expected a loss and batches to fine-tune with, found none"),
+        ({"gradient_accumulation": 2}, "gradient_accumulation = 2, .*: expected a loss and batches to fine-tune with"),
         (
             {"loss": _loss, "batches": iter([1])},
             "batches: expected what can be gone through again.*found list_iterator",

@@ -20,8 +20,9 @@ from lite_nlp.compress.quantize.clustering import KMeansQuantizer
 from lite_nlp.compress.quantize.protocol import HeldWeights, Quantizer, TrainableWeights
 from lite_nlp.compress.quantize.trained_grid import GridQuantizer, TrainedGrid
 from lite_nlp.compress.tuning import PrunedWeights, TuningOptions, tune
-from lite_nlp.compress.work import Work
+from lite_nlp.compress.work import Work, resumable_work
 from lite_nlp.core.errors import ModelError, OutputError
+from lite_nlp.core.progress import SilentProgress
 
 FloatArray = NDArray[np.float32]
 
@@ -438,6 +439,20 @@ def test_of_finished_work_nothing_is_left(tmp_path: Path) -> None:
     work = Work(tmp_path / "above" / "work", "key")
     work.keep("figures", lambda: 1)
     work.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_compressions_to_one_output(tmp_path: Path) -> None:
+    out = tmp_path / "above" / "out"
+    with resumable_work(out, "key", SilentProgress()) as work:
+        assert work is not None
+        work.keep("figures", lambda: 1)
+        with (
+            pytest.raises(OutputError, match=r"out.partial: another process compresses to this output"),
+            resumable_work(out, "key", SilentProgress(), anew=True),
+        ):
+            pytest.fail("begun")
+        assert work.keep("figures", lambda: 2) == 1
     assert list(tmp_path.iterdir()) == []
 
 

@@ -38,6 +38,13 @@ def test_an_error_of_another_file_is_not_blamed_on_the_output(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("error", [TimeoutError("no answer"), OSError(errno.ECONNRESET, "reset"), OSError(5, "", 3)])
+def test_an_error_of_a_network_is_not_blamed_on_the_output(tmp_path: Path, error: OSError) -> None:
+    with pytest.raises(type(error)) as raised, atomic_file(tmp_path / "out.bin"):
+        raise error
+    assert raised.value is error
+
+
 def test_what_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, **_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system", str(path))

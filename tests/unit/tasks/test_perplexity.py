@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from lite_nlp.core.errors import UsageError
+from lite_nlp.core.errors import UndefinedScoreError, UsageError
 from lite_nlp.data.text.directory import TextSplitInfo, TokenStream
 from lite_nlp.tasks.language_modelling.scores import LikelihoodModel, TextScores, score_text, window_likelihoods
 
@@ -99,6 +99,16 @@ def test_scores_per_token_word_character_and_byte() -> None:
     assert scores.windows[:, 1].tolist() == [64, 32, 4]
     assert scores.measure.value == pytest.approx(50.0)
     assert scores.measure.interval == pytest.approx((50.0, 50.0))
+
+
+def test_a_likelihood_that_is_no_number_is_no_score() -> None:
+    class Damaged:
+        def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
+            return torch.full(tokens.shape, math.nan)
+
+    counts = TextSplitInfo(tokens=100, lines=4, words=16, characters=110, bytes=125, sources=["text"], skipped={})
+    with pytest.raises(UndefinedScoreError, match="expected finite log-probabilities, found NaN or infinity"):
+        score_text(Damaged(), stream(100), counts, window=64, context=32, device=CPU)
 
 
 def test_the_interval_is_that_of_windows_drawn_anew() -> None:
