@@ -28,7 +28,7 @@ def open_input(text: Sequence[str] | None, path: Path | None) -> Iterator[tuple[
     """Open the input of a command: ``--text``, ``--input`` or standard input.
 
     Args:
-        text: What ``--text`` gave, each at least a line; none of them for ``None``.
+        text: What each ``--text`` gave, one or more lines; None without that option.
         path: What ``--input`` gave.
 
     Yields:

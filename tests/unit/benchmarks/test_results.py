@@ -113,6 +113,26 @@ def test_what_is_not_measured_here_stays_on_the_page(modules: SimpleNamespace, t
     assert text.endswith("after\n")
 
 
+def test_the_page_is_written_unless_it_is_not_to_be(
+    modules: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "<!-- table: t2r -->\n\n\n\n<!-- end of table -->\n"
+    page, other = tmp_path / "results.md", tmp_path / "other.md"
+    monkeypatch.setattr(modules.results, "PAGE", page)
+
+    def collected(*more: str) -> tuple[bool, bool]:
+        for path in (page, other):
+            path.write_text(table, encoding="utf-8")
+        command = ["results.py", "--collect", "--only", "t2r", "--runs", str(tmp_path / "runs"), *more]
+        monkeypatch.setattr(sys, "argv", command)
+        modules.results.main()
+        return page.read_text(encoding="utf-8") != table, other.read_text(encoding="utf-8") != table
+
+    assert collected() == (True, False)
+    assert collected("--no-page") == collected("--max-steps", "2") == (False, False)
+    assert collected("--page", str(other)) == collected("--max-steps", "2", "--page", str(other)) == (False, True)
+
+
 def test_the_commands_of_one_row(modules: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = modules.results.Place(corpora=tmp_path, runs=tmp_path / "runs")
     modules.results.show_commands("families", place, ["T2R, finetuned, seed 2"])
