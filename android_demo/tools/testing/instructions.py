@@ -30,6 +30,9 @@ _SHORT, _LONG = 4, 24
 #: two for each four of its values, besides those of the product.
 _MOST_OF_FP32: Final = 1.5
 
+#: Processes tried until one has the library where the one before had it.
+_ATTEMPTS: Final = 4
+
 _LIBRARY: Final = "onnxruntime_pybind11_state"
 # Says at its end where the library was: the log must be told before.
 _PROGRAM: Final = f"""
@@ -52,13 +55,14 @@ def count_token(root: Path, site: Path, bundle: Path) -> int:
         bundle: The bundle.
 
     Raises:
-        BuildError: A translation failed, or the library was elsewhere than before.
+        BuildError: A translation failed, or the library was elsewhere every time.
     """
     place = _locate(root, site, bundle)
     counted = []
     for length in (_SHORT, _LONG):
         say(f"counting the instructions of a translation of {length} tokens by {bundle.name}")
-        counted.append(_count(root, site, bundle, length, place))
+        count, place = _count(root, site, bundle, length, place)
+        counted.append(count)
     return (counted[1] - counted[0]) // (_LONG - _SHORT)
 
 
@@ -101,11 +105,22 @@ def count_blocks(lines: Iterable[bytes]) -> int:
 
 
 def _locate(root: Path, site: Path, bundle: Path) -> range:
-    """Addresses of the library's code, the same in each such process as long as the system does not shuffle them."""
+    """Addresses of the library's code, the same in each such process, mostly: the system does not shuffle them."""
     return _place(_translate(root, site, bundle, _SHORT, []))
 
 
-def _count(root: Path, site: Path, bundle: Path, length: int, place: range) -> int:
+def _count(root: Path, site: Path, bundle: Path, length: int, place: range) -> tuple[int, range]:
+    """The instructions of a translation, and where the library was: at ``place``, unless it was somewhere else."""
+    for _ in range(_ATTEMPTS):
+        count, found = _count_at(root, site, bundle, length, place)
+        if found == place:
+            return count, place
+        place = found
+    raise BuildError(f"expected {_LIBRARY} where it was in the process before, found it elsewhere {_ATTEMPTS} times")
+
+
+def _count_at(root: Path, site: Path, bundle: Path, length: int, place: range) -> tuple[int, range]:
+    """The instructions at ``place``, and where the library was."""
     with TemporaryDirectory() as folder:
         pipe = Path(folder) / "log"
         os.mkfifo(pipe)
@@ -120,11 +135,8 @@ def _count(root: Path, site: Path, bundle: Path, length: int, place: range) -> i
         reader.start()
         output = _translate(root, site, bundle, length, log)
         reader.join()
-    found = _place(output)
-    if found != place:
-        raise BuildError(f"expected {_LIBRARY} at {place.start:#x} in each process, found it at {found.start:#x}")
     (count,) = counts
-    return count
+    return count, _place(output)
 
 
 def _translate(root: Path, site: Path, bundle: Path, length: int, log: Sequence[str]) -> str:
