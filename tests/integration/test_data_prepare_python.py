@@ -61,7 +61,8 @@ def test_columns_as_numbers_and_remarks(files: Path) -> None:
     assert info.kind == "pairs"
     # Codes of three letters become those of two; forty short lines have too few letters for a doubt.
     assert (info.src_lang, info.tgt_lang) == ("de", "en")
-    assert said[-1].startswith("vocabulary: 500 tokens for ")
+    assert said[-2].startswith("vocabulary: 500 tokens for ")
+    assert said[-1] == f"vocabulary: the text gives {info.tokenizer.vocab_size} tokens of the 500 wanted"
     assert open_sentence_pairs(files / "data").split("train").texts()[0][0].startswith("eins")
 
 
