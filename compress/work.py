@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from lite_nlp.core.errors import LiteNlpError, OutputError, OverBudgetError, UsageError
-from lite_nlp.core.files import make_directories, remove_empty, write_bytes
-from lite_nlp.core.locks import Lock, locked
+from lite_nlp.core.files import write_bytes
+from lite_nlp.core.locks import held_directory
 from lite_nlp.core.outputs import refusals
 from lite_nlp.core.progress import Progress
 
@@ -53,7 +53,7 @@ def resumable_work(out: Path, key: str | None, progress: Progress, *, anew: bool
         return
     out = Path(os.path.abspath(out))
     directory = out.with_name(f"{out.name}.partial")
-    with _held(directory):
+    with held_directory(directory, taken="another process compresses to this output; expected another one"):
         work = Work(directory, key, anew=anew)
         if work.resumed:
             progress.start(f"going on from {out.name}.partial", None)
@@ -66,21 +66,6 @@ def resumable_work(out: Path, key: str | None, progress: Progress, *, anew: bool
                 work.remove()
             raise
         work.remove()
-
-
-@contextmanager
-def _held(directory: Path) -> Iterator[None]:
-    """Keep a directory, made if it is missing, from other compressions; one that stays empty is removed again."""
-    made: list[Path] = []
-    try:
-        with refusals(directory):
-            make_directories(directory, made)
-        with locked(directory, wait=False) as lock:
-            if lock is Lock.TAKEN:
-                raise OutputError(f"{directory}: another process compresses to this output; expected another one")
-            yield
-    finally:
-        remove_empty(made)
 
 
 def work_key(tensors: Mapping[str, Tensor], files: Mapping[str, bytes], *others: object) -> str:
@@ -119,11 +104,10 @@ class Work:
 
     def __init__(self, directory: Path, key: str, *, anew: bool = False) -> None:
         self._directory = directory
-        self._made: list[Path] = []
         self.replaced = False
         path = directory / _KEY_FILE
         with refusals(directory):
-            make_directories(directory, self._made)
+            directory.mkdir(exist_ok=True)
             if not path.is_file():
                 _check_empty(directory)
             elif anew or path.read_bytes() != key.encode("utf-8"):
@@ -171,11 +155,10 @@ class Work:
         return state
 
     def remove(self) -> None:
-        """Remove all of it, once the compression is done, and the directories made for it that hold nothing else."""
+        """Remove all of it, once the compression is done, and the directory if it holds nothing else."""
         with suppress(OSError):
             self._clear()
             self._directory.rmdir()
-        remove_empty(self._made)
 
     def _clear(self) -> None:
         # The key last: without it, what is left of an interrupted removal would be taken for somebody else's.

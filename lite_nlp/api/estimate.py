@@ -14,7 +14,6 @@ from lite_nlp.budget.closed_form.roofline import (
     search_work,
 )
 from lite_nlp.budget.gate.enforcement import BudgetGate
-from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.core.bounds import MAX_BEAM, check_range
 from lite_nlp.core.version import __version__
 
@@ -146,7 +145,7 @@ def estimate_speed(model: Countable = None, *, processor: str, beam: int = 1) ->
     return SpeedEstimate(
         model=target.name,
         processor=limits,
-        lengths={"src": 0 if isinstance(target.model, LanguageModelConfig) else src_len, "tgt": tgt_len},
+        lengths={"src": src_len if target.model.has_source else 0, "tgt": tgt_len},
         beam=beam,
         work=work,
         rows=rows,

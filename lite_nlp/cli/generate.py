@@ -61,7 +61,7 @@ def generate(
     if output is not None:
         check_output_file(output, force=force)
     with (
-        open_input(text or None, input_path) as (stream, name),
+        open_input(text, input_path) as (stream, name),
         ProgressBars() as progress,
         open_generator(
             model,

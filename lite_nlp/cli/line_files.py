@@ -28,7 +28,7 @@ def open_input(text: Sequence[str] | None, path: Path | None) -> Iterator[tuple[
     """Open the input of a command: ``--text``, ``--input`` or standard input.
 
     Args:
-        text: What each ``--text`` gave, one or more lines; None without that option.
+        text: What each ``--text`` gave, one or more lines; nothing without that option.
         path: What ``--input`` gave.
 
     Yields:
@@ -40,11 +40,12 @@ def open_input(text: Sequence[str] | None, path: Path | None) -> Iterator[tuple[
     """
     from lite_nlp.decoding.lines import open_lines
 
-    if text is not None and path is not None:
+    if text and path is not None:
         raise typer.BadParameter("--text and --input: expected one of them, found both")
-    if text is not None:
+    if text:
         # The bytes as they were typed: Python escapes those that are not UTF-8 in the argument. Nothing is a line too.
-        yield io.BytesIO(b"\n".join(os.fsencode(given) for given in text) + b"\n" * (not text[-1])), "--text"
+        lines = "\n".join(text)
+        yield io.BytesIO(os.fsencode(lines if text[-1] else f"{lines}\n")), "--text"
         return
     with open_lines(path) as opened:
         yield opened

@@ -47,7 +47,7 @@ def translate(
 
     if output is not None:
         check_output_file(output, force=force)
-    with open_input(text or None, input_path) as (stream, name), ProgressBars() as progress:
+    with open_input(text, input_path) as (stream, name), ProgressBars() as progress:
         opened = open_translator(
             model,
             runtime=runtime,

@@ -42,6 +42,9 @@ class BaseModelConfig(ConfigSection):
 
     has_encoder: ClassVar[bool] = False
     has_decoder: ClassVar[bool] = False
+    #: Whether it reads a source, a text or the first sentence of a pair; and a target, or the second sentence.
+    has_source: ClassVar[bool] = True
+    has_target: ClassVar[bool] = True
 
     architecture: str
     family: Family

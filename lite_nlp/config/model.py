@@ -1,7 +1,7 @@
 """The ``[model]`` section of a configuration: one class per architecture. Imports no torch."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -45,6 +45,8 @@ class EncoderDecoderConfig(CrossAttentionConfig, DecoderConfig, EncoderConfig):
 class LanguageModelConfig(DecoderConfig):
     """A decoder alone, without cross-attention, over ``tgt_vocab_size`` types."""
 
+    has_source: ClassVar[bool] = False
+
     architecture: Literal["language-model"] = "language-model"
     tie_embeddings: Literal["none", "all"] = "all"
     #: First types of every adaptive table but the first, which begins at type 0; types are ordered by frequency.
@@ -66,6 +68,8 @@ class LanguageModelConfig(DecoderConfig):
 
 class SequenceClassifierConfig(EncoderConfig, ClassifierConfig):
     """An encoder with one output per text."""
+
+    has_target: ClassVar[bool] = False
 
     architecture: Literal["sequence-classifier"] = "sequence-classifier"
     # No decoder, so no attention that could be linear.
@@ -93,6 +97,8 @@ class LSTMReaderConfig(ClassifierConfig):
 
 class LSTMClassifierConfig(LSTMReaderConfig):
     """An LSTM that encodes a text, and an MLP with one output per text."""
+
+    has_target: ClassVar[bool] = False
 
     architecture: Literal["lstm-classifier"] = "lstm-classifier"
 

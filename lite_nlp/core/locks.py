@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from enum import Enum, auto
 from pathlib import Path
 
-__all__ = ["Lock", "locked"]
+from lite_nlp.core.errors import OutputError
+from lite_nlp.core.files import make_directories, remove_empty
+from lite_nlp.core.outputs import refusals
+
+__all__ = ["Lock", "held_directory", "locked"]
 
 
 class Lock(Enum):
@@ -39,6 +43,29 @@ def locked(path: Path, *, wait: bool, create: bool = False) -> Iterator[Lock]:
         yield _take(descriptor, path, wait=wait)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def held_directory(path: Path, *, taken: str) -> Iterator[None]:
+    """Hold a directory, made if it is missing, against other processes; one that stays empty is removed again.
+
+    Args:
+        path: The directory.
+        taken: What is said of it where another process holds it.
+
+    Raises:
+        OutputError: If another process holds it, or the system refuses it.
+    """
+    made: list[Path] = []
+    try:
+        with refusals(path):
+            make_directories(path, made)
+        with locked(path, wait=False) as lock:
+            if lock is Lock.TAKEN:
+                raise OutputError(f"{path}: {taken}")
+            yield
+    finally:
+        remove_empty(made)
 
 
 def _take(descriptor: int, path: Path, *, wait: bool) -> Lock:

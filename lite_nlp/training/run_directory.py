@@ -11,9 +11,7 @@ from torch import Tensor
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.config.preset import Config
-from lite_nlp.core.errors import OutputError
-from lite_nlp.core.files import make_directories, remove_empty
-from lite_nlp.core.locks import Lock, locked
+from lite_nlp.core.locks import held_directory
 from lite_nlp.core.outputs import refusals
 from lite_nlp.training.checkpoints import CheckpointStore
 from lite_nlp.training.destination import RUN_DIRECTORIES, RUN_FILES, check_destination
@@ -51,22 +49,14 @@ class RunDirectory:
             OutputError: As of :func:`~lite_nlp.training.destination.check_destination`, or if another process trains in
                 the directory.
         """
-        made: list[Path] = []
-        try:
-            with refusals(self.path):
-                make_directories(self.path, made)
-            with locked(self.path, wait=False) as lock:
-                if lock is Lock.TAKEN:
-                    raise OutputError(f"{self.path}: another process trains in this directory; expected another one")
-                # Only now: a run that ended in the meantime has left its files.
-                check_destination(self.path, resume=resume, force=force)
-                if force:
-                    with refusals(self.path):
-                        self._remove_run()
-                yield
-        finally:
-            # A run that failed before it wrote anything leaves nothing.
-            remove_empty(made)
+        # A run that failed before it wrote anything leaves nothing.
+        with held_directory(self.path, taken="another process trains in this directory; expected another one"):
+            # Only now: a run that ended in the meantime has left its files.
+            check_destination(self.path, resume=resume, force=force)
+            if force:
+                with refusals(self.path):
+                    self._remove_run()
+            yield
 
     def _remove_run(self) -> None:
         for name in RUN_FILES:

@@ -13,9 +13,9 @@ from lite_nlp.budget.closed_form.counts import Cost, ModelCount, sum_costs
 from lite_nlp.budget.closed_form.stacks import input_costs, stack_costs
 from lite_nlp.config.blocks import ClassifierConfig
 from lite_nlp.config.layers import encoder_specs, linear_spec
-from lite_nlp.config.model import LSTMClassifierConfig, LSTMReaderConfig, PairClassifierConfig, SequenceClassifierConfig
+from lite_nlp.config.model import LSTMReaderConfig, SequenceClassifierConfig
 
-__all__ = ["count_lstm_classifier", "count_pair_classifier", "count_sequence_classifier"]
+__all__ = ["count_lstm_classifier", "count_sequence_classifier"]
 
 #: Forget, input and output gate, and the candidate.
 _NUM_GATES = 4
@@ -45,43 +45,28 @@ def count_sequence_classifier(model: SequenceClassifierConfig, *, src_len: int) 
     return ModelCount(src_len=src_len, tgt_len=0, costs=sum_costs(costs))
 
 
-def count_lstm_classifier(model: LSTMClassifierConfig, *, src_len: int) -> ModelCount:
-    """Count an LSTM encoder and the MLP over its output.
+def count_lstm_classifier(model: LSTMReaderConfig, *, src_len: int, tgt_len: int) -> ModelCount:
+    """Count an LSTM encoder and the MLP over maximum and mean of each sentence's states (R2D2, sections 3.1 and 4.1).
 
     Args:
-        model: Of architecture ``lstm-classifier``.
-        src_len: Tokens of the text, end mark included.
+        model: Of architecture ``lstm-classifier`` or ``pair-classifier``.
+        src_len: Tokens of the text or first sentence, end mark included.
+        tgt_len: Tokens of the second; no effect on a classifier of one text.
 
     Returns:
-        The count, whose ``tgt_len`` is 0.
+        The count, whose ``tgt_len`` is 0 without a second sentence.
     """
-    return ModelCount(src_len=src_len, tgt_len=0, costs=_reader(model, tokens=src_len, sentences=1))
-
-
-def count_pair_classifier(model: PairClassifierConfig, *, src_len: int, tgt_len: int) -> ModelCount:
-    """Count a shared LSTM encoder and the MLP over both of its outputs (R2D2, sections 3.1 and 4.1).
-
-    Args:
-        model: Of architecture ``pair-classifier``.
-        src_len: Tokens of the first sentence, end mark included.
-        tgt_len: Tokens of the second.
-    """
-    costs = _reader(model, tokens=src_len + tgt_len, sentences=2)
-    return ModelCount(src_len=src_len, tgt_len=tgt_len, costs=costs)
-
-
-def _reader(model: LSTMReaderConfig, *, tokens: int, sentences: int) -> tuple[Cost, ...]:
-    """An LSTM over all tokens of an example, and an MLP over maximum and mean of each sentence's states."""
+    lengths = (src_len, tgt_len) if model.has_target else (src_len,)
+    tokens = Rows(paper=sum(lengths), executed=sum(lengths))
     hidden = model.ffn_dim
-    return sum_costs(
-        (
-            _table(model),
-            *_lstm("encoder.lstm", model, Rows(paper=tokens, executed=tokens)),
-            linear("classifier.ffn", 2 * sentences * model.embed_dim, hidden, _ONCE),
-            linear("classifier.ffn", hidden, hidden, _ONCE),
-            _output(hidden, model.num_classes),
-        )
+    costs = (
+        _table(model),
+        *_lstm("encoder.lstm", model, tokens),
+        linear("classifier.ffn", 2 * len(lengths) * model.embed_dim, hidden, _ONCE),
+        linear("classifier.ffn", hidden, hidden, _ONCE),
+        _output(hidden, model.num_classes),
     )
+    return ModelCount(src_len=src_len, tgt_len=sum(lengths[1:]), costs=sum_costs(costs))
 
 
 def _table(model: ClassifierConfig) -> Cost:

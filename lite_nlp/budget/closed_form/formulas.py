@@ -26,7 +26,6 @@ from numbers import Integral
 from lite_nlp.budget.closed_form.blocks import Rows
 from lite_nlp.budget.closed_form.classifiers import (
     count_lstm_classifier,
-    count_pair_classifier,
     count_sequence_classifier,
 )
 from lite_nlp.budget.closed_form.counts import Cost, ModelCount, Operation, sum_costs
@@ -36,9 +35,8 @@ from lite_nlp.config.layers import decoder_specs, encoder_specs
 from lite_nlp.config.model import (
     EncoderDecoderConfig,
     LanguageModelConfig,
-    LSTMClassifierConfig,
+    LSTMReaderConfig,
     ModelConfig,
-    PairClassifierConfig,
     SequenceClassifierConfig,
 )
 from lite_nlp.core.bounds import MAX_BEAM
@@ -87,9 +85,9 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     if beam > 1 and not model.has_decoder:
         raise UsageError(f"beam: expected 1 with a {model.architecture}, which searches nothing, found {beam}")
     lengths = {"source": src_len, "target": tgt_len}
-    if isinstance(model, SequenceClassifierConfig | LSTMClassifierConfig):
+    if not model.has_target:
         del lengths["target"]
-    if isinstance(model, LanguageModelConfig):
+    if not model.has_source:
         del lengths["source"]
     for name, length in lengths.items():
         if not 1 <= length <= model.max_positions:
@@ -99,10 +97,8 @@ def count_config(model: ModelConfig, *, src_len: int = 30, tgt_len: int = 30, be
     match model:
         case SequenceClassifierConfig():
             return count_sequence_classifier(model, src_len=src_len)
-        case LSTMClassifierConfig():
-            return count_lstm_classifier(model, src_len=src_len)
-        case PairClassifierConfig():
-            return count_pair_classifier(model, src_len=src_len, tgt_len=tgt_len)
+        case LSTMReaderConfig():
+            return count_lstm_classifier(model, src_len=src_len, tgt_len=tgt_len)
         case LanguageModelConfig():
             return count_language_model(model, tgt_len=tgt_len, beam=beam)
         case EncoderDecoderConfig():

@@ -12,7 +12,7 @@ from typing import Final
 from lite_nlp.budget.closed_form.formulas import ModelCount, count_config, whole_number
 from lite_nlp.budget.gate.advice import advise, describe_excess
 from lite_nlp.budget.gate.limits import Limits, Verdict, check_limits
-from lite_nlp.config.model import LanguageModelConfig, LSTMClassifierConfig, ModelConfig, SequenceClassifierConfig
+from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import OverBudgetError, UsageError
 
 __all__ = ["USUAL_LENGTH", "BudgetGate"]
@@ -47,9 +47,9 @@ class BudgetGate:
             ConfigError: If a length is no whole number.
         """
         # Of a side that is not there any length would be passed over.
-        if self.src_len is not None and isinstance(model, LanguageModelConfig):
+        if self.src_len is not None and not model.has_source:
             raise UsageError(f"--src-len: expected --tgt-len alone with a {model.architecture}, found {self.src_len}")
-        if self.tgt_len is not None and isinstance(model, SequenceClassifierConfig | LSTMClassifierConfig):
+        if self.tgt_len is not None and not model.has_target:
             raise UsageError(f"--tgt-len: expected --src-len alone with a {model.architecture}, found {self.tgt_len}")
         usual = min(USUAL_LENGTH, model.max_positions)
         src_len, tgt_len = (usual if length is None else length for length in (self.src_len, self.tgt_len))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from lite_nlp.core.errors import DataError, OutputError
-from lite_nlp.core.files import make_directories, remove_empty, sha256_file, write_text
-from lite_nlp.core.locks import Lock, locked
+from lite_nlp.core.files import sha256_file, write_text
+from lite_nlp.core.locks import held_directory
 from lite_nlp.core.outputs import check_shared_directory, refusals
 from lite_nlp.core.parsing import parse_json_object, read_document
 from lite_nlp.decoding.translate import Alternative
@@ -86,18 +86,10 @@ class HypothesisStore:
             OutputError: If another process is at work in it, it holds something else, or the system refuses.
             DataError: If it holds translations of another identity and ``force`` is false, or damaged ones.
         """
-        made: list[Path] = []
-        try:
-            with refusals(self.path):
-                make_directories(self.path, made)
-            with locked(self.path, wait=False) as lock:
-                if lock is Lock.TAKEN:
-                    raise OutputError(f"{self.path}: another process translates into this directory")
-                check_hypotheses(self.path)
-                self._check_identity(force=force)
-                yield
-        finally:
-            remove_empty(made)
+        with held_directory(self.path, taken="another process translates into this directory"):
+            check_hypotheses(self.path)
+            self._check_identity(force=force)
+            yield
 
     @property
     def complete(self) -> bool:

@@ -436,9 +436,9 @@ def test_of_a_directory_of_work_other_files_are_kept(tmp_path: Path) -> None:
 
 
 def test_of_finished_work_nothing_is_left(tmp_path: Path) -> None:
-    work = Work(tmp_path / "above" / "work", "key")
-    work.keep("figures", lambda: 1)
-    work.remove()
+    with resumable_work(tmp_path / "above" / "out", "key", SilentProgress()) as work:
+        assert work is not None
+        work.keep("figures", lambda: 1)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -52,6 +52,9 @@ def test_no_more_text_is_counted_than_the_largest_size_needs():
         return repeat("0123456789" * 1_000) if stage == "vocabulary size" else words(100)
 
     said = []
-    train_vocabulary(VocabularyOptions(), texts, say=said.append)
+    tokenizer = train_vocabulary(VocabularyOptions(), texts, say=said.append)
     assert stages == ["vocabulary size", "vocabulary"]
-    assert said == ["vocabulary: 8,000 tokens for at least 3,200,000 characters of text (else --vocab-size)", said[-1]]
+    assert said == [
+        "vocabulary: 8,000 tokens for at least 3,200,000 characters of text (else --vocab-size)",
+        f"vocabulary: the text gives {tokenizer.vocab_size} tokens of the 8,000 wanted",
+    ]
