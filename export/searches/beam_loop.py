@@ -185,7 +185,7 @@ class _First:
 
 
 class _Ranking:
-    """The search's part of a step, in the order of ``lite_nlp.decoding.hypotheses.expand``.
+    """The search's part of a step, in the order of ``lite_nlp.decoding.hypotheses.rank_extensions``.
 
     Args:
         body: The step's graph; receives the nodes.

@@ -25,8 +25,9 @@ __all__ = ["write_task_bundle"]
 #: Everyday sentences that verify an export beside random ones, spread over the file.
 _PROOF_SENTENCES = 24
 
-#: Room that ExecuTorch plans for the logits of the texts scored at once, and the fewest of these.
-_LOGITS_BYTES: Final = 2**26
+#: Room that ExecuTorch plans for the logits of the texts scored at once, or for the states of those continued at once,
+#: and the fewest of these. It takes all of it when a program is opened.
+_PLANNED_BYTES: Final = 2**26
 _FEWEST_ROWS: Final = 3
 
 
@@ -68,14 +69,16 @@ def write_task_bundle(
 
     model, config = _describe(loaded), loaded.config
     longest = min(config.model.max_positions, MAX_TOKENS)
-    source = capacity = source_bound(config, max_src_tokens)
-    if model.task == "language-modelling":
-        source = max(source, config.training.block_tokens)
-        capacity = _most_steps(loaded) if max_tgt_tokens is None else max_tgt_tokens
+    source = capacity = min(source_bound(config, max_src_tokens), longest)
     rows = DEFAULT_BOUNDS.executorch_batch
     if model.task == "language-modelling":
-        rows = min(rows, max(_FEWEST_ROWS, _LOGITS_BYTES // (4 * min(source, longest) * model.vocab_size)))
-    bounds = Bounds(source=min(source, longest), capacity=min(capacity, longest), executorch_batch=rows)
+        source = min(max(source, config.training.block_tokens), longest)
+        first, further = _state_bytes(loaded)
+        most = 1 + (MAX_STATE_BYTES - first) // further if further else longest
+        capacity = min(most if max_tgt_tokens is None else max_tgt_tokens, longest)
+        planned = max(4 * source * model.vocab_size, first + (capacity - 1) * further)
+        rows = min(rows, max(_FEWEST_ROWS, _PLANNED_BYTES // planned))
+    bounds = Bounds(source=source, capacity=capacity, executorch_batch=rows)
     return export_task_bundle(
         path,
         model=model,
@@ -91,13 +94,13 @@ def write_task_bundle(
     )
 
 
-def _most_steps(loaded: LoadedModel) -> int:
-    """The steps that the state of one text may have place for in a bundle; a state grows in proportion, if at all."""
+def _state_bytes(loaded: LoadedModel) -> tuple[int, int]:
+    """Bytes of the state of one text that takes one step, and for each further one."""
     from lite_nlp.models.build import as_language_model
 
     model = as_language_model(loaded.model, source=loaded.name)
     one, two = (sum(tensor.nbytes for tensor in model.init_state(1, steps).values()) for steps in (1, 2))
-    return MAX_TOKENS if one == two else 1 + (MAX_STATE_BYTES - one) // (two - one)
+    return one, two - one
 
 
 def _describe(loaded: LoadedModel) -> "TaskModel":

@@ -1,5 +1,6 @@
 """Lines in, lines out: the input and output of the commands that answer every line with a line."""
 
+import gzip
 import io
 import os
 import sys
@@ -18,7 +19,7 @@ InputOption = Annotated[
     Path | None, typer.Option("--input", metavar="FILE", help="Text file, .gz or not; else standard input.")
 ]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", metavar="FILE", help="Text file to write; else standard output.")
+    Path | None, typer.Option("--output", metavar="FILE", help="Text file to write, .gz or not; else standard output.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite --output.")]
 
@@ -52,20 +53,28 @@ def open_input(text: Sequence[str] | None, path: Path | None) -> Iterator[tuple[
 
 
 def write_lines(lines: Iterable[str], path: Path | None, *, force: bool) -> None:
-    """Write lines to a file, complete or not at all, or to standard output, each as soon as it is ready.
+    """Write lines to a file, packed if its name ends in ``.gz``, or to standard output, each as soon as it is ready.
+
+    The file appears complete or not at all.
 
     Raises:
         OutputError: If the system refuses the write.
     """
     if path is None:
-        _write(lines, sys.stdout.buffer)
+        for line in _encoded(lines):
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
         return
     with atomic_file(path, force=force) as partial, partial.open("wb") as file:
-        _write(lines, file)
+        if path.suffix != ".gz":
+            file.writelines(_encoded(lines))
+            return
+        # Without the name of the partial file, and the same bytes whenever it is written.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
+            packed.writelines(_encoded(lines))
 
 
-def _write(lines: Iterable[str], stream: BinaryIO) -> None:
+def _encoded(lines: Iterable[str]) -> Iterator[bytes]:
     """In UTF-8 whatever the locale."""
     for line in lines:
-        stream.write(line.encode("utf-8") + b"\n")
-        stream.flush()
+        yield line.encode("utf-8") + b"\n"

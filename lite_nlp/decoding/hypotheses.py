@@ -1,7 +1,9 @@
 """Hypotheses of a search: scores, permitted extensions and selection."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from operator import itemgetter
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,9 @@ __all__ = [
 
 #: Columns among which the largest entry is looked for at once.
 _GROUP: Final = 16
+
+#: Rows whose exponentials are made at once: those of some thousand types stay in a processor's cache.
+_ROWS: Final = 16
 
 #: No log-probability of a live hypothesis is as low.
 _LEAST: Final = -1e30
@@ -57,20 +62,22 @@ class Extensions:
     tokens: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Extensions of the ``W`` live hypotheses of each of ``S`` sentences by one token; scores are log-probabilities.
+class Candidates(NamedTuple):
+    """Extensions of the W live hypotheses of a sentence by one token; scores are log-probabilities.
 
-    ``end_scores`` (S, W): ending each hypothesis here. ``ends`` (S, W): whether that end is among the ``beam_size``
-    best candidates of its sentence. ``scores``, ``parents``, ``tokens`` (S, W'): the best extensions by a token, best
-    first; ``parents`` is the hypothesis extended, 0 to W - 1.
+    Attributes:
+        end_scores: Of ending each hypothesis here.
+        ends: The hypotheses, 0 to W - 1, whose ends are among the ``beam_size`` best candidates, in order.
+        scores: Of the best extensions by a word, best first; minus infinity where there are fewer.
+        parents: The hypotheses that they extend.
+        tokens: Their words.
     """
 
-    end_scores: NDArray[np.float64]
-    ends: NDArray[np.bool_]
-    scores: NDArray[np.float64]
-    parents: NDArray[np.int64]
-    tokens: NDArray[np.int64]
+    end_scores: list[float]
+    ends: list[int]
+    scores: list[float]
+    parents: list[int]
+    tokens: list[int]
 
 
 def length_penalty(length: int | NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
@@ -134,20 +141,22 @@ def rank_extensions(
     live: NDArray[np.float64],
     *,
     beam_size: int,
-    must_end: NDArray[np.bool_],
-    may_end: NDArray[np.bool_],
+    must_end: Sequence[bool],
+    may_end: Sequence[bool],
     blocked: Blocked | None = None,
-) -> Candidates:
-    """Rank all extensions of the live hypotheses.
+) -> list[Candidates]:
+    """Rank all extensions of the live hypotheses of each of S sentences.
 
-    A hypothesis that is dead (score -inf, when there are fewer extensions than places) only has dead extensions.
+    Probabilities are the model's own, as of :class:`Extensions`. A hypothesis that is dead (score -inf, when there are
+    fewer extensions than places) only has dead extensions. What is large is ranked in NumPy, the few that are left as
+    Python's numbers: between two steps of a model a call of NumPy takes longer than a dozen of them.
 
     Args:
         logits: (S * W, V), row ``s * W + w`` for hypothesis ``w`` of sentence ``s``.
         live: (S, W) log-probabilities of the live hypotheses.
         beam_size: Hypotheses kept per sentence.
-        must_end: (S,) sentences that have no step left, so that only the end mark may follow.
-        may_end: (S,) sentences long enough to end; a hypothesis that no token can extend may end in any case.
+        must_end: For each sentence, whether it has no step left, so that only the end mark may follow.
+        may_end: Whether it is long enough to end; a hypothesis that no token can extend may end in any case.
         blocked: Tokens that get the log-probability -inf.
 
     Raises:
@@ -156,19 +165,20 @@ def rank_extensions(
     sentences, width = live.shape
     offsets = live.reshape(-1) - log_sum_exp(logits)
     words = _words(logits, blocked)
-    end_scores = (offsets + logits[:, EOS_ID]).reshape(sentences, width)
-    if not may_end.all():
-        extended = (words.max(axis=1) + offsets).reshape(sentences, width) > -np.inf
-        end_scores[~may_end[:, None] & extended] = -np.inf
-    scores, rows, columns = _best_words(words, offsets, sentences, min(beam_size, width * words.shape[1]))
-    scores[must_end] = -np.inf
-    return Candidates(
-        end_scores=end_scores,
-        ends=_best_ends(end_scores, scores, beam_size),
-        scores=scores,
-        parents=rows % width,
-        tokens=columns + _FIRST_TOKEN,
-    )
+    end_scores = (offsets + logits[:, EOS_ID]).tolist()
+    if not all(may_end):
+        extended = (words.max(axis=1) > -np.inf).tolist()
+        for row, goes_on in enumerate(extended):
+            if goes_on and not may_end[row // width]:
+                end_scores[row] = -np.inf
+    best = _best_words(words, offsets, sentences, min(beam_size, width * words.shape[1]))
+    ranked = []
+    for first, found, last in zip(range(0, len(words), width), best, must_end, strict=True):
+        ends = end_scores[first : first + width]
+        scores = [-np.inf if last else score for score, _, _ in found]
+        parents, tokens = [row - first for _, row, _ in found], [column + _FIRST_TOKEN for _, _, column in found]
+        ranked.append(Candidates(ends, _best_ends(ends, scores, beam_size), scores, parents, tokens))
+    return ranked
 
 
 def _words(logits: NDArray[np.float32], blocked: Blocked | None) -> NDArray[np.float32]:
@@ -182,8 +192,8 @@ def _words(logits: NDArray[np.float32], blocked: Blocked | None) -> NDArray[np.f
 
 def _best_words(
     words: NDArray[np.float32], offsets: NDArray[np.float64], sentences: int, count: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
-    """Scores, rows and columns of the ``count`` best extensions of each sentence, best first; all (S, ``count``).
+) -> list[list[tuple[float, int, int]]]:
+    """Score, row and column of the ``count`` best extensions of each sentence, best first.
 
     Args:
         words: (S * W, V) logits.
@@ -198,39 +208,36 @@ def _best_words(
     while (groups := maxima.shape[1] // _GROUP) >= count:
         maxima = maxima[:, : groups * _GROUP].reshape(len(words), _GROUP, groups).max(axis=1)
     reached = (maxima + offsets[:, None]).reshape(sentences, -1)
-    least = np.partition(reached, reached.shape[1] - count, axis=1)[:, -count]
+    reached.partition(reached.shape[1] - count, axis=1)
     # Fewer than wanted may be alive; those of a dead hypothesis are never taken.
     width = len(words) // sentences
-    bounds = np.maximum(least, _LEAST).repeat(width) - offsets
+    bounds = np.maximum(reached[:, -count], _LEAST).repeat(width) - offsets
     good = words >= np.nextafter(bounds.astype(np.float32), np.float32(-np.inf))[:, None]
+    best: list[list[tuple[float, int, int]]] = [[] for _ in range(sentences)]
+    each = offsets.tolist()
     # Of an array in two dimensions np.nonzero takes ten times as long.
-    rows, columns = np.divmod(good.ravel().nonzero()[0], words.shape[1])
-    if not len(rows):
-        none = np.zeros((sentences, count), np.int64)
-        return np.full(none.shape, -np.inf), none, none
-    scores, owners = words[rows, columns] + offsets[rows], rows // width
-    # Of equal scores the first hypothesis counts, and its first word.
-    order = np.lexsort((-scores, owners))
-    found = np.bincount(owners, minlength=sentences)
-    places = np.arange(count)
-    taken = order[np.minimum((found.cumsum() - found)[:, None] + places, len(order) - 1)]
-    best = scores[taken]
-    # Where a sentence has fewer, the places of another's words are taken, dead.
-    best[places >= found[:, None]] = -np.inf
-    return best, rows[taken], columns[taken]
+    for place in good.ravel().nonzero()[0].tolist():
+        row, column = divmod(place, words.shape[1])
+        best[row // width].append((words.item(row, column) + each[row], row, column))
+    for sentence, found in enumerate(best):
+        # Of equal scores the first hypothesis counts, and its first word.
+        found.sort(key=_score, reverse=True)
+        del found[count:]
+        found += [(-np.inf, sentence * width, 0)] * (count - len(found))
+    return best
 
 
-def _best_ends(end_scores: NDArray[np.float64], scores: NDArray[np.float64], beam_size: int) -> NDArray[np.bool_]:
-    """(S, W), which ends are among the ``beam_size`` best of them and the words of ``scores``, best first."""
-    sentences, width = end_scores.shape
-    ends = np.zeros((sentences, width), np.bool_)
-    if scores.shape[1] == beam_size and (end_scores < scores[:, -1:]).all():
-        return ends
-    ranked = np.argsort(-np.concatenate([end_scores, scores], axis=1), axis=1, kind="stable")[:, :beam_size]
-    sentence, place = np.nonzero(ranked < width)
-    ends[sentence, ranked[sentence, place]] = True
-    ends &= end_scores > -np.inf
-    return ends
+#: Of an extension: the score, which comes first.
+_score: Final = itemgetter(0)
+
+
+def _best_ends(end_scores: Sequence[float], scores: Sequence[float], beam_size: int) -> list[int]:
+    """The hypotheses whose ends are among the ``beam_size`` best of them and the words of ``scores``, best first."""
+    if len(scores) == beam_size and max(end_scores) < scores[-1]:
+        return []
+    both, places = [*end_scores, *scores], range(len(end_scores) + len(scores))
+    ranked = sorted(places, key=both.__getitem__, reverse=True)[:beam_size]
+    return sorted(place for place in ranked if place < len(end_scores) and both[place] > -np.inf)
 
 
 def damaged_model() -> ModelError:
@@ -247,7 +254,11 @@ def log_sum_exp(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     largest = logits.max(axis=1)
     if not np.isfinite(largest).all():
         raise damaged_model()
-    shifted = logits - largest[:, None]
-    np.exp(shifted, out=shifted)
-    normalizer: NDArray[np.float64] = largest + np.log(shifted.sum(axis=1).astype(np.float64))
+    sums = np.empty(len(logits), np.float32)
+    for first in range(0, len(logits), _ROWS):
+        part = slice(first, first + _ROWS)
+        shifted = logits[part] - largest[part, None]
+        np.exp(shifted, out=shifted)
+        shifted.sum(axis=1, out=sums[part])
+    normalizer: NDArray[np.float64] = largest + np.log(sums.astype(np.float64))
     return normalizer

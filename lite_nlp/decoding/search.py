@@ -7,6 +7,7 @@ Greedy search is beam search with one place.
 from bisect import insort
 from collections.abc import Iterator, Sequence
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from lite_nlp.core.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from lite_nlp.decoding.beams import BeamRun
 from lite_nlp.decoding.hypotheses import (
     Blocked,
-    Candidates,
     Hypothesis,
     best_extension,
     length_penalty,
@@ -112,7 +112,7 @@ def stream_search(model: StepModel, src_row: Sequence[int], options: SearchOptio
         return
     run = _Run(options, limits, 1)
     for _ in run.steps(model, [src_row]):
-        yield run.history[0].tolist()
+        yield list(run.history[0])
     yield run.found()[0][0].tokens
 
 
@@ -147,33 +147,35 @@ class _Run:
     def __init__(self, options: SearchOptions, limits: NDArray[np.int64], count: int) -> None:
         sentences = len(limits)
         self.options = options
-        self.limits = limits  # (N,) steps allowed
+        self.limits: list[int] = limits.tolist()  # N steps allowed
+        penalties = length_penalty(np.arange(int(limits.max()) + 1), options.length_penalty)
+        self.penalties: list[float] = penalties.tolist()  # by length
         self.count = count  # hypotheses wanted
         self.best: list[list[Hypothesis]] = [[] for _ in range(sentences)]  # at most so many, best first
-        self.least = np.full(sentences, -np.inf)  # (N,) score that a hypothesis must exceed to be one of them
-        self.finished = np.zeros(sentences, np.int64)  # (N,) finished hypotheses
-        self.sentences = np.arange(sentences)  # (S,) their indices among the N
+        self.least = [-np.inf] * sentences  # score that a hypothesis must exceed to be one of them
+        self.finished = [0] * sentences  # finished hypotheses
+        self.sentences = list(range(sentences))  # S indices among the N
         self.live = np.zeros((sentences, 1))  # (S, W) log-probabilities
-        self.latest = np.full(sentences, BOS_ID, np.int64)  # (S * W,) tokens to consume next
-        self.rows = np.arange(sentences)  # (S * W,) rows of the latest step that they follow
+        self.latest = [BOS_ID] * sentences  # S * W tokens to consume next
+        self.rows = self.sentences  # S * W rows of the latest step that they follow
         self.fed = sentences  # rows of the latest step
-        self.history = np.zeros((sentences, 0), np.int64)  # (S * W, T) tokens produced
+        self.history: list[list[int]] = [[] for _ in range(sentences)]  # S * W, tokens produced
 
     def steps(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> Iterator[None]:
         """Take the steps, one at a time, until every sentence is done."""
         src_tokens, src_mask = _pad_sources(src_rows)
-        state = model.start(src_tokens, src_mask, int(self.limits.max()))
+        state = model.start(src_tokens, src_mask, max(self.limits))
         for step in count(1):
-            if not np.array_equal(self.rows, np.arange(self.fed)):
-                state = model.reorder(state, self.rows)
-            logits, state = model.step(self.latest, state)
+            if self.rows != list(range(self.fed)):
+                state = model.reorder(state, np.array(self.rows, np.int64))
+            logits, state = model.step(np.array(self.latest, np.int64), state)
             size = self.options.no_repeat_ngram
-            blocked = repeated_ngrams(self.history, size) if size else None
+            blocked = repeated_ngrams(np.array(self.history, np.int64), size) if size else None
             if self.options.beam_size == 1:
                 self.advance_one(logits, step, blocked)
             else:
                 self.advance(logits, step, blocked)
-            if not len(self.sentences):
+            if not self.sentences:
                 return
             yield
 
@@ -183,70 +185,85 @@ class _Run:
 
     def advance(self, logits: NDArray[np.float32], step: int, blocked: Blocked | None) -> None:
         """Extend all hypotheses by step ``step`` (from 1), by words that are not ``blocked``."""
-        must_end = self.limits[self.sentences] <= step
-        candidates = rank_extensions(
+        must_end = [self.limits[index] <= step for index in self.sentences]
+        ranked = rank_extensions(
             logits,
             self.live,
             beam_size=self.options.beam_size,
             must_end=must_end,
-            may_end=must_end | (step > self.options.min_length),
+            may_end=[last or step > self.options.min_length for last in must_end],
             blocked=blocked,
         )
-        self._finish(candidates, step)
-        first = np.arange(len(self.sentences))[:, None] * self.live.shape[1]
-        self._go_on(~self._done(candidates, step), first + candidates.parents, candidates.scores, candidates.tokens)
+        going, width = _Going([], [], [], []), self.live.shape[1]
+        for place, (index, found) in enumerate(zip(self.sentences, ranked, strict=True)):
+            first = place * width
+            for hypothesis in found.ends:
+                self._finish(index, self.history[first + hypothesis], found.end_scores[hypothesis], step)
+            if not self._is_settled(index, found.scores[0], step):
+                rows = [first + parent for parent in found.parents]
+                going.add(index, rows, found.tokens, found.scores)
+        self._go_on(going)
 
     def advance_one(self, logits: NDArray[np.float32], step: int, blocked: Blocked | None) -> None:
         """:meth:`advance` of one hypothesis for each sentence, where nothing has to be ranked."""
-        best = best_extension(logits, self.live[:, 0], blocked)
-        ends, scores = best.ends, best.scores
-        # Of equal ones the end counts, as it does where both are ranked.
-        ended = (self.limits[self.sentences] <= step) | (scores == -np.inf)
-        if step > self.options.min_length:
-            ended |= ends >= scores
-        penalty = float(length_penalty(step, self.options.length_penalty))
-        for row in np.flatnonzero(ended & (ends > -np.inf)):
-            self.best[self.sentences[row]] = [Hypothesis(self.history[row].tolist(), float(ends[row]) / penalty)]
-        self._go_on(~ended, np.arange(len(scores))[:, None], scores[:, None], best.tokens[:, None])
+        best, going = best_extension(logits, self.live[:, 0], blocked), _Going([], [], [], [])
+        each = zip(self.sentences, best.ends.tolist(), best.scores.tolist(), best.tokens.tolist(), strict=True)
+        for row, (index, end, score, token) in enumerate(each):
+            # Of equal ones the end counts, as it does where both are ranked.
+            preferred = step > self.options.min_length and end >= score
+            if self.limits[index] > step and score > -np.inf and not preferred:
+                going.add(index, [row], [token], [score])
+            elif end > -np.inf:
+                self.best[index] = [Hypothesis(self.history[row], end / self.penalties[step])]
+        self._go_on(going)
 
-    def _go_on(
-        self,
-        going: NDArray[np.bool_],
-        rows: NDArray[np.int64],
-        scores: NDArray[np.float64],
-        tokens: NDArray[np.int64],
-    ) -> None:
-        """Keep the sentences that are ``going`` (S,), with new hypotheses (S, W): rows extended, scores, tokens."""
+    def _go_on(self, going: "_Going") -> None:
         self.fed = len(self.latest)
-        self.rows = rows[going].reshape(-1)
-        self.sentences = self.sentences[going]
-        self.live = scores[going]
-        self.latest = tokens[going].reshape(-1)
-        self.history = np.concatenate([self.history[self.rows], self.latest[:, None]], axis=1)
+        self.sentences, self.rows, self.latest = going.sentences, going.rows, going.tokens
+        self.live = np.array(going.scores)
+        self.history = [[*self.history[row], token] for row, token in zip(self.rows, self.latest, strict=True)]
 
-    def _finish(self, candidates: Candidates, step: int) -> None:
-        scores = candidates.end_scores / length_penalty(step, self.options.length_penalty)
-        width = self.live.shape[1]
-        for sentence, beam in zip(*np.nonzero(candidates.ends), strict=True):
-            index = self.sentences[sentence]
-            self.finished[index] += 1
-            if scores[sentence, beam] > self.least[index]:
-                best = self.best[index]
-                found = Hypothesis(self.history[sentence * width + beam].tolist(), float(scores[sentence, beam]))
-                # Of equal scores the first one found stays before the others.
-                insort(best, found, key=lambda hypothesis: -hypothesis.score)
-                del best[self.count :]
-                if len(best) == self.count:
-                    self.least[index] = best[-1].score
+    def _finish(self, index: int, tokens: list[int], log_prob: float, step: int) -> None:
+        """Take a hypothesis that ends at step ``step`` as one of a sentence's best, if it is."""
+        self.finished[index] += 1
+        score = log_prob / self.penalties[step]
+        if score > self.least[index]:
+            best = self.best[index]
+            # Of equal scores the first one found stays before the others.
+            insort(best, Hypothesis(tokens, score), key=lambda hypothesis: -hypothesis.score)
+            del best[self.count :]
+            if len(best) == self.count:
+                self.least[index] = best[-1].score
 
-    def _done(self, candidates: Candidates, step: int) -> NDArray[np.bool_]:
-        """(S,) sentences whose best hypotheses are settled.
+    def _is_settled(self, index: int, log_prob: float, step: int) -> bool:
+        """Whether a sentence's best hypotheses are settled, the best live one having ``log_prob``.
 
         A log-probability only falls as a hypothesis grows, so dividing the present one by the penalty of the greatest
         length bounds the score that a live hypothesis can still reach.
         """
-        limits = self.limits[self.sentences]
-        reachable = candidates.scores[:, 0] / length_penalty(limits, self.options.length_penalty)
-        full = self.finished[self.sentences] >= self.options.beam_size
-        settled: NDArray[np.bool_] = full | (limits <= step) | (self.least[self.sentences] >= reachable)
-        return settled
+        limit = self.limits[index]
+        full = limit <= step or self.finished[index] >= self.options.beam_size
+        return full or self.least[index] >= log_prob / self.penalties[limit]
+
+
+class _Going(NamedTuple):
+    """What goes on after a step.
+
+    Attributes:
+        sentences: S indices.
+        rows: S * W rows of the step that the new hypotheses extend.
+        tokens: By which they do.
+        scores: For each sentence their W log-probabilities.
+    """
+
+    sentences: list[int]
+    rows: list[int]
+    tokens: list[int]
+    scores: list[list[float]]
+
+    def add(self, index: int, rows: list[int], tokens: list[int], scores: list[float]) -> None:
+        """Add a sentence."""
+        self.sentences.append(index)
+        self.rows.extend(rows)
+        self.tokens.extend(tokens)
+        self.scores.append(scores)

@@ -1,3 +1,4 @@
+import gzip
 import os
 import subprocess
 import sys
@@ -65,6 +66,9 @@ def test_text_file_and_standard_input_give_the_same(
     output = tmp_path / "target.txt"
     assert translate(model, "--input", str(text), "--output", str(output))[:2] == (0, "")
     assert output.read_text(encoding="utf-8") == from_file
+    packed = tmp_path / "target.txt.gz"
+    assert translate(model, "--input", str(text), "--output", str(packed))[:2] == (0, "")
+    assert gzip.decompress(packed.read_bytes()).decode("utf-8") == from_file
 
 
 @pytest.mark.parametrize("beam", ["1", "3"])

@@ -62,17 +62,20 @@ def test_a_language_model_writes_as_much_in_a_bundle(
     assert [one["bounds"].capacity for one in asked] == [600, 64, 100]
 
 
-def test_the_logits_of_the_texts_scored_at_once_have_a_bound(
+def test_what_executorch_plans_for_the_texts_of_a_call_has_a_bound(
     tmp_path: Path, asked: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_model(tmp_path / "model", LINES, architecture="language-model", family="transformer", max_positions=600)
     loaded = load_model(tmp_path / "model")
     write_model_bundle(tmp_path / "model.zip", loaded)
-    row = 4 * asked[0]["bounds"].source * loaded.tokenizer.vocab_size
-    for texts in (5, 2):
-        monkeypatch.setattr(task_bundles, "_LOGITS_BYTES", texts * row + row - 1)
-        write_model_bundle(tmp_path / "model.zip", loaded)
-    assert [one["bounds"].executorch_batch for one in asked] == [8, 5, 3]
+    logits = 4 * asked[0]["bounds"].source * loaded.tokenizer.vocab_size
+    # A position, and keys and values of one layer, 16 channels of 4 bytes each.
+    state = 8 + 600 * 2 * 16 * 4
+    for row, steps in ((logits, 1), (state, 600)):
+        for texts in (5, 2):
+            monkeypatch.setattr(task_bundles, "_PLANNED_BYTES", texts * row + row - 1)
+            write_model_bundle(tmp_path / "model.zip", loaded, max_tgt_tokens=steps)
+    assert [one["bounds"].executorch_batch for one in asked] == [8, *[5, 3] * 2]
 
 
 def test_records_that_a_manifest_does_not_hold_are_named(tmp_path: Path, asked: list[dict[str, Any]]) -> None:

@@ -34,28 +34,29 @@ class BeamDouble:
             step = call.step + index + 1
             logits, state = self.model.step(tokens.reshape(-1), self.model.reorder(state, parents.reshape(-1)))
             sound &= bool(np.isfinite(logits).all())
-            candidates = rank_extensions(
+            ranked = rank_extensions(
                 np.nan_to_num(logits),
                 live,
                 beam_size=width,
-                must_end=call.limits <= step,
-                may_end=(step > call.min_length) | (call.limits <= step),
+                must_end=(call.limits <= step).tolist(),
+                may_end=((step > call.min_length) | (call.limits <= step)).tolist(),
                 blocked=(hypotheses, call.blocked[hypotheses, places_of_words]),
             )
-            live = candidates.scores
-            for row in range(sentences):
-                ends = [] if done[row] else np.nonzero(candidates.ends[row])[0].tolist()
+            live, chosen = (np.array([getattr(one, name) for one in ranked]) for name in ("scores", "parents"))
+            for row, candidates in enumerate(ranked):
+                ends = [] if done[row] else candidates.ends
                 finished[row] += len(ends)
-                scores = candidates.end_scores[row] / call.penalties[step]
-                best[row] += [(float(scores[hypothesis]), places + index * width + hypothesis) for hypothesis in ends]
+                scores = [candidates.end_scores[hypothesis] / call.penalties[step] for hypothesis in ends]
+                origins = [places + index * width + hypothesis for hypothesis in ends]
+                best[row] += zip(map(float, scores), origins, strict=True)
                 best[row] = sorted(best[row], key=lambda found: -found[0])[:places]
                 done[row] |= bool(
                     finished[row] >= width
                     or call.limits[row] <= step
                     or best[row][-1][0] >= live[row, 0] / call.penalties[call.limits[row]]
                 )
-            tokens, parents = candidates.tokens, candidates.parents + first
-            made.append((tokens, candidates.parents))
+            tokens, parents = np.array([candidates.tokens for candidates in ranked]), chosen + first
+            made.append((tokens, chosen))
             if done.sum() >= call.leave:
                 break
         steps = BeamSteps(

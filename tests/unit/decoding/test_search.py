@@ -96,8 +96,8 @@ def test_logits_are_left_as_they_are():
     blocked = (np.array([0, 1]), np.array([3, 4]))
     live = np.zeros((2, 1))
     best_extension(logits, live[:, 0], blocked)
-    must_end, may_end = np.array([False, True]), np.array([False, True])
-    rank_extensions(logits, live, beam_size=2, must_end=must_end, may_end=may_end, blocked=blocked)
+    ends = [False, True]
+    rank_extensions(logits, live, beam_size=2, must_end=ends, may_end=ends, blocked=blocked)
     np.testing.assert_array_equal(logits, kept)
     np.testing.assert_array_equal(live, np.zeros((2, 1)))
 
@@ -253,7 +253,7 @@ def _ranked_by_hand(logits, live, beam_size):
         words.append([(-total, place, token + 3) if total < np.inf else None for total, (place, token) in best])
         every = sorted([*best, *((-total, (-1, place)) for place, total in enumerate(totals[:, 2]))])[:beam_size]
         kept = {place for total, (kind, place) in every if kind == -1 and total < np.inf}
-        ends.append([place in kept for place in range(len(scores))])
+        ends.append(sorted(kept))
     return words, ends
 
 
@@ -268,21 +268,20 @@ def test_the_best_extensions_are_found_wherever_they_are(types, beam_size):
         # One sentence has a dead hypothesis, one has nothing but words that are ruled out.
         live, logits[6:, 3:] = np.round(-random.random((3, 3)), 2), -np.inf
         live[1, 2] = -np.inf
-        none = np.zeros(3, np.bool_)
-        found = rank_extensions(logits, live, beam_size=beam_size, must_end=none, may_end=~none)
+        found = rank_extensions(logits, live, beam_size=beam_size, must_end=[False] * 3, may_end=[True] * 3)
         words, ends = _ranked_by_hand(logits, live, beam_size)
-        assert found.scores.shape == found.parents.shape == found.tokens.shape == (3, min(beam_size, 3 * types))
-        assert found.ends.tolist() == ends
-        for row, expected in enumerate(words):
+        assert [one.ends for one in found] == ends
+        for one, expected in zip(found, words, strict=True):
             alive = [word for word in expected if word is not None]
             scores = [score for score, _, _ in alive]
-            np.testing.assert_allclose(found.scores[row, : len(alive)], scores, rtol=1e-5, atol=1e-5)
-            assert (found.scores[row, len(alive) :] == -np.inf).all()
-            places = list(zip(found.parents[row].tolist(), found.tokens[row].tolist(), strict=True))[: len(alive)]
+            assert len(one.scores) == len(one.parents) == len(one.tokens) == min(beam_size, 3 * types)
+            np.testing.assert_allclose(one.scores[: len(alive)], scores, rtol=1e-5, atol=1e-5)
+            assert all(score == -np.inf for score in one.scores[len(alive) :])
+            places = list(zip(one.parents, one.tokens, strict=True))[: len(alive)]
             if spread:
                 assert places == [(place, token) for _, place, token in alive]
             assert len(set(places)) == len(alive)
-        assert ((found.tokens >= 3) & (found.tokens < types + 3)).all()
+            assert all(3 <= token < types + 3 for token in one.tokens)
 
 
 @pytest.mark.parametrize("types", [1, 6, 6003])
