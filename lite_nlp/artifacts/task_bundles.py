@@ -27,7 +27,7 @@ _PROOF_SENTENCES = 24
 
 #: Room that ExecuTorch plans for the logits of the texts scored at once, or for the states of those continued at once,
 #: and the fewest of these. It takes all of it when a program is opened.
-_PLANNED_BYTES: Final = 2**26
+_PLANNED_BYTES: Final = 2**25
 _FEWEST_ROWS: Final = 3
 
 
