@@ -116,14 +116,16 @@ class Generator:
 
     def _prompt(self, text: str, number: int) -> list[int]:
         """The tokens of a text, as many as the model reads."""
-        tail = text[-WHOLE_CHARACTERS:]
+        # A word has its space in front of it: that at the end of a prompt is the first word's of the continuation.
+        read = text.rstrip(" ")
+        tail = read[-WHOLE_CHARACTERS:]
         lines = [self._tokenizer.encode(input_line(line)) for line in tail.split("\n")]
         tokens = [token for place, line in enumerate(lines) for token in ([EOS_ID] * (place > 0) + line)]
         warn_of_letters(self._tokenizer, tail, number, result="continuation", warn=self._warn)
-        if len(tokens) < self._max_positions and len(tail) == len(text):
+        if len(tokens) < self._max_positions and len(tail) == len(read):
             return tokens
         kept = self._max_positions // 2
-        found = f"{len(tokens)} tokens" if len(tail) == len(text) else f"more than {len(tokens)} tokens"
+        found = f"{len(tokens)} tokens" if len(tail) == len(read) else f"more than {len(tokens)} tokens"
         self._warn(
             f"line {number}: only the last {kept} tokens of the prompt are read: it has {found}, the model reads "
             f"{self._max_positions} with what it adds"
@@ -133,10 +135,11 @@ class Generator:
     def _describe(self, text: str, prompt: Sequence[int], run: TokenRun) -> Generated:
         last = prompt[max((place for place, token in enumerate(prompt, start=1) if token == EOS_ID), default=0) :]
         whole = self._tokenizer.decode([*last, *run.tokens])
+        # The tokenizer takes the space before a line away, so that the continuation alone would lose one.
+        continuation = one_line(whole[len(self._tokenizer.decode(last)) :])
         return Generated(
             prompt=text,
-            # The tokenizer takes the space before a line away, so that the continuation alone would lose one.
-            continuation=one_line(whole[len(self._tokenizer.decode(last)) :]),
+            continuation=continuation.removeprefix(" ") if text.endswith(" ") else continuation,
             tokens=len(run.tokens),
             log_prob=run.log_prob,
             ended=run.ended,

@@ -89,6 +89,17 @@ def test_a_stream_grows_to_the_text(models: Path) -> None:
         stream.close()  # type: ignore[attr-defined]
 
 
+def test_the_space_at_the_end_of_a_prompt_is_that_of_the_next_word(models: Path) -> None:
+    with open_generator(models / "transformer", max_tokens=6, temperature=100.0) as generator:
+        for text in ("the old", "boats\nthe old"):
+            both = [generator.generate([f"{text}{end}"] * 30) for end in ("", "  ")]
+            for bare, spaced in zip(*both, strict=True):
+                assert (spaced.prompt, spaced.tokens, spaced.log_prob) == (f"{text}  ", bare.tokens, bare.log_prob)
+                assert spaced.continuation == bare.continuation.removeprefix(" ")
+            assert any(bare.continuation.startswith(" ") for bare in both[0])
+            assert list(generator.stream(f"{text}  "))[-1] == both[1][0].text
+
+
 def test_lines_of_one_text_are_joined_by_the_end_mark(models: Path) -> None:
     loaded = load_model(models / "transformer")
     with open_generator(loaded, max_tokens=1) as generator:
