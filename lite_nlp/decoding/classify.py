@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import DataError, UndefinedScoreError
 from lite_nlp.core.special_tokens import EOS_ID, PAD_ID
 from lite_nlp.decoding.lines import input_line
-from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, learned_spelling, warn_of_letters
+from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, is_blank, learned_spelling, warn_of_letters
 
 __all__ = ["Classification", "Classifier", "ClassifierModel", "pad_sentences", "require_finite", "split_sentences"]
 
@@ -97,7 +97,7 @@ class Classifier:
         rows = {
             place: [self._tokens(sentence, first + place) for sentence in example]
             for place, example in enumerate(examples)
-            if any(sentence.strip() for sentence in example)
+            if not all(map(is_blank, example))
         }
         found: list[Classification | None] = [None] * len(examples)
         order = sorted(rows, key=lambda place: max(map(len, rows[place])))
@@ -140,7 +140,7 @@ def split_sentences(chunks: Iterable[Sequence[str]], *, sentences: int, name: st
     for chunk in chunks:
         examples: list[tuple[str, ...]] = []
         for line in chunk:
-            example = tuple(line.split("\t")) if line.strip() else ("",) * sentences
+            example = tuple(line.split("\t")) if not is_blank(line) else ("",) * sentences
             if len(example) != sentences:
                 if examples:
                     yield examples

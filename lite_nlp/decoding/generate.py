@@ -11,6 +11,9 @@ from lite_nlp.decoding.text_codec import WHOLE_CHARACTERS, TextCodec, warn_of_le
 
 __all__ = ["Generated", "Generator"]
 
+#: Characters of a prompt that are tokenized for each token that the model reads, at least: few words are longer.
+_TOKEN_CHARACTERS: Final = 16
+
 #: Batches per window: prompts are sorted by length inside a window, and its texts come out together.
 _WINDOW_BATCHES: Final = 16
 
@@ -118,13 +121,13 @@ class Generator:
         """The tokens of a text, as many as the model reads."""
         # A word has its space in front of it: that at the end of a prompt is the first word's of the continuation.
         read = text.rstrip(" ")
-        tail = read[-WHOLE_CHARACTERS:]
+        tail = read[-max(WHOLE_CHARACTERS, _TOKEN_CHARACTERS * self._max_positions) :]
         lines = [self._tokenizer.encode(input_line(line)) for line in tail.split("\n")]
         tokens = [token for place, line in enumerate(lines) for token in ([EOS_ID] * (place > 0) + line)]
         warn_of_letters(self._tokenizer, tail, number, result="continuation", warn=self._warn)
         if len(tokens) < self._max_positions and len(tail) == len(read):
             return tokens
-        kept = self._max_positions // 2
+        kept = min(self._max_positions // 2, len(tokens))
         found = f"{len(tokens)} tokens" if len(tail) == len(read) else f"more than {len(tokens)} tokens"
         self._warn(
             f"line {number}: only the last {kept} tokens of the prompt are read: it has {found}, the model reads "

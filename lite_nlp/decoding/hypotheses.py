@@ -27,6 +27,9 @@ __all__ = [
 #: Columns among which the largest entry is looked for at once.
 _GROUP: Final = 16
 
+#: Times as many words as are wanted, which are ranked one by one; more are those of a model that knows no difference.
+_FEW: Final = 16
+
 #: Rows whose exponentials are made at once: those of some thousand types stay in a processor's cache.
 _ROWS: Final = 16
 
@@ -216,7 +219,7 @@ def _best_words(
     best: list[list[tuple[float, int, int]]] = [[] for _ in range(sentences)]
     each = offsets.tolist()
     # Of an array in two dimensions np.nonzero takes ten times as long.
-    for place in good.ravel().nonzero()[0].tolist():
+    for place in _few_places(good.ravel().nonzero()[0], words, offsets, width, count).tolist():
         row, column = divmod(place, words.shape[1])
         best[row // width].append((words.item(row, column) + each[row], row, column))
     for sentence, found in enumerate(best):
@@ -225,6 +228,19 @@ def _best_words(
         del found[count:]
         found += [(-np.inf, sentence * width, 0)] * (count - len(found))
     return best
+
+
+def _few_places(
+    places: NDArray[np.int64], words: NDArray[np.float32], offsets: NDArray[np.float64], width: int, count: int
+) -> NDArray[np.int64]:
+    """Places in (S * W, V); of very many, as where all words are equal, the ``count`` best of each sentence."""
+    if len(places) <= _FEW * count * max(1, len(words) // width):
+        return places
+    rows, columns = np.divmod(places, words.shape[1])
+    owners = rows // width
+    order = np.lexsort((-(words[rows, columns] + offsets[rows]), owners))
+    first = np.searchsorted(owners, owners)
+    return np.sort(places[order[np.arange(len(order)) - first < count]])
 
 
 #: Of an extension: the score, which comes first.

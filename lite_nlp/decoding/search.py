@@ -160,6 +160,7 @@ class _Run:
         self.rows = self.sentences  # S * W rows of the latest step that they follow
         self.fed = sentences  # rows of the latest step
         self.history: list[list[int]] = [[] for _ in range(sentences)]  # S * W, tokens produced
+        self.produced = np.zeros((sentences, 0), np.int64)  # (S * W, T), the same where n-grams are blocked
 
     def steps(self, model: StepModel, src_rows: Sequence[Sequence[int]]) -> Iterator[None]:
         """Take the steps, one at a time, until every sentence is done."""
@@ -170,7 +171,7 @@ class _Run:
                 state = model.reorder(state, np.array(self.rows, np.int64))
             logits, state = model.step(np.array(self.latest, np.int64), state)
             size = self.options.no_repeat_ngram
-            blocked = repeated_ngrams(np.array(self.history, np.int64), size) if size else None
+            blocked = repeated_ngrams(self.produced, size) if size else None
             if self.options.beam_size == 1:
                 self.advance_one(logits, step, blocked)
             else:
@@ -222,6 +223,8 @@ class _Run:
         self.sentences, self.rows, self.latest = going.sentences, going.rows, going.tokens
         self.live = np.array(going.scores)
         self.history = [[*self.history[row], token] for row, token in zip(self.rows, self.latest, strict=True)]
+        if self.options.no_repeat_ngram and self.rows:
+            self.produced = np.column_stack([self.produced[self.rows], self.latest])
 
     def _finish(self, index: int, tokens: list[int], log_prob: float, step: int) -> None:
         """Take a hypothesis that ends at step ``step`` as one of a sentence's best, if it is."""

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
-__all__ = ["WHOLE_CHARACTERS", "TextCodec", "learned_spelling", "warn_of_letters"]
+__all__ = ["WHOLE_CHARACTERS", "TextCodec", "is_blank", "learned_spelling", "warn_of_letters"]
 
 #: A line with at least this fraction of letters that the vocabulary has no token for is reported.
 _UNFAMILIAR: Final = 0.25
@@ -63,6 +63,11 @@ def learned_spelling(tokenizer: TextCodec, text: str) -> str:
         if other != text and _count_tokens(tokenizer, other) < _count_tokens(tokenizer, text):
             text = other
     return text
+
+
+def is_blank(text: str) -> bool:
+    """Whether a line has nothing to read: white space and invisible characters alone."""
+    return not text.translate(_INVISIBLE).strip()
 
 
 def _single_spaces(text: str) -> str:

@@ -1,6 +1,7 @@
 """Language models as the library opens them: continuations equal to those of the whole text, streams, prompts."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,26 @@ def test_long_prompts_and_foreign_letters_are_told(models: Path, caplog: pytest.
     with caplog.at_level(logging.WARNING, logger="lite_nlp"), open_generator(models / "transformer") as generator:
         generator.generate("これは")
     assert "line 1: 100% of its letters" in caplog.text
+
+
+def test_as_much_of_a_prompt_is_tokenized_as_the_model_reads(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    text = "a boat by the sea, a town by the sea"
+    with open_generator(models / "transformer", max_tokens=4, warn=told.append) as generator:
+        expected = generator.generate(text)
+        monkeypatch.setattr("lite_nlp.decoding.generate.WHOLE_CHARACTERS", 7)
+        assert generator.generate(text) == expected
+        assert told == []
+        # Of so few characters the model could read more tokens than there are.
+        monkeypatch.setattr("lite_nlp.decoding.generate._TOKEN_CHARACTERS", 0)
+        generator.generate("boats")
+        generator.generate(text)
+    assert len(told) == 1
+    found = re.match(
+        r"line 1: only the last (\d+) tokens of the prompt are read: it has more than (\d+) tokens", told[0]
+    )
+    assert found is not None
+    assert found[1] == found[2]
 
 
 def test_what_it_cannot_open(models: Path, tmp_path: Path) -> None:

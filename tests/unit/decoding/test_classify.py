@@ -83,6 +83,14 @@ def test_a_pair_with_one_blank_sentence_is_classified(tokenizer: Tokenizer) -> N
     assert model.rows[0] == [2]
 
 
+@pytest.mark.parametrize("nothing", ["", " ", "\u2028", "\ufeff", "\u200b \u00ad"])
+def test_what_cannot_be_seen_is_blank(tokenizer: Tokenizer, nothing: str) -> None:
+    model = CountingModel()
+    assert classified(tokenizer, [[[nothing], ["a"]]], model)[0][0] is None
+    assert len(model.rows) == 1
+    assert list(split_sentences([[nothing]], sentences=2, name="it")) == [[("", "")]]
+
+
 def test_what_is_cut_off_or_unknown_is_told(tokenizer: Tokenizer) -> None:
     model = CountingModel()
     _, told = classified(tokenizer, [[["a"], ["a b c d e f g"]], [["これは"]]], model)

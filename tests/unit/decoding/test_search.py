@@ -284,6 +284,19 @@ def test_the_best_extensions_are_found_wherever_they_are(types, beam_size):
             assert all(3 <= token < types + 3 for token in one.tokens)
 
 
+def test_of_equal_words_the_first_of_the_first_hypotheses_are_taken():
+    logits = np.zeros((6, 700), np.float32)
+    live = np.array([[-2.0, -1.0, -1.0], [-1.0, -3.0, -np.inf]])
+    found = rank_extensions(logits, live, beam_size=4, must_end=[False] * 2, may_end=[True] * 2)
+    assert [one.parents for one in found] == [[1] * 4, [0] * 4]
+    assert [one.tokens for one in found] == [[3, 4, 5, 6]] * 2
+    logits[1, 9:] = -1.0
+    found = rank_extensions(logits, live, beam_size=700, must_end=[False] * 2, may_end=[True] * 2)
+    # Where words are ruled out the others of a hypothesis are likelier.
+    assert (found[0].parents[:6], found[0].tokens[:6]) == ([1] * 6, [*range(3, 9)])
+    assert (found[0].parents[6:], found[0].tokens[6:]) == ([2] * 694, [*range(3, 697)])
+
+
 @pytest.mark.parametrize("types", [1, 6, 6003])
 def test_the_most_probable_word_is_the_first_of_equal_ones(types):
     logits = np.random.default_rng(types).integers(0, 3, (7, types + 3)).astype(np.float32)
