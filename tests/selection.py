@@ -1,6 +1,6 @@
 """What every run of the tests takes of the presets and of the combinations of options; ``make test-all`` takes all."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from typing import Final
 
 import pytest
@@ -45,16 +45,16 @@ VARIANT_NAMES: Final = (
 )
 
 
-def select(names: Iterable[str], chosen: Collection[str]) -> list[ParameterSet]:
-    """The names as parameters of a test; all but the chosen ones are left to ``make test-all``.
+def select(cases: Iterable[Hashable], chosen: Collection[Hashable]) -> list[ParameterSet]:
+    """Names, or other cases, as parameters of a test; all but the chosen ones are left to ``make test-all``.
 
     Raises:
-        ValueError: If a chosen name is not among the names.
+        ValueError: If a chosen one is not among the cases.
     """
-    names = list(names)
-    if missing := set(chosen) - set(names):
-        raise ValueError(f"expected chosen names among the parameters, found {sorted(missing)} besides")
-    return [pytest.param(name, marks=() if name in chosen else pytest.mark.exhaustive) for name in names]
+    cases = list(cases)
+    if missing := set(chosen) - set(cases):
+        raise ValueError(f"expected chosen cases among the parameters, found {sorted(map(str, missing))} besides")
+    return [pytest.param(case, marks=() if case in chosen else pytest.mark.exhaustive) for case in cases]
 
 
 #: Parameters of a test of every preset.

@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from lite_nlp.export.runtime.engine import SearchEngine
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.onnx import OnnxRunner
 from lite_nlp.export.tracing import trace_model
+from tests.selection import select
 from tests.unit.export.conftest import BOUNDS, build_model_with, describe, members_of
 from tests.unit.export.own_model import VOCAB_SIZE, build_own_model
 
@@ -175,9 +177,15 @@ def test_the_model_s_own_steps_in_the_loop(small, source_rows) -> None:
         assert [one.tokens for one in search(engine, source_rows, options)] == [one.tokens for one in expected]
 
 
-@pytest.mark.parametrize("types", [30, 31, 64])
-@pytest.mark.parametrize("largest", [(4, 29), (17, 18, 23), (2, 9), (0, 1, 8), (29,)], ids=str)
-def test_of_equal_logits_the_first_counts(source_rows, types: int, largest: tuple[int, ...]) -> None:
+#: Types that have the largest logit, and how many types there are, each of which is exported anew: every of both once.
+LARGEST = [(4, 29), (17, 18, 23), (2, 9), (0, 1, 8), (29,)]
+TYPES = [30, 31, 64]
+EVERY_ONCE = [(largest, TYPES[place % len(TYPES)]) for place, largest in enumerate(LARGEST)]
+
+
+@pytest.mark.parametrize("case", select(itertools.product(LARGEST, TYPES), EVERY_ONCE), ids=str)
+def test_of_equal_logits_the_first_counts(source_rows, case: tuple[tuple[int, ...], int]) -> None:
+    largest, types = case
     model = build_own_model(types)
     with torch.no_grad():
         model.output.weight.zero_()
