@@ -82,7 +82,7 @@ def count_model(
         LiteNlpError: If a MODEL is damaged.
     """
     gate = BudgetGate(src_len=src_len, tgt_len=tgt_len)
-    settings = _Settings(gate=gate, beam=beam, overrides=tuple(overrides), advised=False, recount=False)
+    settings = _Settings(gate=gate, beam=beam, overrides=overrides, advised=False, recount=False)
     report = _report(target, example_inputs, settings)
     return ModelBudget(
         target=report.target, family=report.family, lengths=report.lengths, params=report.params, macs=report.macs
@@ -158,7 +158,7 @@ def check_budget(
     """
     limits = Limits(max_macs=max_macs, max_params=max_params, count_params=count_params, max_size_bytes=max_size)
     gate = BudgetGate(limits=limits, src_len=src_len, tgt_len=tgt_len)
-    settings = _Settings(gate=gate, beam=beam, overrides=tuple(overrides), advised=True, recount=recount)
+    settings = _Settings(gate=gate, beam=beam, overrides=overrides, advised=True, recount=recount)
     return _report(target, example_inputs, settings)
 
 
@@ -168,7 +168,7 @@ class _Settings:
 
     gate: BudgetGate
     beam: int
-    overrides: tuple[str, ...]
+    overrides: Sequence[str]
     advised: bool
     recount: bool
 

@@ -13,6 +13,7 @@ from lite_nlp.api.bench import MAX_NEW_TOKENS, BenchReport, bench_model
 from lite_nlp.api.bench_examples import NUM_SENTENCES
 from lite_nlp.api.estimate import SpeedEstimate, estimate_speed
 from lite_nlp.budget.closed_form.roofline import PROCESSORS
+from lite_nlp.budget.reporting.speed import describe_search
 from lite_nlp.cli.console import ProgressBars, out, print_json, warn
 from lite_nlp.cli.options import BeamOption, ModelArgument, given_parameters
 from lite_nlp.core.bounds import MAX_REPEATS, MAX_THREADS, MAX_TOKENS
@@ -123,6 +124,8 @@ def bench(
     _report(report.as_dict(), output, force=force, as_json=as_json)
     if not as_json:
         _print_table(report)
+    if not report.same_tokens:
+        warn("expected the same tokens in all rows, found different ones")
 
 
 def _report(content: dict[str, Any], output: Path | None, *, force: bool, as_json: bool) -> None:
@@ -146,7 +149,14 @@ def _parse_threads(text: str) -> list[int]:
 def _print_table(report: BenchReport) -> None:
     settings = report.settings
     precision = report.rows[0]["precision"]
-    title = ", ".join([report.model["name"], f"{settings['sentences']} sentences", *_way(report), precision])
+    title = ", ".join(
+        [
+            report.model["name"],
+            f"{settings['sentences']} sentences",
+            *describe_search(report.model["task"], settings),
+            precision,
+        ]
+    )
     table = Table("runtime", title=title, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("threads", *_FIGURES, "memory MB\nloaded\n/ peak"):
         table.add_column(heading, justify="right")
@@ -177,18 +187,8 @@ def _print_table(report: BenchReport) -> None:
     versions = dict.fromkeys(f"{row['runtime']} {row['version']}" for row in report.rows)
     out.print(", ".join(versions), soft_wrap=True)
     out.print(where, soft_wrap=True)
-    if not report.same_tokens:
-        warn("expected the same tokens in all rows, found different ones")
-    elif len(report.rows) > 1:
+    if report.same_tokens and len(report.rows) > 1:
         out.print("The same tokens in all rows.")
-
-
-def _way(report: BenchReport) -> list[str]:
-    """How the sentences were taken, in words."""
-    settings = report.settings
-    if report.model["task"] == "language-modelling":
-        return [f"continued by {settings['max_tokens']} tokens at most"]
-    return [] if report.model["task"] == "classification" else [f"beam {settings['beam']}"]
 
 
 def _print_estimate(estimated: SpeedEstimate) -> None:

@@ -29,11 +29,13 @@ def models(
         ]
         print_json({"models": rows})
         return
-    table = Table("name", "task", "bytes", "scores", "path")
+    table = Table("name", "task", "bytes", "scores")
     for model in shipped:
         scores = "\n".join(
             f"{test}: BLEU {score['bleu']:.1f}, chrF {score['chrf']:.1f}"
             for test, score in model.card["scores"].items()
         )
-        table.add_row(model.name, model.card["task"], f"{model.path.stat().st_size:,}", scores, str(model.path))
+        table.add_row(model.name, model.card["task"], f"{model.path.stat().st_size:,}", scores)
     out.print(table)
+    for model in shipped:
+        out.print(f"{model.name}: {model.path}", soft_wrap=True, highlight=False)

@@ -31,13 +31,15 @@ def apply_overrides(content: dict[str, Any], overrides: Sequence[str], sections:
         sections: Keys of the sections, for suggestions.
 
     Raises:
-        UsageError: If an override is malformed, or they are a string.
+        UsageError: If an override is malformed or no string, or they are one string.
         ConfigError: If it names a key in something that is no section.
     """
     if isinstance(overrides, str):
         raise UsageError(f"overrides: expected a sequence of section.key=value, found the string {overrides!r}")
     changed: dict[str, dict[str, Any]] = {}
     for override in overrides:
+        if not isinstance(override, str):
+            raise UsageError(f"overrides: expected strings section.key=value, found {override!r}")
         section, name, value = _parse(override, sections)
         table = content.setdefault(section, {})
         if not isinstance(table, dict):

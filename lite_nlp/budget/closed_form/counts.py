@@ -16,7 +16,9 @@ Operation = Literal[
 Convention = Literal["paper", "executed"]
 
 #: What a reader compares models by, coarser than parts.
-Group = Literal["embeddings", "encoder", "decoder", "cross_attention", "ffn", "convolution", "layer_norm", "output"]
+Group = Literal[
+    "embeddings", "encoder", "decoder", "cross_attention", "ffn", "convolution", "recurrent", "layer_norm", "output"
+]
 
 #: Every group in the order of a report, with its title.
 GROUPS: Final[dict[Group, str]] = {
@@ -26,12 +28,14 @@ GROUPS: Final[dict[Group, str]] = {
     "cross_attention": "cross-attention",
     "ffn": "feed-forward",
     "convolution": "convolution",
+    "recurrent": "recurrent layers",
     "layer_norm": "layer norm",
     "output": "output",
 }
 
 #: The group of a part, by the last word of its name; LayerNorm is a group of its own whatever the part.
 _GROUP_OF_BLOCK: Final[dict[str, Group]] = {
+    "lstm": "recurrent",
     "cross_attention": "cross_attention",
     "ffn": "ffn",
     "conv_in": "convolution",

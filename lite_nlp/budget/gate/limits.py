@@ -47,6 +47,8 @@ class Limits:
             ("--max-params", self.max_params),
             ("--max-size", self.max_size_bytes),
         ):
+            if limit is None and option != "--max-size":
+                raise UsageError(f"{option}: expected a whole number, found None")
             check_range(option, limit, 1, MAX_COUNT)
         # NumPy's would be no JSON.
         for name in ("max_macs", "max_params", "max_size_bytes"):

@@ -53,4 +53,17 @@ PARAMETER_COUNTS: Final[dict[str, Explained]] = {
         "As paper, without biases and LayerNorms: the matrices that R2D2 counts.",
         "A Linear from 4 to 6 channels counts 24 instead of 30.",
     ),
+    "encoder": Explained(
+        "The layers of the encoder or the cells of the LSTM, biases and LayerNorms included, as R2D2 counts "
+        "classifiers: neither tables nor the layers that choose the class.",
+        "An LSTM of width 4 over words of width 3 has four gates of 4 * (3 + 4) weights and two biases of 4: 144.",
+    ),
+    "encoder_weights": Explained(
+        "As encoder, without biases and LayerNorms, as R2D2 counts its quaternion LSTM.",
+        "The same LSTM counts 112.",
+    ),
+    "encoder_partly_biased": Explained(
+        "As encoder, without the biases of attention, as R2D2 counts its models of agreement.",
+        "Self-attention of width 4, four Linears, counts 64 instead of 80; a feed-forward block keeps its biases.",
+    ),
 }

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from lite_nlp.core.errors import DataError
 
-__all__ = ["SPEED_COLUMNS", "Speed"]
+__all__ = ["SPEED_COLUMNS", "Speed", "describe_search"]
 
 SPEED_COLUMNS: Final = (
     "runtime",
@@ -48,7 +48,7 @@ class Speed:
                 found = f"schema_version {content['schema_version']!r}"
                 if content["schema_version"] == 1:
                     # All that a report shows of it.
-                    if all((speed.rows(), speed.device, speed.settings, speed.model, speed.manifest_sha256)):
+                    if all((speed.rows(), speed.device, speed.model, speed.manifest_sha256, speed.settings)):
                         return speed
                     found = "one without measurements"
             except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -75,8 +75,9 @@ class Speed:
     def settings(self) -> str:
         """What was measured, when, and by what, in words."""
         settings = self.content["settings"]
+        way = "".join(f", {part}" for part in describe_search(self.content["model"].get("task"), settings))
         return (
-            f"{settings['sentences']} sentences, one at a time, beam {settings['beam']}, {settings['repeats']} times; "
+            f"{settings['sentences']} sentences, one at a time{way}, {settings['repeats']} times; "
             f"{self.content['tool']} {self.content['tool_version']}, {self.content['created']}"
         )
 
@@ -99,6 +100,13 @@ class Speed:
     def to_json(self) -> dict[str, Any]:
         """The benchmark as it was read."""
         return dict(self.content)
+
+
+def describe_search(task: str | None, settings: Mapping[str, Any]) -> list[str]:
+    """How a benchmark took its sentences, in words; nothing to say of a classifier. None is a translator of the app."""
+    if task == "language-modelling":
+        return [f"continued by {settings['max_tokens']} tokens at most"]
+    return [] if task == "classification" else [f"beam {settings['beam']}"]
 
 
 def _memory(memory: Mapping[str, int]) -> str:

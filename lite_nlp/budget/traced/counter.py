@@ -4,13 +4,15 @@ Nothing is computed: the code runs on fake tensors, which have a shape but no nu
 operator that reaches torch's dispatcher is looked up in :mod:`lite_nlp.budget.traced.operators`. What counts is
 therefore what would run, not what a module's type promises: fused and unfused attention, einsum, shared modules each
 time they are called, and loops as often as they go round. Only shapes decide, so the numbers in the inputs, padding
-among them, change nothing; code whose course depends on the numbers cannot be counted and says so. Code that keeps a
-tensor for later calls keeps a fake one: count a copy of such a module.
+among them, change nothing; code whose course depends on the numbers cannot be counted and says so. What a module keeps
+for later calls is afterwards what it was; what other code keeps, a closure's list for one, is fake.
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from itertools import takewhile
 from types import CodeType, FrameType
 from typing import Any
@@ -26,6 +28,7 @@ from torch._subclasses.fake_tensor import (
     UnsupportedOperatorException,
     unset_fake_temporarily,
 )
+from torch.nn.parameter import is_lazy
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
@@ -57,14 +60,22 @@ def count_work(function: Callable[..., Any], *args: Any, **kwargs: Any) -> WorkC
 
     Raises:
         UnknownOperatorError: If an operator runs whose cost is not known.
-        CountError: If the code's course depends on the numbers in a tensor, or a tensor has no plain layout.
+        CountError: If the code's course depends on the numbers in a tensor, a tensor has no plain layout, or a lazy
+            module has not been called yet.
     """
     return _run(function, args, kwargs, root=_owner(function))[0]
 
 
 def count_parameters(module: nn.Module) -> ParameterCount:
-    """Count the parameters of ``module``, buffers excluded, each shared tensor once."""
-    embeddings = {layer.weight for layer in module.modules() if isinstance(layer, nn.Embedding | nn.EmbeddingBag)}
+    """Count the parameters of ``module``, buffers excluded, each shared tensor once.
+
+    Raises:
+        CountError: If it has a lazy module that has not been called yet.
+    """
+    _require_sizes(module)
+    tables_of = (layer for layer in module.modules() if isinstance(layer, nn.Embedding | nn.EmbeddingBag))
+    # Whatever its table is made of: a parametrized one is no parameter itself.
+    embeddings = {parameter for layer in tables_of for parameter in layer.parameters()}
     by_module: dict[str, int] = {}
     tables: dict[str, int] = {}
     for name, parameter in module.named_parameters():
@@ -113,7 +124,9 @@ def _run(
     """Run ``function`` on fake copies of its arguments; returns the work and the (fake) result."""
     fake_mode = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)
     recorder = _Recorder(fake_mode, _ModuleNames(root))
-    with torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
+    if root is not None:
+        _require_sizes(root)
+    with _unchanged(root), torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
         # To torch's trees a packed sequence is a tuple, whose tensors have to agree.
         args, kwargs = tree_map(
             recorder.to_fake, (args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence)
@@ -128,6 +141,40 @@ def _owner(function: Callable[..., Any]) -> nn.Module | None:
         if isinstance(candidate, nn.Module):
             return candidate
     return None
+
+
+def _require_sizes(module: nn.Module) -> None:
+    lazy = (name for name, tensor in module.named_parameters() if is_lazy(tensor))
+    if (name := next(lazy, None)) is not None:
+        raise CountError(f"{name}: expected a parameter with a shape, found that of a lazy module; call it once before")
+
+
+@contextmanager
+def _unchanged(root: nn.Module | None) -> Iterator[None]:
+    """Give the modules back what they keep: attributes, buffers, and the items of their lists and dictionaries."""
+    kept = [(vars(module), _copies(vars(module))) for module in (root.modules() if root is not None else ())]
+    try:
+        yield
+    finally:
+        for attributes, copies in kept:
+            for name, (value, items) in copies.items():
+                if isinstance(value, list | deque) and items is not None:
+                    value.clear()
+                    value.extend(items)
+                elif isinstance(value, dict | set) and items is not None:
+                    value.clear()
+                    value.update(items)
+                attributes[name] = value
+            for name in attributes.keys() - copies.keys():
+                del attributes[name]
+
+
+def _copies(attributes: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Each attribute, and a copy of it where its items can change in place."""
+    return {
+        name: (value, copy(value) if isinstance(value, list | deque | dict | set) else None)
+        for name, value in attributes.items()
+    }
 
 
 @contextmanager
@@ -344,9 +391,10 @@ _RUN_CODE: CodeType = _run.__code__
 
 
 def _is_users(frame: FrameType) -> bool:
-    """Whether ``frame`` is neither torch's nor the counter's."""
+    """Whether ``frame`` is neither torch's nor the counter's, nor that of a public function by which it was called."""
     module = str(frame.f_globals.get("__name__", ""))
-    return module not in (__name__, FunctionWatcher.__module__) and module.partition(".")[0] != "torch"
+    counters = __name__, FunctionWatcher.__module__, "lite_nlp.api.budget"
+    return module not in counters and module.partition(".")[0] != "torch"
 
 
 def _has_numbers(value: Any) -> bool:

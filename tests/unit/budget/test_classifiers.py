@@ -132,7 +132,7 @@ def test_growth_of_a_classifier() -> None:
     single = growth(_single("transformer"))
     assert (single["encoder"], single["ffn"], single["output"]) == ("quadratic", "linear", "constant")
     pair = growth(_pair("dense"))
-    assert (pair["encoder"], pair["ffn"], pair["output"]) == ("linear", "constant", "constant")
+    assert (pair["encoder"], pair["recurrent"], pair["output"]) == ("constant", "linear", "constant")
 
 
 def test_nothing_is_kept_between_steps_that_there_are_not() -> None:

@@ -4,15 +4,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
+from lite_nlp.api.budget import count_model
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.traced.counter import count_parameters, count_stepped_model, count_work
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.config.model import EncoderDecoderConfig, ModelConfig
 from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.configs import list_presets
+from lite_nlp.core.errors import CountError, UnknownOperatorError
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
 
@@ -281,3 +283,62 @@ def test_counts_add_up_and_multiply() -> None:
         count.by_module(0)
     with pytest.raises(ValueError, match="expected at least 0, found -1"):
         count.scaled(-1)
+
+
+class _Stream(nn.Module):
+    """Keeps what it has seen, in a buffer, an attribute, a list and a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(2, 2, 3)
+        self.register_buffer("past", torch.zeros(1, 2, 2))
+        self.seen: list[Tensor] = []
+        self.latest: dict[str, Tensor] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat([self.past, x], dim=-1)  # type: ignore[list-item]
+        self.past = x[..., -2:]
+        self.new = x
+        self.seen.append(x)
+        self.latest["x"] = x
+        out: Tensor = self.convolution(x)
+        return out
+
+
+def test_a_module_keeps_nothing_of_being_counted() -> None:
+    model, other, x = _Stream().eval(), _Stream().eval(), torch.ones(1, 2, 5)
+    other.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        expected = [other(x).tolist() for _ in range(2)]
+        for place in range(2):
+            assert count_work(model, x).total == 5 * 2 * 2 * 3
+            assert len(model.seen) == place
+            assert hasattr(model, "new") is bool(place)
+            assert model(x).tolist() == expected[place]
+    assert list(model.latest) == ["x"]
+    normed = torch.nn.utils.spectral_norm(nn.Linear(4, 4))
+    count_work(normed, torch.ones(1, 4))
+    assert type(normed.weight) is not FakeTensor
+    assert torch.isfinite(normed(torch.ones(1, 4))).all()
+
+
+def test_a_table_counts_whatever_it_is_made_of() -> None:
+    model = nn.Sequential(torch.nn.utils.parametrizations.weight_norm(nn.Embedding(100, 8)), nn.Linear(8, 2))
+    counted = count_parameters(model)
+    assert (counted.total, sum(counted.tables.values())) == (100 * 8 + 100 + 8 * 2 + 2, 100 * 8 + 100)
+
+
+def test_lazy_modules_have_to_be_called_first() -> None:
+    model = nn.Sequential(nn.Linear(8, 3), nn.LazyLinear(4))
+    for count in (count_parameters, lambda lazy: count_work(lazy, torch.zeros(3, 8))):
+        with pytest.raises(
+            CountError, match=r"1\.weight: expected a parameter with a shape, found that of a lazy module"
+        ):
+            count(model)
+    model(torch.zeros(3, 8))
+    assert count_work(model, torch.zeros(3, 8)).total == 3 * 8 * 3 + 3 * 3 * 4
+
+
+def test_an_operator_is_never_ours() -> None:
+    with pytest.raises(UnknownOperatorError, match=r"^operator aten\.upsample_bilinear2d at .*test_counter\.py:\d+: "):
+        count_model(nn.Upsample(scale_factor=2, mode="bilinear"), torch.zeros(1, 1, 4, 4))

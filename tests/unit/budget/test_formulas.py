@@ -221,6 +221,7 @@ def test_groups_in_their_order_hold_everything() -> None:
         "cross_attention",
         "ffn",
         "convolution",
+        "recurrent",
         "layer_norm",
         "output",
     ]
@@ -232,6 +233,7 @@ def test_groups_in_their_order_hold_everything() -> None:
         "cross_attention": 5_916_288,
         "ffn": 2 * 2_958_144,
         "convolution": 2 * (741_024 + 370_512 + 117_056),
+        "recurrent": 0,
         "layer_norm": 11_904 + 17_856,
         "output": 0,
     }

@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from typing import get_args
 
 import pytest
 
@@ -9,6 +10,7 @@ from lite_nlp.budget.closed_form.counts import GROUPS
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.budget.closed_form.lengths import LENGTHS, growth, length_polynomials, length_table
 from lite_nlp.budget.reporting.conventions import CONVENTIONS, PARAMETER_COUNTS
+from lite_nlp.budget.reporting.papers import ParameterConvention
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.config.preset import load_config, parse_model
 from lite_nlp.core.errors import ConfigError
@@ -116,7 +118,7 @@ def test_the_examples_of_the_conventions_are_right() -> None:
 
 
 def test_the_examples_of_the_parameter_counts_are_right() -> None:
-    assert set(PARAMETER_COUNTS) == {"total", "paper", "weights"}
+    assert set(PARAMETER_COUNTS) == set(get_args(ParameterConvention))
     tied, own = count_config(_tiny()), count_config(_tiny(tie_embeddings="none"))
     assert re.findall(r"\d+", PARAMETER_COUNTS["total"].example)[-1] == str(tied.params_embeddings)
     assert own.by_part()["output"].params == 28

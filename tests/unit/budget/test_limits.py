@@ -57,6 +57,8 @@ def test_contributors_are_largest_first_and_sum_to_the_figure() -> None:
     ("limits", "message"),
     [
         ({"max_macs": 0}, "--max-macs: expected 1 to 1,000,000,000,000,000,000, found 0"),
+        ({"max_macs": None}, "--max-macs: expected a whole number, found None"),
+        ({"max_params": None}, "--max-params: expected a whole number, found None"),
         ({"max_params": -1}, "--max-params: expected 1 to 1,000,000,000,000,000,000, found -1"),
         ({"max_params": float("nan")}, "--max-params: expected a whole number, found nan"),
         ({"max_size_bytes": 0}, "--max-size: expected 1 to 1,000,000,000,000,000,000, found 0"),

@@ -38,6 +38,25 @@ def test_a_row_for_people() -> None:
 
 
 @pytest.mark.parametrize(
+    ("task", "settings", "words"),
+    [
+        (None, {"beam": 4}, "3 sentences, one at a time, beam 4, 2 times"),
+        ("translation", {"beam": 4}, "3 sentences, one at a time, beam 4, 2 times"),
+        (
+            "language-modelling",
+            {"max_tokens": 9},
+            "3 sentences, one at a time, continued by 9 tokens at most, 2 times",
+        ),
+        ("classification", {}, "3 sentences, one at a time, 2 times"),
+    ],
+)
+def test_how_the_sentences_were_taken(task: str | None, settings: dict[str, int], words: str) -> None:
+    model = {**BENCH["model"], **({} if task is None else {"task": task})}
+    content = {**BENCH, "model": model, "settings": {**BENCH["settings"], **settings}}
+    assert Speed.read(content, name="bench.json").settings.split(";")[0] == words
+
+
+@pytest.mark.parametrize(
     ("changes", "found"),
     [
         ({"schema_version": 2, "rows": None}, "schema_version 2"),
