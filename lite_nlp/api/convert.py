@@ -76,8 +76,8 @@ def convert_to_t2r(
         --json``.
 
     Raises:
-        UsageError: If a number is out of range, or a size is given for a feature map whose features are a head's
-            channels.
+        UsageError: If a number is out of range, ``cross`` and ``causal`` are both 0, or a size is given for a feature
+            map whose features are a head's channels.
         ModelError: If the model has no such attention, or has linear attention already.
         ConfigError: If a size does not fit the model.
         OutputError: If ``out`` exists and ``force`` is false, or the system refuses a write.
@@ -93,6 +93,8 @@ def convert_to_t2r(
     check_range("--feature-size", feature_size, 1, MAX_FEATURES)
     for option, value in (("--cross", cross), ("--causal", causal)):
         check_range(option, value, 0, MAX_FEATURES)
+    if cross == 0 and causal == 0:
+        raise UsageError("--causal and --cross: expected features of at least one of them, found 0 for both")
     check_range("--keep-every", keep_every, 0, MAX_TOKENS)
     check_range("--seed", seed, 0, MAX_SEED)
     out = Path(out)
@@ -105,6 +107,15 @@ def convert_to_t2r(
     default = (feature_size or FEATURE_SIZE) if has_size else 0
     # For a model without such attention, only an explicit option is an error.
     architecture = loaded.config.model
+    if (
+        isinstance(architecture, DecoderConfig)
+        and keep_every
+        and not 2 <= keep_every <= architecture.num_decoder_layers
+    ):
+        raise UsageError(
+            "--keep-every: expected 0, or 2 to the number of decoder layers "
+            f"({architecture.num_decoder_layers}), found {keep_every}"
+        )
     has_self = isinstance(architecture, DecoderConfig) and architecture.attention_dim
     conversion = Conversion(
         feature_map=feature_map,

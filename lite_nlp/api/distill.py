@@ -8,7 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lite_nlp.api.train import TrainedModel, check_options, check_start, fit_data, open_data, train_fitted
+from lite_nlp.api.train import (
+    TrainedModel,
+    check_options,
+    check_resume,
+    check_start,
+    fit_data,
+    open_data,
+    train_fitted,
+)
 from lite_nlp.artifacts.fingerprint import model_sha256
 from lite_nlp.artifacts.models import LoadedModel, load_model
 from lite_nlp.config.preset import Config, load_config
@@ -19,7 +27,7 @@ from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.suggestions import expected_one_of
 from lite_nlp.tasks.distillation import BEAM, LEVELS, Lesson, Level, SequenceTargets, TeacherModel, Teaching
 from lite_nlp.tasks.registry import task_of_data
-from lite_nlp.training.destination import HYPOTHESES_DIRECTORY, check_destination
+from lite_nlp.training.destination import HYPOTHESES_DIRECTORY, check_destination, check_sources
 from lite_nlp.training.interruption import TimeLimit
 from lite_nlp.training.soft_targets import SoftTargets
 
@@ -71,12 +79,13 @@ def distill_model(
         teacher: A MODEL (path or shipped name) or a loaded model.
         config: The student: name of a preset, a config file, a model directory with one, or a config.
         data: Data directory of the kind that the student is trained on.
-        out: Directory of the run, then of the model.
+        out: Directory of the run, then of the model; a new run needs another one than ``teacher``, ``ensemble`` and
+            ``init_from``.
         ensemble: Further teachers of the same vocabulary, which translate together with ``teacher``, each word by the
             mean of their probabilities; sequence level alone.
         level: ``word``, ``sequence`` or ``both``; None is ``both`` for sentence pairs, ``sequence`` where the student
-            has another vocabulary than the teacher or there are several, and ``word`` for language models and
-            classifiers.
+            has another vocabulary than the teacher or may read more tokens, or there are several, and ``word`` for
+            language models and classifiers.
         temperature: By which the logits of both are divided at word level, 0.1 to 100; None is 1.
         label_weight: Weight of the labels at word level, from 0 to less than 1; None is 0.5.
         beam: Hypotheses of the teacher's search at sequence level, 1 to 256; None is 5.
@@ -89,7 +98,8 @@ def distill_model(
             which a teacher that is none is exported once; None is ``torch``.
         overrides: ``section.key=value`` strings that change one key of the config each.
         resume: Resume the run in ``out``, if there is one.
-        force: Overwrite the run in ``out``, and translations of another teacher, data or search in ``hypotheses``.
+        force: Overwrite the run in ``out``, and translations in ``hypotheses`` that are damaged, or of another teacher,
+            data or search.
         init_from: A model with the initial weights: the student but for dropout, or with more types after its own.
         threads: Threads of the teacher's search and of each process of the training; None chooses them.
         max_minutes: Wall time after which this call ends, the teacher's translations included; above 0.
@@ -101,14 +111,15 @@ def distill_model(
         The finished run in the first process, None in the others.
 
     Raises:
-        UsageError: If options exclude each other, do not go with the level, or are out of range, or ``hypotheses`` is
-            elsewhere in ``out``.
+        UsageError: If options exclude each other, do not go with the level, or are out of range, ``hypotheses`` is
+            elsewhere in ``out``, or a new run would replace a model that it reads.
         ModelError: If the teacher cannot be loaded, or is of another architecture than the data asks for.
-        DataError: If the data is damaged, does not fit student or teacher, or ``hypotheses`` are others.
+        DataError: If the data is damaged, does not fit student or teacher, or ``hypotheses`` are others or damaged.
         ConfigError: If the config is invalid.
         OverBudgetError: If the student is over a limit of the gate.
-        TrainingError: If the student cannot learn from this teacher at the level, or a signal or the end of the time
-            stopped the call; the same call goes on from there, with ``resume`` once training has begun.
+        TrainingError: If the student cannot learn from this teacher at the level, ``out`` cannot be resumed, or a
+            signal or the end of the time stopped the call; the same call goes on from there, with ``resume`` once
+            training has begun.
         OutputError: If ``out`` or ``hypotheses`` hold something else, or a write fails.
     """
     check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
@@ -124,6 +135,9 @@ def distill_model(
     first = os.environ.get("RANK", "0") == "0"
     place = Path(out) / HYPOTHESES_DIRECTORY if hypotheses is None else Path(hypotheses)
     _check_place(place, Path(out))
+    if not resume:
+        sources = [("the teacher's", teacher), *(("that of --ensemble", member) for member in ensemble)]
+        check_sources(Path(out), sources if init_from is None else [*sources, ("that of --init-from", init_from)])
     if first:
         from lite_nlp.tasks.translation.hypotheses import check_hypotheses
 
@@ -138,10 +152,9 @@ def distill_model(
             f"{data}: expected data of a task that has distillation, found {task_of_data(opened.path).name}"
         )
     teachers = _load_teachers((teacher, *ensemble), opened.teaching)
-    notes: list[str] = []
-    chosen = level or _default_level(opened.teaching, teachers, fitted, notes)
+    chosen, reason = (level, None) if level else _default_level(opened.teaching, teachers, fitted)
     _check_possible(chosen, opened.teaching, teachers, fitted, targets=targets)
-    _check_level(chosen, soft=soft, targets=targets)
+    _check_level(chosen, soft=soft, targets=targets, reason=reason)
     initial = None if init_from is None else load_model(init_from)
     check_start(fitted, opened, init_from=initial)
     if gate is not None:
@@ -152,6 +165,12 @@ def distill_model(
         if console is not None and first:
             console.print(text, markup=False, soft_wrap=True)
 
+    warnings: list[str] = []
+
+    def warn(text: str) -> None:
+        say(f"warning: {text}")
+        warnings.append(text)
+
     with progress if progress is not None and first else nullcontext(SilentProgress()) as receiver:
         lesson = Lesson(
             teachers=teachers,
@@ -159,21 +178,25 @@ def distill_model(
             soft=None if chosen == "sequence" else softened,
             targets=None if chosen == "word" else sequence,
             hypotheses=place,
+            resume=resume,
             force=force,
             first=first,
             threads=threads,
             limit=limit,
             progress=receiver,
             say=say,
+            warn=warn,
         )
+        if resume and first:
+            check_resume(fitted, opened, out=Path(out), distillation=lesson.identity, init_from=initial)
         say(f"distillation from {lesson.name}, level {chosen}")
-        for note in notes:
-            say(note)
+        if reason is not None:
+            say(f"level {chosen} alone; {reason}")
         objective = opened.teaching.objective(lesson)
     left = limit.seconds_left
     return train_fitted(
         fitted,
-        replace(opened, objective=objective),
+        replace(opened, objective=objective, warnings=tuple(warnings)),
         out=Path(out),
         resume=resume,
         force=force,
@@ -208,13 +231,16 @@ def _check_place(hypotheses: Path, out: Path) -> None:
         )
 
 
-def _check_level(level: Level | None, *, soft: Mapping[str, Any], targets: Mapping[str, Any]) -> None:
-    """Refuse options that have no effect at a level."""
+def _check_level(
+    level: Level | None, *, soft: Mapping[str, Any], targets: Mapping[str, Any], reason: str | None = None
+) -> None:
+    """Refuse options that have no effect at a level; ``reason`` is why it is this one, where nobody named it."""
     useless = {"word": targets, "sequence": soft}.get(level or "both", {})
     for name, value in useless.items():
         if value is not None:
             other = "sequence" if level == "word" else "word"
-            raise UsageError(f"--{name.replace('_', '-')}: expected with --level {other} or both, found {level}")
+            chosen = level if reason is None else f"{level}, the default here: {reason}"
+            raise UsageError(f"--{name.replace('_', '-')}: expected with --level {other} or both, found {chosen}")
 
 
 def _load_teachers(sources: Sequence[str | Path | LoadedModel], teaching: Teaching) -> tuple[TeacherModel, ...]:
@@ -236,16 +262,14 @@ def _load_teachers(sources: Sequence[str | Path | LoadedModel], teaching: Teachi
     return tuple(teachers)
 
 
-def _default_level(teaching: Teaching, teachers: Sequence[TeacherModel], student: Config, notes: list[str]) -> Level:
+def _default_level(teaching: Teaching, teachers: Sequence[TeacherModel], student: Config) -> tuple[Level, str | None]:
+    """The level where none was asked for, and why it is not the usual one of the task."""
     if "sequence" not in teaching.levels:
-        return "word"
+        return "word", None
     if len(teachers) > 1:
-        return "sequence"
+        return "sequence", "with --ensemble the teachers translate together"
     reason = teaching.refuses_words(teachers[0].model, student, outputs=True)
-    if reason is not None:
-        notes.append(f"level sequence alone; at word level: {reason}")
-        return "sequence"
-    return "both"
+    return ("both", None) if reason is None else ("sequence", f"at word level: {reason}")
 
 
 def _check_possible(

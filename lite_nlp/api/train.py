@@ -13,11 +13,12 @@ from lite_nlp.config.preset import Config, dump_config, load_config, parse_confi
 from lite_nlp.core.bounds import MAX_THREADS, check_range
 from lite_nlp.core.errors import ConfigError, TrainingError, UsageError
 from lite_nlp.core.extras import needs_extra
+from lite_nlp.core.files import sha256_bytes
 from lite_nlp.data.directory import content_digest
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.tasks.usefulness import training_warnings
-from lite_nlp.training.destination import check_destination
+from lite_nlp.training.destination import check_destination, check_sources
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,16 @@ if TYPE_CHECKING:
     from lite_nlp.budget.gate.enforcement import BudgetGate
     from lite_nlp.models.build import Model
 
-__all__ = ["TrainedModel", "check_options", "check_start", "fit_data", "open_data", "train_fitted", "train_model"]
+__all__ = [
+    "TrainedModel",
+    "check_options",
+    "check_resume",
+    "check_start",
+    "fit_data",
+    "open_data",
+    "train_fitted",
+    "train_model",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +81,7 @@ def train_model(
         resume: Resume the run in ``out``, if there is one.
         force: Overwrite the run in ``out``.
         init_from: A model with the initial weights: the same model but for dropout, with the tokenizer of the data or
-            one that begins with its types.
+            one that begins with its types; a run that is not resumed needs another ``out``.
         vectors: File of pretrained word vectors (GloVe's format) at which a classifier's embeddings are frozen.
         threads: Threads of each process; None chooses them by a short measurement, or resumes with those of the run.
         max_minutes: Wall time after which this call ends the run, as ``training.max_steps`` would; above 0.
@@ -82,8 +92,8 @@ def train_model(
         The finished run in the first process, None in the others.
 
     Raises:
-        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given, or a number is out of
-            range.
+        UsageError: If ``resume`` and ``force``, or ``vectors`` and ``init_from``, are both given, a number is out of
+            range, or a new run would replace ``init_from``.
         OverBudgetError: If the model is over a limit of the gate.
         DataError: If the data is damaged or of a kind that the architecture is not trained on.
         ConfigError: If the config is invalid, or there are vectors for a model that takes none.
@@ -93,6 +103,8 @@ def train_model(
     check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
+    if init_from is not None and not resume:
+        check_sources(Path(out), [("that of --init-from", init_from)])
     loaded = load_config(config, overrides)
     # Launchers number the processes: while the others start, the first may have begun to write.
     if os.environ.get("RANK", "0") == "0":
@@ -175,6 +187,51 @@ def check_start(config: Config, data: TrainingData, *, init_from: LoadedModel | 
         objective.batches(split, batches_per_step=1, say=lambda _: None)
     if init_from is not None:
         _initial_weights(init_from, config, data)
+
+
+def check_resume(
+    config: Config,
+    data: TrainingData,
+    *,
+    out: Path,
+    distillation: Mapping[str, Any],
+    init_from: LoadedModel | None,
+) -> None:
+    """Find what would keep a distillation from being resumed, as far as it is known before the teacher's long work.
+
+    Args:
+        config: The config that :func:`fit_data` gave.
+        data: The data.
+        out: Directory of the run.
+        distillation: The identity of the lesson.
+        init_from: A model with the initial weights.
+
+    Raises:
+        TrainingError: If the run in ``out`` is another one, or has a finished model and no checkpoint, or damaged
+            checkpoints alone.
+        DataError: If the data cannot be read.
+    """
+    from lite_nlp.training.run_directory import RunDirectory
+    from lite_nlp.training.state import RunIdentity
+
+    tokenizer_json = data.tokenizer.to_json()
+    # Damaged checkpoints are told when training begins.
+    checkpoint = RunDirectory(out, config=config, tokenizer_json=tokenizer_json).load_latest(lambda _: None)
+    if checkpoint is None:
+        return
+    saved = checkpoint.identity
+    known = {
+        "sha256": content_digest(data.path),
+        "tokenizer_sha256": sha256_bytes(tokenizer_json),
+        "distillation": dict(distillation),
+    }
+    # What depends on the teacher's outputs and on the processes is compared when training begins.
+    RunIdentity.of(
+        config,
+        data={**saved.data, **known},
+        batches_per_step=saved.batches_per_step,
+        init_from=None if init_from is None else model_sha256(init_from),
+    ).check_resumable(saved)
 
 
 def train_fitted(
@@ -273,7 +330,8 @@ def _judge(
         warmup_steps = config.training.warmup_steps
         found = training_warnings(metrics, losses=losses, vocab_size=tokens, warmup_steps=warmup_steps, fresh=fresh)
         # What has not learned even that needs no look at its outputs, which would take long.
-        return found or ([] if data.inspect is None else list(data.inspect(config, cast("Model", model))))
+        found = found or ([] if data.inspect is None else list(data.inspect(config, cast("Model", model))))
+        return [*data.warnings, *found]
 
     return judge
 

@@ -65,8 +65,8 @@ def distill(
         typer.Option(
             "--level",
             help="Learn from the teacher's distribution of every token or class, from its translations, or from both. "
-            "Else both for sentence pairs (sequence where the vocabularies differ, or with --ensemble), word for other "
-            "tasks.",
+            "Else both for sentence pairs (sequence where the vocabularies differ, the teacher reads fewer tokens than "
+            "the student may, or with --ensemble), word for other tasks.",
             show_default=False,
         ),
     ] = None,
@@ -158,7 +158,11 @@ def distill(
         typer.Option("--max-minutes", metavar="M", help="End after M minutes, the teacher's translations included."),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the run in --out, and translations of another teacher or search.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Overwrite the run in --out, and damaged translations or those of another teacher or search.",
+        ),
     ] = False,
     max_macs: MaxMacsOption = MAX_MACS,
     max_params: MaxParamsOption = MAX_PARAMS,

@@ -52,7 +52,8 @@ class SequenceTargets:
         check_range("--beam", self.beam, 1, MAX_BEAM)
         check_range("--n-best", self.n_best, 1, self.beam)
         if self.interpolation and self.n_best == 1:
-            raise UsageError("--interpolation: expected --n-best of at least 2 to choose from, found 1")
+            option = "--beam" if self.beam == 1 else "--n-best"
+            raise UsageError(f"--interpolation: expected {option} of at least 2 to choose from, found 1")
         if not 0.0 <= self.reference_weight < 1.0:
             raise UsageError(
                 "--reference-weight: expected 0 to less than 1, which would be training without a teacher, found "
@@ -85,12 +86,14 @@ class Lesson:
         soft: How the teacher's distribution is mixed with the labels; None leaves the distribution out.
         targets: The teachers' outputs as targets; None leaves them out.
         hypotheses: Directory of these outputs.
-        force: Whether outputs of another teacher, data or search may be overwritten there.
+        resume: Whether a run is resumed, with which ``force`` cannot be asked for.
+        force: Whether outputs of another teacher, data or search, or damaged ones, may be overwritten there.
         first: Whether this is the first of the processes.
         threads: Threads of the search; None is one per core.
         limit: The time that is left.
         progress: Receives the progress of the search.
         say: Receives remarks.
+        warn: Receives warnings, which the run records too.
     """
 
     teachers: tuple[TeacherModel, ...]
@@ -98,12 +101,14 @@ class Lesson:
     soft: SoftTargets | None
     targets: SequenceTargets | None
     hypotheses: Path
+    resume: bool
     force: bool
     first: bool
     threads: int | None
     limit: TimeLimit
     progress: Progress
     say: Callable[[str], None]
+    warn: Callable[[str], None]
 
     @property
     def teacher(self) -> "LoadedModel":

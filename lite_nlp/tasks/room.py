@@ -33,6 +33,7 @@ class TrainingData:
         inspect: Warnings about what a trained model in evaluation mode says of validation examples; None if it says
             nothing that could be judged.
         teaching: What the task offers to distillation; None if nothing.
+        warnings: What is wrong with what is learned from, for the metrics of the run.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class TrainingData:
     notes: tuple[str, ...] = ()
     inspect: "Callable[[Config, Model], Sequence[str]] | None" = None
     teaching: "Teaching | None" = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,19 @@
 """Where a run may be: in a new or empty directory, or in that of an earlier run. Imports no torch."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.budget.reporting.history import read_log
-from lite_nlp.core.errors import OutputError
+from lite_nlp.core.errors import OutputError, UsageError
 from lite_nlp.core.outputs import check_deleted_directory, check_shared_directory, refusals
 
-__all__ = ["HYPOTHESES_DIRECTORY", "RUN_DIRECTORIES", "RUN_FILES", "check_destination"]
+if TYPE_CHECKING:
+    from lite_nlp.artifacts.models import LoadedModel
+
+__all__ = ["HYPOTHESES_DIRECTORY", "RUN_DIRECTORIES", "RUN_FILES", "check_destination", "check_sources"]
 
 #: Names of checkpoints: a step of 8 to 16 digits.
 _STEPS: Final = tuple("step-" + "[0-9]" * digits for digits in range(8, 17))
@@ -58,6 +62,28 @@ def check_destination(path: Path, *, resume: bool, force: bool) -> None:
         if force:
             for name, owned in RUN_DIRECTORIES.items():
                 check_deleted_directory(path / name, owned=owned)
+
+
+def check_sources(path: Path, sources: "Iterable[tuple[str, str | Path | LoadedModel]]") -> None:
+    """Check that a new run does not begin in the directory of a model that it reads, which it would replace.
+
+    Args:
+        path: The directory of the run.
+        sources: What each of these models is to the run, such as ``the teacher's``, and where it is; the directory of a
+            shipped or loaded one is not known, and need not be.
+
+    Raises:
+        UsageError: If one of them is this directory, or a file in it.
+        OutputError: If the system refuses a path.
+    """
+    for owner, source in sources:
+        # The name of a shipped model is no path.
+        if not isinstance(source, str | Path) or not os.path.exists(source):
+            continue
+        with refusals(path):
+            model, run = (Path(os.path.realpath(place)) for place in (source, path))
+        if model == run or (model.is_file() and model.is_relative_to(run)):
+            raise UsageError(f"--out: expected another directory than {owner}, found {path}")
 
 
 def _is_run(path: Path) -> bool:

@@ -200,13 +200,8 @@ class _Trainer(Generic[B]):
         )
 
     def _restore(self) -> None:
-        checkpoint = self.directory.checkpoints.load_latest(self._warn)
+        checkpoint = self.directory.load_latest(self._warn)
         if checkpoint is None:
-            if self.directory.holds_model():
-                raise TrainingError(
-                    f"{self.job.out}: expected checkpoints to resume from, found a model and no checkpoint; "
-                    "--init-from continues from its weights in another --out, --force starts anew"
-                )
             self.console.print(f"{self.job.out}: no checkpoint yet, training starts at step 1", markup=False)
             return
         self.identity.check_resumable(checkpoint.identity)

@@ -1,7 +1,7 @@
 """The directory of a run: a model directory from the first validation on, with the run's records beside it."""
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,10 @@ from torch import Tensor
 from lite_nlp.artifacts.directory import save_model_directory
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.config.preset import Config
+from lite_nlp.core.errors import TrainingError
 from lite_nlp.core.locks import held_directory
 from lite_nlp.core.outputs import refusals
-from lite_nlp.training.checkpoints import CheckpointStore
+from lite_nlp.training.checkpoints import Checkpoint, CheckpointStore
 from lite_nlp.training.destination import RUN_DIRECTORIES, RUN_FILES, check_destination
 from lite_nlp.training.state import RunState
 
@@ -65,9 +66,23 @@ class RunDirectory:
             if (self.path / name).exists():
                 shutil.rmtree(self.path / name)
 
-    def holds_model(self) -> bool:
-        """Whether there is a model; a run has a checkpoint before it writes one."""
-        return (self.path / _WEIGHTS).exists()
+    def load_latest(self, warn: Callable[[str], None]) -> Checkpoint | None:
+        """The checkpoint to resume from, or None if the run has not begun.
+
+        Args:
+            warn: Receives a message about each damaged checkpoint that is skipped.
+
+        Raises:
+            TrainingError: If all checkpoints are damaged, or there is a model and none.
+        """
+        checkpoint = self.checkpoints.load_latest(warn)
+        # A run has a checkpoint before it writes a model.
+        if checkpoint is None and (self.path / _WEIGHTS).exists():
+            raise TrainingError(
+                f"{self.path}: expected checkpoints to resume from, found a model and no checkpoint; "
+                "--init-from continues from its weights in another --out, --force starts anew"
+            )
+        return checkpoint
 
     def save_model(self, state: Mapping[str, Tensor], metrics: Mapping[str, Any]) -> None:
         """Write the model files; each appears complete or not at all."""

@@ -128,9 +128,10 @@ def test_a_converted_model_is_finetuned_and_translates(
         (["--feature-map", "elu", "--cross", "8"], 2, "--cross: elu has a head's channels as features, expected none"),
         (["--feature-map", "cosine"], 2, "'cosine' is not one of"),
         (["--feature-size", "0"], 2, "for '--feature-size': Input should be greater than or equal to 1"),
-        (["--causal", "0", "--cross", "0"], 1, "expected self-attention or cross-attention to convert, found neither"),
+        (["--causal", "0", "--cross", "0"], 2, "--causal and --cross: expected features of at least one of them"),
         (["--feature-map", "random-features", "--cross", "5"], 1, "cross_feature_size: expected an even number"),
-        (["--keep-every", "5"], 1, "keep_softmax_every: expected 0 or 2 to num_decoder_layers (2), found 5"),
+        (["--keep-every", "1"], 2, "--keep-every: expected 0, or 2 to the number of decoder layers (2), found 1"),
+        (["--keep-every", "5"], 2, "--keep-every: expected 0, or 2 to the number of decoder layers (2), found 5"),
     ],
 )
 def test_what_cannot_be_done(

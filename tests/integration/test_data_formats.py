@@ -128,7 +128,7 @@ def test_too_few_pairs_left_say_why(run):
         ("a.tsv", ["x"], ["--tmx"], "a.tsv: expected a TMX file, found no XML"),
         ("a.tsv", ["Go.\tLos."], ["--jsonl"], r"a.tsv: expected a JSON object on each line, found Go.\tLos."),
         ("a.jsonl", ['{"q": "x", "a": "y"}'], ["--jsonl"], "found q, a: name them with --columns SRC_KEY,TGT_KEY"),
-        ("a.jsonl", ['{"en": "x", "de": "y"}'], ["--columns", "en,fr", "--jsonl"], "give two of de, en as --columns"),
+        ("a.jsonl", ['{"en": "x", "de": "y"}'], ["--columns", "en,fr", "--jsonl"], "other keys with text are de; name"),
         ("a.tmx", tmx_lines(), ["--src-lang", "fr", "--tmx"], "a.tmx: expected units in fr (--src-lang), found de-AT"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,10 @@ def test_a_student_with_another_vocabulary_learns_from_sequences(distill: Distil
     assert done.code == 1
     assert "--level word: expected a teacher with the vocabulary of other" in done.message
     assert "prepare the data with the teacher's tokenizer (data prepare --tokenizer)" in done.message
+    done = distill("--temperature", "2", data="other", out="no")
+    assert done.code == 2
+    chosen = "found sequence, the default here: at word level: expected a teacher with the vocabulary of other"
+    assert f"--temperature: expected with --level word or both, {chosen}" in done.message
 
 
 @pytest.fixture
@@ -324,12 +329,13 @@ def test_another_teacher_or_search_needs_other_hypotheses_or_force(
     distill: Distill, files: Path, tmp_path: Path
 ) -> None:
     assert distill().code == 0
-    done = distill("--beam", "3", "--resume")
+    shared = ("--hypotheses", tmp_path / "run" / "hypotheses")
+    done = distill("--beam", "3", *shared, out="other")
     assert done.code == 1
-    assert (
-        "expected translations by this teacher, of this data, with these options, found others: beam 5 in place of 3"
-        in (done.message)
-    )
+    assert "with these options (beam 3), found others (beam 5); --force makes them anew" in done.message
+    done = distill("--beam", "3", *shared, "--resume", out="other")
+    assert done.code == 1
+    assert "found others (beam 5); resume with the run's own options, or name another directory" in done.message
     done = distill("--beam", "3", "--force")
     assert done.code == 0, done.err
     assert "beam 3: 100" in done.message
@@ -337,6 +343,43 @@ def test_another_teacher_or_search_needs_other_hypotheses_or_force(
     done = distill("--beam", "3", "--force")
     assert done.code == 0, done.err
     assert "the teacher's translations are there already" in done.message
+
+
+def test_damaged_translations_are_made_anew_with_force(distill: Distill, tmp_path: Path) -> None:
+    words = ("--level", "sequence")
+    assert distill(*words).code == 0
+    lines = tmp_path / "run" / "hypotheses" / "hypotheses.jsonl"
+    whole = lines.read_bytes()
+    lines.write_bytes(whole[:-9])
+    done = distill(*words, "--resume")
+    assert done.code == 1
+    assert "hypotheses.jsonl: damaged: expected SHA-256" in done.message
+    assert "are there already" not in done.message
+    done = distill(*words, "--force")
+    assert done.code == 0, done.err
+    assert "teacher translates" in done.message
+    assert lines.read_bytes() == whole
+
+
+def test_a_run_that_cannot_be_resumed_is_told_before_the_search(
+    distill: Distill, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert distill("--level", "sequence").code == 0
+    shutil.rmtree(tmp_path / "run" / "hypotheses")
+    monkeypatch.setattr(Translator, "find_alternatives", lambda *_: pytest.fail("the teacher translates"))
+    for words, said in (
+        ((), "data.distillation.level was 'sequence', is 'both'"),
+        (("--level", "sequence", "--beam", "3"), "data.distillation.beam was 5, is 3"),
+        (("--level", "sequence", "--set", "model.ffn_dim=12"), "config.model.ffn_dim was 8, is 12"),
+    ):
+        done = distill(*words, "--resume")
+        assert done.code == 1
+        assert said in done.message
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    done = distill("--level", "sequence", "--resume")
+    assert done.code == 1
+    assert "expected checkpoints to resume from, found a model and no checkpoint" in done.message
+    assert not (tmp_path / "run" / "hypotheses").exists()
 
 
 @pytest.mark.parametrize("place", ["run", "run/teacher", "other/../run/hypotheses2", "link"])
@@ -376,8 +419,11 @@ def test_sources_that_the_teacher_cannot_read_are_left_out(distill: Distill, fil
     done = distill(teacher=str(tmp_path / "short"))
     assert done.code == 0, done.err
     assert "level sequence alone; at word level: expected a teacher that reads as many tokens" in done.message
-    assert "sources are left out: the teacher has no translation of them in one piece" in done.message
-    assert metrics_of(tmp_path / "run")["distillation"]["sources"] < 100
+    left_out = "sources are left out: the teacher has no translation of them in one piece"
+    assert f"{left_out}, and the student learns nothing of such long ones" in done.message
+    metrics = metrics_of(tmp_path / "run")
+    assert metrics["distillation"]["sources"] < 90
+    assert left_out in metrics["warnings"][0]
     done = distill("--reference-weight", "0.1", teacher=str(tmp_path / "short"), out="with-references")
     assert "sources have their reference alone" in done.message
     assert metrics_of(tmp_path / "with-references")["distillation"]["sources"] == 100

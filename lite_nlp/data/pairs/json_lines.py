@@ -71,8 +71,12 @@ class JsonLinesFile:
         if reason != "missing_key":
             return general_advice(reason)
         objects = map(_parse, map(raw_text, islice(_lines(self.path, self.max_characters), _SAMPLE_LINES)))
-        found = sorted({key for parsed in objects if not isinstance(parsed, str) for key in parsed})
-        return f"few objects have text in both {' and '.join(self.keys)}: give two of {_listed(found)} as --columns"
+        items = (item for parsed in objects if not isinstance(parsed, str) for item in parsed.items())
+        others = sorted({key for key, value in items if isinstance(value, str)} - set(self.keys))
+        few = f"few objects have text in both {' and '.join(self.keys)}"
+        if not others:
+            return f"{few}: in the others one of them is null or missing, and no other key has text"
+        return f"{few}: other keys with text are {_listed(others)}; name two keys with --columns SRC_KEY,TGT_KEY"
 
     def _examine(self, line: bytes | LongLine) -> Pair | Reason:
         if isinstance(line, LongLine):

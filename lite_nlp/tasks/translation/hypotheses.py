@@ -76,19 +76,20 @@ class HypothesisStore:
         self._rows = rows
 
     @contextmanager
-    def open(self, *, force: bool) -> Iterator[None]:
+    def open(self, *, force: bool, resume: bool = False) -> Iterator[None]:
         """Make the directory, and hold it against other processes; one that remains empty is removed again.
 
         Args:
-            force: Whether translations of another identity are removed.
+            force: Whether translations of another identity, or damaged ones, are removed.
+            resume: Whether they are for a run that is resumed, for which ``force`` cannot be asked for.
 
         Raises:
             OutputError: If another process is at work in it, it holds something else, or the system refuses.
-            DataError: If it holds translations of another identity and ``force`` is false, or damaged ones.
+            DataError: If it holds translations of another identity, or damaged ones, and ``force`` is false.
         """
         with held_directory(self.path, taken="another process translates into this directory"):
             check_hypotheses(self.path)
-            self._check_identity(force=force)
+            self._check_content(force=force, resume=resume)
             yield
 
     @property
@@ -99,14 +100,19 @@ class HypothesisStore:
         document = self._document()
         return "sha256" in document and document.get("identity") == self._identity
 
-    def wait(self) -> None:
-        """Wait until another process has made all translations; one that fails ends its launcher, and so this one."""
-        while True:
-            # The document may be replaced between two looks at it.
-            with suppress(DataError):
-                if self.complete:
-                    return
+    def find(self) -> Hypotheses | None:
+        """All translations of this identity, by row; None if they are not all there, or damaged."""
+        # The files may be replaced while they are read; what is wrong with damaged ones is told by ``open``.
+        with suppress(DataError):
+            if self.complete:
+                return self.read()
+        return None
+
+    def wait(self) -> Hypotheses:
+        """All translations, when another process has made them; one that fails ends its launcher, and so this one."""
+        while (found := self.find()) is None:
             time.sleep(_LOOK_SECONDS)
+        return found
 
     def read_partial(self) -> list[SourceHypotheses]:
         """What an earlier call has translated, in its order; a line that is cut off is removed from the file.
@@ -174,27 +180,38 @@ class HypothesisStore:
             raise DataError(f"{path}: expected a line for each of {self._rows:,} sources, found {len(sources):,} lines")
         return [source.alternatives for source in sources]
 
-    def _check_identity(self, *, force: bool) -> None:
+    def _check_content(self, *, force: bool, resume: bool) -> None:
         if not (self.path / _DOCUMENT).exists():
             return
-        found = self._document().get("identity")
-        if found == self._identity:
-            return
+        try:
+            found = self._document().get("identity")
+            if found == self._identity:
+                if self.complete:
+                    self.read()
+                return
+            problem, advice = self._compare(found), "resume with the run's own options"
+        except DataError as error:
+            problem, advice = str(error), "remove this one"
         if not force:
-            found = found if isinstance(found, dict) else {}
-            differences = "; ".join(
-                f"{key} {found.get(key)!r} in place of {self._identity.get(key)!r}"
-                for key in sorted(found.keys() | self._identity.keys())
-                if found.get(key) != self._identity.get(key)
-            )
-            raise DataError(
-                f"{self.path}: expected translations by this teacher, of this data, with these options, found others: "
-                f"{differences}; name another directory by --hypotheses, or --force to make them anew"
-            )
+            if not resume:
+                advice = "--force makes them anew"
+            raise DataError(f"{problem}; {advice}, or name another directory by --hypotheses")
         with refusals(self.path):
             # The document, without which the others are not known for what they are, comes last.
             for name in (_PARTIAL, _LINES, _DOCUMENT):
                 (self.path / name).unlink(missing_ok=True)
+
+    def _compare(self, found: object) -> str:
+        """What is different in the identity of the translations that are there."""
+        other = found if isinstance(found, dict) else {}
+        keys = [
+            key for key in sorted(other.keys() | self._identity.keys()) if other.get(key) != self._identity.get(key)
+        ]
+        here, there = (", ".join(f"{key} {facts.get(key)!r}" for key in keys) for facts in (self._identity, other))
+        return (
+            f"{self.path}: expected translations by this teacher, of this data, with these options ({here}), found "
+            f"others ({there})"
+        )
 
     def _document(self) -> dict[str, Any]:
         path = self.path / _DOCUMENT

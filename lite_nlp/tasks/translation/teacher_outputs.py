@@ -42,17 +42,18 @@ def make_hypotheses(split: Split, lesson: Lesson, targets: SequenceTargets) -> H
     Raises:
         TrainingError: If a signal or the end of the time stopped the search; what it has found is kept.
         OutputError: If another process is at work in the directory, or the system refuses a write.
-        DataError: If the directory holds translations of another identity, or damaged ones.
+        DataError: If the directory holds translations of another identity, or damaged ones, and the lesson does not
+            overwrite them.
     """
     store = HypothesisStore(lesson.hypotheses, _identity(split, lesson, targets), rows=len(split))
     if not lesson.first:
-        store.wait()
-        return store.read()
-    if store.complete:
-        # Whoever only reads them holds nobody up: several students may begin at once.
+        return store.wait()
+    # Whoever only reads them holds nobody up: several students may begin at once.
+    finished = store.find()
+    if finished is not None:
         lesson.say(f"{lesson.hypotheses}: the teacher's translations are there already")
-        return store.read()
-    with store.open(force=lesson.force):
+        return finished
+    with store.open(force=lesson.force, resume=lesson.resume):
         # Another process may have finished them since.
         if not store.complete:
             found = store.read_partial()

@@ -1,7 +1,7 @@
 """Distillation of encoder-decoders: by distributions of target tokens, by translations of the teacher, or both."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeAlias, cast
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, cast
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +23,9 @@ from lite_nlp.training.taught import TaughtObjective
 from lite_nlp.training.teacher import Teacher
 
 __all__ = ["PairTeacher", "PairTeaching", "read_pairs"]
+
+#: The part of the sources above which it is worth a warning that they are left out.
+_LEFT_OUT: Final = 0.1
 
 #: A teacher of target tokens, for the inputs of an encoder-decoder.
 PairTeacher: TypeAlias = Teacher[EncoderDecoder, TeacherOutput]
@@ -104,9 +107,14 @@ class PairTeaching:
         none = sum(not alternatives for alternatives in hypotheses)
         if none:
             kept = "have their reference alone" if lesson.targets.reference_weight else "are left out"
-            lesson.say(
-                f"{none:,} of {len(split):,} sources {kept}: the teacher has no translation of them in one piece"
-            )
+            text = f"{none:,} of {len(split):,} sources {kept}: the teacher has no translation of them in one piece"
+            if none > _LEFT_OUT * len(split) and not lesson.targets.reference_weight:
+                lesson.warn(
+                    f"{text}, and the student learns nothing of such long ones; take a teacher that reads more tokens, "
+                    "or keep their references by --reference-weight"
+                )
+            else:
+                lesson.say(text)
         return choose_candidates(split, hypotheses, self._data.tokenizer, lesson.targets, progress=lesson.progress)
 
 

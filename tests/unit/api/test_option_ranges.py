@@ -57,6 +57,7 @@ def test_the_search(options: dict[str, Any], message: str) -> None:
         ({"feature_size": 0}, "--feature-size: expected 1 to 16,384, found 0"),
         ({"cross": -1}, "--cross: expected 0 to 16,384, found -1"),
         ({"keep_every": -1}, "--keep-every: expected 0 to 1,048,576, found -1"),
+        ({"causal": 0, "cross": 0}, "--causal and --cross: expected features of at least one of them, found 0 for"),
         ({"seed": -1}, "--seed: expected 0 to "),
     ],
 )
@@ -85,6 +86,8 @@ def test_what_a_language_model_draws(options: dict[str, Any], message: str) -> N
         ({"n_best": 1.5}, "--n-best: expected a whole number, found 1.5"),
         ({"beam": np.int64(4), "n_best": 2.5}, "--n-best: expected a whole number, found 2.5"),
         ({"beam": 4.0}, "--beam: expected a whole number, found 4.0"),
+        ({"beam": 1, "interpolation": True}, "--interpolation: expected --beam of at least 2 to choose from, found 1"),
+        ({"n_best": 1, "interpolation": True}, "--interpolation: expected --n-best of at least 2 to choose from"),
     ],
 )
 def test_the_search_of_a_teacher(tmp_path: Path, options: dict[str, Any], message: str) -> None:

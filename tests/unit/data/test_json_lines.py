@@ -97,8 +97,13 @@ def test_bad_lines_are_reported_by_number_and_the_rest_is_kept(tmp_path):
 
 
 def test_advice_lists_the_keys_that_there_are(tmp_path):
-    source = JsonLinesFile(write(tmp_path, "{", {"en": "Yes.", "fr": "Oui."}), ("en", "de"))
-    assert source.advise("missing_key") == "few objects have text in both en and de: give two of en, fr as --columns"
+    path = write(tmp_path, "{", {"en": "Yes.", "fr": "Oui.", "n": 1}, {"en": "No.", "de": None, "tags": []})
+    source = JsonLinesFile(path, ("en", "de"))
+    few = "few objects have text in both"
+    named = "other keys with text are fr; name two keys with --columns SRC_KEY,TGT_KEY"
+    assert source.advise("missing_key") == f"{few} en and de: {named}"
+    alone = JsonLinesFile(path, ("en", "fr")).advise("missing_key")
+    assert alone == f"{few} en and fr: in the others one of them is null or missing, and no other key has text"
     assert "one JSON object on each line" in source.advise("invalid_json")
 
 

@@ -67,8 +67,10 @@ def test_nothing_is_left_of_a_search_that_never_began(tmp_path: Path) -> None:
 def test_translations_of_another_teacher_or_search_are_kept_unless_forced(tmp_path: Path, finished: bool) -> None:
     complete(tmp_path) if finished else begin(tmp_path, 1)
     other = store(tmp_path, beam=4)
-    with pytest.raises(DataError, match="found others: beam 5 in place of 4; name another directory by --hypotheses"):
-        other.open(force=False).__enter__()
+    told = r"with these options \(beam 4\), found others \(beam 5\); "
+    for resume, advice in ((False, "--force makes them anew"), (True, "resume with the run's own options")):
+        with pytest.raises(DataError, match=f"{told}{advice}, or name another directory by --hypotheses$"):
+            other.open(force=False, resume=resume).__enter__()
     before = {path.name for path in tmp_path.iterdir()}
     assert before >= {"hypotheses.json"}
     with other.open(force=True):
@@ -96,7 +98,7 @@ def test_another_process_waits_for_those_of_its_own_identity(tmp_path: Path, mon
             store(tmp_path, beam=4).finish(SOURCES)
 
     monkeypatch.setattr("lite_nlp.tasks.translation.hypotheses.time.sleep", look)
-    store(tmp_path, beam=4).wait()
+    assert store(tmp_path, beam=4).wait() == [source.alternatives for source in sorted(SOURCES)]
     assert looks == 3
 
 
@@ -121,6 +123,19 @@ def test_missing_translations_are_refused(tmp_path: Path) -> None:
     (tmp_path / "hypotheses.jsonl").unlink()
     with pytest.raises(DataError, match=r"hypotheses\.jsonl: expected a readable file, found: No such file"):
         store(tmp_path).read()
+
+
+@pytest.mark.parametrize("damaged", ["hypotheses.json", "hypotheses.jsonl"])
+def test_damaged_translations_are_made_anew_if_forced(tmp_path: Path, damaged: str) -> None:
+    complete(tmp_path)
+    (tmp_path / damaged).write_text("{")
+    assert store(tmp_path).find() is None
+    for resume, advice in ((False, "--force makes them anew"), (True, "remove this one")):
+        with pytest.raises(DataError, match=f"{damaged}.*; {advice}, or name another directory by --hypotheses$"):
+            store(tmp_path).open(force=False, resume=resume).__enter__()
+    assert {path.name for path in tmp_path.iterdir()} == {"hypotheses.json", "hypotheses.jsonl"}
+    with store(tmp_path).open(force=True):
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What each task offers to distillation: teachers that are refused, and losses with one in them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from lite_nlp.config.preset import Config, TrainingConfig, parse_model
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.tokenizer import Tokenizer
+from lite_nlp.decoding.translate import Alternative
 from lite_nlp.models.build import build_model
-from lite_nlp.tasks.distillation import Lesson, TeacherModel
+from lite_nlp.tasks.distillation import Lesson, SequenceTargets, TeacherModel
 from lite_nlp.tasks.registry import task_of_data
 from lite_nlp.tasks.room import TrainingData
 from lite_nlp.training.interruption import TimeLimit
@@ -72,8 +74,8 @@ def load(config: Config, tokenizer: Tokenizer, metrics: dict[str, Any] | None = 
 def lesson(teacher: LoadedModel, path: Path, **soft: float) -> Lesson:
     return Lesson(
         teachers=(TeacherModel(model=teacher, source=teacher, sha256="ab"),), runtime="torch",
-        soft=SoftTargets(**soft), targets=None, hypotheses=path, force=False, first=True,
-        threads=1, limit=TimeLimit(None), progress=SilentProgress(), say=pytest.fail,
+        soft=SoftTargets(**soft), targets=None, hypotheses=path, resume=False, force=False,
+        first=True, threads=1, limit=TimeLimit(None), progress=SilentProgress(), say=pytest.fail, warn=pytest.fail,
     )  # fmt: skip
 
 
@@ -234,6 +236,29 @@ def test_a_teacher_of_classes_knows_all_labels_in_any_order(data: dict[str, Trai
     student.model.train()
     sums(opened.teaching.objective(lesson(teacher, tmp_path, label_weight=0.0))(config), student.model)
     assert gradient(student.model) < 1e-8
+
+
+@pytest.mark.parametrize(("left_out", "weight", "told"), [(2, 0.0, "said"), (3, 0.0, "warned"), (3, 0.5, "said")])
+def test_many_sources_without_a_translation_are_worth_a_warning(
+    data: dict[str, TrainingData],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    left_out: int,
+    weight: float,
+    told: str,
+) -> None:
+    opened = data["encoder-decoder"]
+    assert opened.teaching is not None
+    found = [[Alternative("tac", -1.0)]] * (len(LINES) - left_out) + [[]] * left_out
+    monkeypatch.setattr("lite_nlp.tasks.translation.teaching.make_hypotheses", lambda *_: found)
+    messages: dict[str, list[str]] = {"said": [], "warned": []}
+    plain = lesson(load(make_config("encoder-decoder", opened.tokenizer), opened.tokenizer), tmp_path)
+    targets = SequenceTargets(reference_weight=weight)
+    opened.teaching.objective(
+        replace(plain, soft=None, targets=targets, say=messages["said"].append, warn=messages["warned"].append)
+    )
+    assert {kind for kind, texts in messages.items() if texts} == {told}
+    assert messages[told][0].startswith(f"{left_out} of 20 sources")
 
 
 def test_the_run_says_what_it_learned_from(data: dict[str, TrainingData], tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from lite_nlp.artifacts.model_files import MODEL_FILES
 from lite_nlp.config.preset import load_config
-from lite_nlp.core.errors import OutputError
+from lite_nlp.core.errors import OutputError, TrainingError, UsageError
+from lite_nlp.training.destination import check_sources
 from lite_nlp.training.journal import Journal
 from lite_nlp.training.run_directory import RunDirectory
 
@@ -42,6 +43,32 @@ def test_a_run_that_wrote_nothing_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(KeyError), run_in(tmp_path / "a" / "run").open(resume=False, force=False):
         raise KeyError
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_model_without_a_checkpoint_is_not_resumed(tmp_path: Path) -> None:
+    assert run_in(tmp_path).load_latest(pytest.fail) is None
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(TrainingError, match="expected checkpoints to resume from, found a model and no checkpoint"):
+        run_in(tmp_path).load_latest(pytest.fail)
+
+
+@pytest.mark.parametrize("source", ["run", "other/../run", "link", "run/small.lnlp"])
+def test_a_run_does_not_replace_a_model_that_it_reads(tmp_path: Path, source: str) -> None:
+    write(tmp_path, {"run/small.lnlp": "", "other/notes.txt": ""})
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    out = tmp_path / "run"
+    with pytest.raises(UsageError, match=f"--out: expected another directory than the teacher's, found {out}$"):
+        check_sources(out, [("that of --ensemble", tmp_path / "other"), ("the teacher's", str(tmp_path / source))])
+
+
+def test_other_models_may_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {"run/small.lnlp": "", "runs/small.lnlp": ""})
+    check_sources(
+        tmp_path / "run", [("the teacher's", tmp_path / "runs"), ("the teacher's", tmp_path / "runs/small.lnlp")]
+    )
+    # The name of a shipped model is no path.
+    monkeypatch.chdir(tmp_path)
+    check_sources(Path("multi30k-en-de"), [("the teacher's", "multi30k-en-de"), ("the teacher's", "a\0b")])
 
 
 def test_force_deletes_the_run_alone(tmp_path: Path) -> None:
