@@ -13,8 +13,8 @@ PRESET = "lite-transformer-wmt-496"
 
 #: Colours of the groups with Mult-Adds in ``report.css``, light and dark.
 COLOURS = {
-    "light": ["#2a78d6", "#1baf7a", "#4a3aa7", "#eda100", "#d55181", "#008300", "#eb6834"],
-    "dark": ["#3987e5", "#199e70", "#9085e9", "#c98500", "#d55181", "#2f9a2f", "#d95926"],
+    "light": ["#2a78d6", "#1baf7a", "#4a3aa7", "#eda100", "#d55181", "#eb6834", "#0e7c86"],
+    "dark": ["#3987e5", "#199e70", "#9085e9", "#c98500", "#d55181", "#d95926", "#3aa5b0"],
 }
 
 
