@@ -90,9 +90,8 @@ def test_models_as_json_are_one_object() -> None:
     assert Path(model["path"]).stat().st_size == model["size_bytes"] <= 2_500_000
     assert model["scores"]["tatoeba test"]["bleu"] >= 25
     # Without a terminal, which is taken for one of 80 columns, paths are whole too.
-    assert {f"{model['name']}: {model['path']}" for model in content["models"]} <= set(
-        _run("models").stdout.split("\n")
-    )
+    lines = _run("models").stdout.splitlines()
+    assert {f"{model['name']}: {model['path']}" for model in content["models"]} <= set(lines)
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
