@@ -105,17 +105,14 @@ def convert_to_t2r(
     check_output_directory(out, force=force, owned=MODEL_FILES)
     loaded = load_model(model)
     default = (feature_size or FEATURE_SIZE) if has_size else 0
-    # For a model without such attention, only an explicit option is an error.
     architecture = loaded.config.model
-    if (
-        isinstance(architecture, DecoderConfig)
-        and keep_every
-        and not 2 <= keep_every <= architecture.num_decoder_layers
-    ):
-        raise UsageError(
-            "--keep-every: expected 0, or 2 to the number of decoder layers "
-            f"({architecture.num_decoder_layers}), found {keep_every}"
-        )
+    if isinstance(architecture, DecoderConfig) and keep_every:
+        layers = architecture.num_decoder_layers
+        if not 2 <= keep_every <= layers:
+            raise UsageError(
+                f"--keep-every: expected 0, or 2 to the number of decoder layers ({layers}), found {keep_every}"
+            )
+    # For a model without such attention, only an explicit option is an error.
     has_self = isinstance(architecture, DecoderConfig) and architecture.attention_dim
     conversion = Conversion(
         feature_map=feature_map,

@@ -136,8 +136,8 @@ def distill_model(
     place = Path(out) / HYPOTHESES_DIRECTORY if hypotheses is None else Path(hypotheses)
     _check_place(place, Path(out))
     if not resume:
-        sources = [("the teacher's", teacher), *(("that of --ensemble", member) for member in ensemble)]
-        check_sources(Path(out), sources if init_from is None else [*sources, ("that of --init-from", init_from)])
+        members = (("that of --ensemble", member) for member in ensemble)
+        check_sources(Path(out), [("the teacher's", teacher), *members, ("that of --init-from", init_from)])
     if first:
         from lite_nlp.tasks.translation.hypotheses import check_hypotheses
 

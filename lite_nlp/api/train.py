@@ -103,7 +103,7 @@ def train_model(
     check_options(resume=resume, force=force, threads=threads, max_minutes=max_minutes)
     if vectors is not None and init_from is not None:
         raise UsageError("--vectors and --init-from, which both set the embeddings: expected one of them, found both")
-    if init_from is not None and not resume:
+    if not resume:
         check_sources(Path(out), [("that of --init-from", init_from)])
     loaded = load_config(config, overrides)
     # Launchers number the processes: while the others start, the first may have begun to write.

@@ -140,7 +140,7 @@ def split_sentences(chunks: Iterable[Sequence[str]], *, sentences: int, name: st
     for chunk in chunks:
         examples: list[tuple[str, ...]] = []
         for line in chunk:
-            example = tuple(line.split("\t")) if not is_blank(line) else ("",) * sentences
+            example = ("",) * sentences if is_blank(line) else tuple(line.split("\t"))
             if len(example) != sentences:
                 if examples:
                     yield examples

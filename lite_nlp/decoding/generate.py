@@ -122,13 +122,14 @@ class Generator:
         # A word has its space in front of it: that at the end of a prompt is the first word's of the continuation.
         read = text.rstrip(" ")
         tail = read[-max(WHOLE_CHARACTERS, _TOKEN_CHARACTERS * self._max_positions) :]
+        whole = len(tail) == len(read)
         lines = [self._tokenizer.encode(input_line(line)) for line in tail.split("\n")]
         tokens = [token for place, line in enumerate(lines) for token in ([EOS_ID] * (place > 0) + line)]
         warn_of_letters(self._tokenizer, tail, number, result="continuation", warn=self._warn)
-        if len(tokens) < self._max_positions and len(tail) == len(read):
+        if len(tokens) < self._max_positions and whole:
             return tokens
         kept = min(self._max_positions // 2, len(tokens))
-        found = f"{len(tokens)} tokens" if len(tail) == len(read) else f"more than {len(tokens)} tokens"
+        found = f"{len(tokens)} tokens" if whole else f"more than {len(tokens)} tokens"
         self._warn(
             f"line {number}: only the last {kept} tokens of the prompt are read: it has {found}, the model reads "
             f"{self._max_positions} with what it adds"

@@ -234,7 +234,7 @@ def _few_places(
     places: NDArray[np.int64], words: NDArray[np.float32], offsets: NDArray[np.float64], width: int, count: int
 ) -> NDArray[np.int64]:
     """Places in (S * W, V); of very many, as where all words are equal, the ``count`` best of each sentence."""
-    if len(places) <= _FEW * count * max(1, len(words) // width):
+    if len(places) <= _FEW * count * (len(words) // width):
         return places
     rows, columns = np.divmod(places, words.shape[1])
     owners = rows // width

@@ -64,13 +64,13 @@ def check_destination(path: Path, *, resume: bool, force: bool) -> None:
                 check_deleted_directory(path / name, owned=owned)
 
 
-def check_sources(path: Path, sources: "Iterable[tuple[str, str | Path | LoadedModel]]") -> None:
+def check_sources(path: Path, sources: "Iterable[tuple[str, str | Path | LoadedModel | None]]") -> None:
     """Check that a new run does not begin in the directory of a model that it reads, which it would replace.
 
     Args:
         path: The directory of the run.
         sources: What each of these models is to the run, such as ``the teacher's``, and where it is; the directory of a
-            shipped or loaded one is not known, and need not be.
+            shipped or loaded one is not known, and need not be. None for one that the run does without.
 
     Raises:
         UsageError: If one of them is this directory, or a file in it.

@@ -9,10 +9,8 @@ for later calls is afterwards what it was; what other code keeps, a closure's li
 """
 
 import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from itertools import takewhile
 from types import CodeType, FrameType
 from typing import Any
@@ -36,6 +34,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from lite_nlp.budget.traced.contractions import ProductTracker
 from lite_nlp.budget.traced.functions import FunctionWatcher, fake_packed
+from lite_nlp.budget.traced.kept import kept_as_it_was
 from lite_nlp.budget.traced.operators import FORMULAS, Call, base_name, bind_arguments, is_free
 from lite_nlp.budget.traced.work import Entry, ParameterCount, WorkCount, WorkKind
 from lite_nlp.core.errors import CountError, UnknownOperatorError
@@ -126,7 +125,7 @@ def _run(
     recorder = _Recorder(fake_mode, _ModuleNames(root))
     if root is not None:
         _require_sizes(root)
-    with _unchanged(root), torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
+    with kept_as_it_was(root), torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
         # To torch's trees a packed sequence is a tuple, whose tensors have to agree.
         args, kwargs = tree_map(
             recorder.to_fake, (args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence)
@@ -147,34 +146,6 @@ def _require_sizes(module: nn.Module) -> None:
     lazy = (name for name, tensor in module.named_parameters() if is_lazy(tensor))
     if (name := next(lazy, None)) is not None:
         raise CountError(f"{name}: expected a parameter with a shape, found that of a lazy module; call it once before")
-
-
-@contextmanager
-def _unchanged(root: nn.Module | None) -> Iterator[None]:
-    """Give the modules back what they keep: attributes, buffers, and the items of their lists and dictionaries."""
-    kept = [(vars(module), _copies(vars(module))) for module in (root.modules() if root is not None else ())]
-    try:
-        yield
-    finally:
-        for attributes, copies in kept:
-            for name, (value, items) in copies.items():
-                if isinstance(value, list | deque) and items is not None:
-                    value.clear()
-                    value.extend(items)
-                elif isinstance(value, dict | set) and items is not None:
-                    value.clear()
-                    value.update(items)
-                attributes[name] = value
-            for name in attributes.keys() - copies.keys():
-                del attributes[name]
-
-
-def _copies(attributes: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Each attribute, and a copy of it where its items can change in place."""
-    return {
-        name: (value, copy(value) if isinstance(value, list | deque | dict | set) else None)
-        for name, value in attributes.items()
-    }
 
 
 @contextmanager

@@ -288,6 +288,8 @@ def test_counts_add_up_and_multiply() -> None:
 class _Stream(nn.Module):
     """Keeps what it has seen, in a buffer, an attribute, a list and a dictionary."""
 
+    past: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.convolution = nn.Conv1d(2, 2, 3)
@@ -296,7 +298,7 @@ class _Stream(nn.Module):
         self.latest: dict[str, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
-        x = torch.cat([self.past, x], dim=-1)  # type: ignore[list-item]
+        x = torch.cat([self.past, x], dim=-1)
         self.past = x[..., -2:]
         self.new = x
         self.seen.append(x)
