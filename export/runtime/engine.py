@@ -1,7 +1,7 @@
 """A bundle's graphs behind the search's step interface, whatever runtime runs them. Imports no torch."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,8 +205,7 @@ class GreedyEngine(Engine):
         return self._greedy_runner.greedy_slots(tokens, limits)
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(NamedTuple):
     """State between steps whose tensors the runner keeps.
 
     Attributes:
@@ -261,7 +260,7 @@ class RowsEngine(GreedyEngine):
             return super().step(tokens, state)
         self._check_step(tokens, state)
         logits, kept = self._rows_runner.step_rows(np.ascontiguousarray(tokens, np.int64), state.state)
-        return logits, replace(state, state=kept)
+        return logits, state._replace(state=kept)
 
     def reorder(self, state: EngineState | _Rows, rows: NDArray[np.int64]) -> Any:
         """As of ``Engine``."""
@@ -272,7 +271,7 @@ class RowsEngine(GreedyEngine):
             return self._passed(state, sentences, state.state.tokens[rows])
         within = np.array_equal(sentences, state.sentences)
         kept = self._rows_runner.reorder_rows(state.state, rows, within=within)
-        return replace(state, state=kept, sentences=sentences)
+        return state._replace(state=kept, sentences=sentences)
 
     def step_slots(self, state: EngineState | _Rows) -> int:
         """Slots that attention has in the next step."""

@@ -4,8 +4,7 @@ Shape letters: R rows, T tokens of each so far, V types.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,25 +17,28 @@ from lite_nlp.export.runtime.signatures import ROWS_IN_PLACE
 __all__ = ["ResidentRows", "RowsState", "as_tensor", "check_logits", "check_tensor"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RowsState:
+class RowsState(NamedTuple):
     """Rows between two steps. It names what the program has of them.
 
     Attributes:
         given: The tensors that no step changes, of R rows.
-        tokens: (R, T) int64, fed so far.
-        ancestors: (R, T) int64, their slots.
+        fed: (2, R, T) int64, the tokens fed so far and their slots.
         parents: (R,) int64, the rows of the latest step that these are or extend.
         used: Slots in use.
         moment: Of the latest step, by which it is known whether the program still has them.
     """
 
     given: tuple[Any, ...]
-    tokens: NDArray[np.int64]
-    ancestors: NDArray[np.int64]
+    fed: NDArray[np.int64]
     parents: NDArray[np.int64]
     used: int
     moment: int
+
+    @property
+    def tokens(self) -> NDArray[np.int64]:
+        """(R, T) int64, fed so far."""
+        tokens: NDArray[np.int64] = self.fed[0]
+        return tokens
 
 
 class ResidentRows:
@@ -72,9 +74,7 @@ class ResidentRows:
         """
         given = tuple(as_tensor(state[tensor.name]) for tensor in self._layout.given)
         rows = len(next(iter(state.values())))
-        nothing = np.zeros((rows, 0), np.int64)
-        parents = np.full(rows, self.most_rows)
-        return RowsState(given=given, tokens=nothing, ancestors=nothing, parents=parents, used=0, moment=self._moment)
+        return self._unfed(given, rows)
 
     def step(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[Any, RowsState]:
         """Feed a token of each row, (R,); returns logits (R, V), a torch tensor, and the new state.
@@ -94,39 +94,33 @@ class ResidentRows:
             rows: (R',) int64, 1 to ``most_rows`` of them.
             within: Whether every row stays one of its sentence, so that what depends on the source stays too.
         """
-        return replace(
-            state,
-            given=state.given if within else tuple(tensor[as_tensor(rows)] for tensor in state.given),
-            tokens=state.tokens[rows],
-            ancestors=state.ancestors[rows],
-            parents=state.parents[rows],
-        )
+        given = state.given if within else tuple(tensor[as_tensor(rows)] for tensor in state.given)
+        return state._replace(given=given, fed=state.fed[:, rows], parents=state.parents[rows])
+
+    def _unfed(self, given: tuple[Any, ...], rows: int) -> RowsState:
+        nothing, parents = np.zeros((2, rows, 0), np.int64), np.full(rows, self.most_rows)
+        return RowsState(given=given, fed=nothing, parents=parents, used=0, moment=self._moment)
 
     def _fed_again(self, state: RowsState) -> RowsState:
-        rows, steps = state.tokens.shape
-        nothing = np.zeros((rows, 0), np.int64)
-        fed = replace(state, tokens=nothing, ancestors=nothing, parents=np.full(rows, self.most_rows), used=0)
-        for place in range(steps):
-            _, fed = self._step(state.tokens[:, place].copy(), fed)
+        fed = self._unfed(state.given, len(state.parents))
+        for tokens in state.tokens.T:
+            _, fed = self._step(tokens.copy(), fed)
         return fed
 
     def _step(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[Any, RowsState]:
         import torch
 
-        rows, used = len(tokens), state.used
-        ancestors = np.concatenate([state.ancestors, np.arange(used, used + rows)[:, None]], axis=1)
-        arrays = tokens, state.parents, ancestors, np.array([used])
+        (_, rows, steps), used = state.fed.shape, state.used
+        fed = np.empty((2, rows, steps + 1), np.int64)
+        fed[..., :-1] = state.fed
+        present = np.arange(rows)
+        fed[0, :, -1] = tokens
+        np.add(present, used, out=fed[1, :, -1])
+        arrays = tokens, state.parents, fed[1], np.array([used])
         self._moment += 1
         (logits,) = self._execute([*map(torch.from_numpy, arrays), *state.given])
         check_logits(ROWS_IN_PLACE, logits, rows, self._layout)
-        return logits, RowsState(
-            given=state.given,
-            tokens=np.concatenate([state.tokens, tokens[:, None]], axis=1),
-            ancestors=ancestors,
-            parents=np.arange(rows),
-            used=used + rows,
-            moment=self._moment,
-        )
+        return logits, RowsState(state.given, fed, present, used + rows, self._moment)
 
 
 def as_tensor(array: NDArray[Any]) -> Any:
