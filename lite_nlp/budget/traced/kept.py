@@ -4,15 +4,16 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = ["kept_as_it_was"]
 
 
 @contextmanager
-def kept_as_it_was(root: nn.Module | None) -> Iterator[None]:
+def kept_as_it_was(root: "nn.Module | None") -> Iterator[None]:
     """Give ``root`` and the modules below it back what they keep: attributes, buffers, and the items of collections."""
     kept = [(vars(module), dict(vars(module))) for module in (root.modules() if root is not None else ())]
     collections = [
