@@ -1,21 +1,18 @@
 """What modules keep from call to call, as it was before they ran on tensors without numbers."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from torch import nn
+from typing import Any
 
 __all__ = ["kept_as_it_was"]
 
 
 @contextmanager
-def kept_as_it_was(root: "nn.Module | None") -> Iterator[None]:
-    """Give ``root`` and the modules below it back what they keep: attributes, buffers, and the items of collections."""
-    kept = [(vars(module), dict(vars(module))) for module in (root.modules() if root is not None else ())]
+def kept_as_it_was(modules: Iterable[object]) -> Iterator[None]:
+    """Give modules back what they keep: attributes, buffers, and the items of their collections."""
+    kept = [(vars(module), dict(vars(module))) for module in modules]
     collections = [
         (value, copy(value))
         for _, before in kept
