@@ -125,8 +125,8 @@ def _run(
     recorder = _Recorder(fake_mode, _ModuleNames(root))
     if root is not None:
         _require_sizes(root)
-    modules = root.modules() if root is not None else ()
-    with kept_as_it_was(modules), torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
+    parts = root.modules() if root is not None else ()
+    with kept_as_it_was(parts), torch.no_grad(), _separate_operators(), fake_mode, recorder, FunctionWatcher(recorder):
         # To torch's trees a packed sequence is a tuple, whose tensors have to agree.
         args, kwargs = tree_map(
             recorder.to_fake, (args, kwargs), is_leaf=lambda value: isinstance(value, PackedSequence)
