@@ -8,7 +8,7 @@ found in members likewise.
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -41,12 +41,14 @@ from lite_nlp.export.runtime.recipes import (
     TensorPart,
 )
 from lite_nlp.export.runtime.rounded import RoundedTensor, RoundedWeights
+from lite_nlp.export.runtime.scaled import ScaledTensor, Scaling
 
 __all__ = ["CONTAINER_FILE", "Packing", "find_parts", "pack_members", "round_tensors"]
 
 CONTAINER_FILE: Final = "weights.lnlp"
 _RECIPES_FILE: Final = "recipes.zlib"
 _CODES_FILE: Final = "weights.codes"
+_EXPONENTS_FILE: Final = "weights.exponents"
 _RESIDUAL_SUFFIX: Final = ".residual"
 
 #: A part costs this much in the manifest: what is shorter is cheaper in the residual.
@@ -64,10 +66,12 @@ class Packing:
     Attributes:
         container: Content of that file.
         decode: Decodes it, as a reader will.
+        scalings: Of the tensors that the model exported has scaled, by name.
     """
 
     container: bytes
     decode: ContainerDecoder
+    scalings: Mapping[str, Scaling] = field(default_factory=dict)
 
 
 def round_tensors(tensors: Mapping[str, NDArray[Any]], rounding: Rounding) -> dict[str, RoundedWeights]:
@@ -101,6 +105,8 @@ def pack_members(
         The files of the compact bundle, and how the members described are made from them.
     """
     contents = packing.decode(packing.container)
+    own = contents.own_tensors
+    contents = contents.scaled_by({name: scaling for name, scaling in packing.scalings.items() if name in own})
     if rounding.is_needed:
         contents = replace(contents, rounded=round_tensors(contents.tensors, rounding))
     packed_files = {name: content for name, content in files.items() if name not in names}
@@ -115,15 +121,22 @@ def pack_members(
     used = {part.integers for part in found if isinstance(part, IntegersPart)}
     used |= {part.scales for part in found if isinstance(part, ScalesPart)}
     rounded = {name: weights for name, weights in contents.rounded.items() if name in used}
+    used |= {part.tensor for part in found if isinstance(part, TensorPart)}
+    scalings = {name: scaling for name, scaling in packing.scalings.items() if name in used}
     if rounded:
         packed_files[_CODES_FILE] = zlib.compress(b"".join(each.codes.tobytes() for each in rounded.values()), 9)
+    if scalings:
+        packed_files[_EXPONENTS_FILE] = zlib.compress(b"".join(each.to_bytes() for each in scalings.values()), 9)
     recipes = Recipes(
-        rounded=tuple(RoundedTensor(tensor=name, bits=each.bits) for name, each in rounded.items()), parts=parts
+        scaled=tuple(ScaledTensor.of(name, scaling) for name, scaling in scalings.items()),
+        rounded=tuple(RoundedTensor(tensor=name, bits=each.bits) for name, each in rounded.items()),
+        parts=parts,
     )
     packed_files[_RECIPES_FILE], size_bytes = recipes.to_stream()
     return packed_files, Packed(
         container=CONTAINER_FILE,
         recipes=RecipesFile(file=_RECIPES_FILE, size_bytes=size_bytes),
+        exponents=_EXPONENTS_FILE if scalings else None,
         codes=_CODES_FILE if rounded else None,
         members=members,
     )

@@ -33,7 +33,7 @@ LEVELS: Final = (LEAST, GREATEST)
 PAIRS: Final = np.array([[byte % 16 + LEAST, byte // 16 + LEAST] for byte in range(256)], np.float32)
 
 #: How far a quotient of two fp32 numbers may be from an integer, relative, to be taken for it.
-_CLOSE: Final = 4 * np.finfo(np.float32).eps
+_CLOSE: Final = 8 * np.finfo(np.float32).eps
 
 
 def quantize_rows(values: NDArray[Any]) -> RoundedWeights:
@@ -91,5 +91,5 @@ def _multiple(magnitudes: NDArray[Any], largest: int) -> int:
     integers = np.rint(multiples[fits.argmax()]).astype(np.float32)
     # By the greatest, whose rounding is the least part of a step.
     step = np.float32(sizes[-1]) / integers[-1]
-    exact = np.abs(integers * step - sizes) <= 2 * np.spacing(sizes.astype(np.float32))
+    exact = np.abs(integers * step - sizes) <= 6 * np.spacing(sizes.astype(np.float32))
     return int(integers[-1]) if exact.all() else 0

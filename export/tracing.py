@@ -124,7 +124,7 @@ def trace_model(model: nn.Module, bounds: Bounds) -> TracedModel:
     stepped = cast(SteppedModel, model)
     dims = {size: Dim(size, min=1, max=limit) for size, limit in limits.items()}
     rows = {0: dims["batch"]}
-    sources = {0: dims["batch"], 1: dims["source"]}
+    sources = {0: Dim("sources", min=1, max=bounds.executorch_sources), 1: dims["source"]}
     tensors = tuple(
         {axis: dims[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor in state
     )

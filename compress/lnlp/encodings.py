@@ -21,7 +21,7 @@ from lite_nlp.compress.lnlp.codebooks import (
     write_frequencies,
 )
 from lite_nlp.compress.lnlp.decoders import decode_kmeans, decode_numbers, decode_pruned, parse_rans
-from lite_nlp.compress.lnlp.grid_fixed import decode_grid, encode_grid
+from lite_nlp.compress.lnlp.grid_fixed import decode_grid, encode_grid, grid_exponents
 from lite_nlp.compress.lnlp.grid_payload import ParsedGrid, encode_grid_rans, grid_bits, parse_grid_rans
 from lite_nlp.compress.lnlp.rans import RansSymbols, encode_streams
 from lite_nlp.compress.lnlp.rans_decoder import NamedStream, decode_streams
@@ -33,6 +33,7 @@ __all__ = [
     "ClusteredTensor",
     "EncodedTensor",
     "GridTensor",
+    "column_exponents",
     "decode_tensors",
     "encode_fp16",
     "encode_fp32",
@@ -124,6 +125,19 @@ def decode_tensors(tensors: Mapping[str, EncodedTensor]) -> dict[str, Array]:
     for encoding, group in groups.items():
         decoded |= ENCODINGS[encoding](group)
     return {name: decoded[name] for name in tensors}
+
+
+def column_exponents(tensor: EncodedTensor) -> NDArray[np.signedinteger[Any]] | None:
+    """Exponents (columns,) of the square root of 2 in the steps of a grid's columns; None where it is no such matrix.
+
+    Raises:
+        ContainerError: If the payload is damaged.
+    """
+    if len(tensor.shape) != 2 or tensor.encoding not in ("grid", "grid+rans"):
+        return None
+    if tensor.encoding == "grid":
+        return grid_exponents(tensor.payload, tensor.shape)
+    return parse_grid_rans(tensor.payload, tensor.shape)[1].column_exponents
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 ``FORMAT.md``, section "Grid", specifies the bytes.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,15 @@ from lite_nlp.compress.lnlp.tensors import (
 )
 from lite_nlp.core.errors import ContainerError
 
-__all__ = ["check_size", "checked_matrix", "checked_scales", "decode_grid", "encode_grid", "read_list"]
+__all__ = [
+    "check_size",
+    "checked_matrix",
+    "checked_scales",
+    "decode_grid",
+    "encode_grid",
+    "grid_exponents",
+    "read_list",
+]
 
 #: Width of the field with the width of a level, and the largest width.
 _LEVEL_BITS: Final = 5
@@ -54,15 +62,10 @@ def encode_grid(tensor: GridTensor) -> EncodedTensor:
 def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
     """The weights of a tensor with levels of fixed width, in row-major order."""
     rows, columns = checked_matrix(shape)
-    if len(payload) < 4:
-        raise ContainerError(f"expected 4 bytes of step, found {len(payload)}")
-    step = np.frombuffer(payload, dtype="<f4", count=1)[0]
-    reader = BitReader(memoryview(payload)[4:], "grid")
-    width, least = reader.field(_LEVEL_BITS), reader.signed()
-    if width > _MAX_LEVEL_WIDTH or not -MAX_LEVEL <= least <= MAX_LEVEL:
-        raise ContainerError(f"levels: expected at most {_MAX_LEVEL_WIDTH} bits, found {width} from {least} on")
-    scales = checked_scales(step, read_list(reader, rows, MAX_EXPONENT), read_list(reader, columns, MAX_EXPONENT))
-    packed = np.frombuffer(payload, dtype=np.uint8)[4 + reader.finish() :]
+    head = _parse_head(payload, shape)
+    width, least = head.width, head.least
+    scales = checked_scales(head.step, head.row_exponents, head.column_exponents)
+    packed = np.frombuffer(payload, dtype=np.uint8)[head.size_bytes :]
     num_bits = rows * columns * width
     if len(packed) != -(-num_bits // 8):
         raise ContainerError(f"expected {-(-num_bits // 8)} bytes for {rows * columns} weights, found {len(packed)}")
@@ -81,6 +84,44 @@ def decode_grid(payload: bytes, shape: tuple[int, ...]) -> FloatArray:
             f"levels: expected {least} among them, and {width} bits to be needed, found {lowest} to {highest}"
         )
     return scales.weights(levels)
+
+
+def grid_exponents(payload: bytes, shape: tuple[int, ...]) -> NDArray[np.signedinteger[Any]]:
+    """The exponents (columns,) of the columns of a tensor with levels of fixed width."""
+    return _parse_head(payload, shape).column_exponents
+
+
+class _Head(NamedTuple):
+    """What is in front of the levels.
+
+    Attributes:
+        width: Bits of a level.
+        least: The level that all zeros stand for.
+        step: As a float32.
+        row_exponents: (rows,)
+        column_exponents: (columns,)
+        size_bytes: Of all this.
+    """
+
+    width: int
+    least: int
+    step: np.float32
+    row_exponents: NDArray[np.signedinteger[Any]]
+    column_exponents: NDArray[np.signedinteger[Any]]
+    size_bytes: int
+
+
+def _parse_head(payload: bytes, shape: tuple[int, ...]) -> _Head:
+    rows, columns = checked_matrix(shape)
+    if len(payload) < 4:
+        raise ContainerError(f"expected 4 bytes of step, found {len(payload)}")
+    step = np.frombuffer(payload, dtype="<f4", count=1)[0]
+    reader = BitReader(memoryview(payload)[4:], "grid")
+    width, least = reader.field(_LEVEL_BITS), reader.signed()
+    if width > _MAX_LEVEL_WIDTH or not -MAX_LEVEL <= least <= MAX_LEVEL:
+        raise ContainerError(f"levels: expected at most {_MAX_LEVEL_WIDTH} bits, found {width} from {least} on")
+    exponents = read_list(reader, rows, MAX_EXPONENT), read_list(reader, columns, MAX_EXPONENT)
+    return _Head(width, least, step, *exponents, size_bytes=4 + reader.finish())
 
 
 def read_list(reader: BitReader, count: int, most: int) -> NDArray[np.signedinteger[Any]]:

@@ -19,6 +19,7 @@ from lite_nlp.export.runtime.manifest import MANIFEST_FILE, TOKENIZER_FILE, File
 from lite_nlp.export.runtime.member_maker import ContainerDecoder, make_member
 from lite_nlp.export.runtime.recipes import Packed, read_recipes
 from lite_nlp.export.runtime.rounded import read_codes
+from lite_nlp.export.runtime.scaled import read_scalings
 from lite_nlp.export.runtime.stored_zip import StoredMember, read_blocks, read_directory
 
 __all__ = ["Bundle", "open_bundle", "open_stored"]
@@ -183,6 +184,9 @@ def _make_members(
     except ContainerError as error:
         raise BundleError(f"{path}: {packed.container}: {error}") from error
     recipes = read_recipes(packed, read(packed.recipes.file), source=f"{path}: {packed.recipes.file}")
+    if packed.exponents is not None:
+        stream, source = read(packed.exponents), f"{path}: {packed.exponents}"
+        decoded = decoded.scaled_by(read_scalings(recipes.scaled, stream, decoded.own_tensors, source=source))
     if packed.codes is not None:
         rounded = read_codes(recipes.rounded, read(packed.codes), decoded.tensors, source=f"{path}: {packed.codes}")
         decoded = replace(decoded, rounded=rounded)

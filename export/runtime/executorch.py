@@ -106,8 +106,8 @@ class ExecuTorchRunner:
         # a whole greedy search or a step of another. No generator holds it between its steps.
         self._lock = RLock()
         self._program = LoadedProgram(program, bounds=layout.bounds, threads=threads)
-        self._encode = self._program.load("encode", encode_signature(layout))
-        self._decode_step = self._program.load("decode_step", decode_step_signature(layout))
+        self._sources = layout.bounds.executorch_sources
+        self._encode = self._program.load("encode", encode_signature(layout), rows=self._sources)
         able = (in_place or rows_in_place) and load_operators()
         self._in_place = self._program.load(IN_PLACE, in_place_signature(layout)) if in_place and able else None
         self.keeps_rows = rows_in_place and able
@@ -129,7 +129,7 @@ class ExecuTorchRunner:
 
     def encode(self, src_tokens: NDArray[np.int64], src_mask: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
         """Encode sources, both (B, S); returns the state tensors of origin ``encode``."""
-        outputs = self._run_split(self._encode, [src_tokens, src_mask])
+        outputs = self._run_split(self._encode, [src_tokens, src_mask], rows=self._sources)
         return dict(zip(self._encoded, outputs, strict=True))
 
     def decode_step(
@@ -158,6 +158,11 @@ class ExecuTorchRunner:
         for row, made in enumerate(found):
             tokens[: len(made), row] = made
         return tokens, np.array(log_probs, np.float32)
+
+    @cached_property
+    def _decode_step(self) -> Any:
+        """Loaded for the first step whose state is passed: with the others no search takes one."""
+        return self._program.load("decode_step", decode_step_signature(self._layout))
 
     @cached_property
     def _rows_method(self) -> Any:
@@ -204,11 +209,11 @@ class ExecuTorchRunner:
             slots += [int(limits[part].max())] * int(steps[part].sum())
         return slots
 
-    def _run_split(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Run a method on at most ``executorch_batch`` rows at a time."""
+    def _run_split(self, method: Any, arguments: list[NDArray[Any]], *, rows: int | None = None) -> list[NDArray[Any]]:
+        """Run a method on at most ``rows`` rows at a time; None for ``executorch_batch``."""
         with self._lock:
             self._rows.forget()
-            return self._program.run(method, arguments)
+            return self._program.run(method, arguments, rows=rows)
 
 
 EXECUTORCH: Final = Runtime(

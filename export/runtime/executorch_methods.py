@@ -72,8 +72,13 @@ class LoadedProgram:
         except Exception as error:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
 
-    def load(self, name: str, signature: Signature) -> Any:
+    def load(self, name: str, signature: Signature, *, rows: int | None = None) -> Any:
         """A method of the program, for :func:`execute`.
+
+        Args:
+            name: Of the method.
+            signature: What the manifest says of it.
+            rows: The most of a call; None for ``executorch_batch``.
 
         Raises:
             BundleError: If there is none, or it takes or gives other tensors than the manifest says.
@@ -84,16 +89,18 @@ class LoadedProgram:
         # As where the program is opened: native code, and any damage.
         except Exception as error:
             raise BundleError(f"ExecuTorch does not accept the bundle's program: {name}: {error}") from error
-        _check_method(name, method, signature, self._bounds)
+        sizes = {"batch": rows or self._bounds.executorch_batch}
+        sizes |= {"source": self._bounds.source, "capacity": self._bounds.capacity}
+        _check_method(name, method, signature, sizes)
         return method
 
-    def run(self, method: Any, arguments: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Call a method with arrays whose first dimension is the batch, ``executorch_batch`` rows at a time.
+    def run(self, method: Any, arguments: list[NDArray[Any]], *, rows: int | None = None) -> list[NDArray[Any]]:
+        """Call a method with arrays whose first dimension is the batch, ``rows`` as of ``load`` at a time.
 
         Raises:
             BundleError: If it fails.
         """
-        most = self._bounds.executorch_batch
+        most = rows or self._bounds.executorch_batch
         parts = [
             [output.numpy() for output in execute(method, [as_tensor(each[at : at + most]) for each in arguments])]
             for at in range(0, max(1, len(arguments[0])), most)
@@ -101,9 +108,8 @@ class LoadedProgram:
         return parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 
-def _check_method(name: str, method: Any, signature: Signature, bounds: Bounds) -> None:
+def _check_method(name: str, method: Any, signature: Signature, largest: dict[str, int]) -> None:
     """Check arguments and results by position; of sizes known at run time the method states the largest."""
-    largest = {"batch": bounds.executorch_batch, "source": bounds.source, "capacity": bounds.capacity}
     facts = method.metadata
     for what, forms, count, describe in (
         ("arguments", signature.inputs, facts.num_inputs(), facts.input_tensor_meta),

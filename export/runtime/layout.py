@@ -34,11 +34,14 @@ class Bounds(ManifestSection):
         capacity: Decoder steps, which is the size of the caches.
         executorch_batch: Rows of one call of the ExecuTorch methods; the engine splits larger batches. ONNX has no
             such bound.
+        executorch_sources: The same of ``encode``, which plans memory for all pairs of tokens of its sources. Two take
+            no longer, each, than eight.
     """
 
     source: int = Field(ge=1, le=MAX_TOKENS)
     capacity: int = Field(ge=1, le=MAX_TOKENS)
     executorch_batch: int = Field(ge=1, le=MAX_BATCH)
+    executorch_sources: int = Field(default=2, ge=1, le=MAX_BATCH)
 
 
 #: For sentences: translation cuts longer lines first, and lets an output become twice as long as its source. ExecuTorch

@@ -7,8 +7,8 @@ for readers in other languages.
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from lite_nlp.export.runtime.recipes import (
     TensorPart,
 )
 from lite_nlp.export.runtime.rounded import RoundedWeights, pack_levels, to_bf16
+from lite_nlp.export.runtime.scaled import Scaling
 
 __all__ = [
     "Buffer",
@@ -58,11 +59,23 @@ class Contents:
         tensors: By name.
         files: Contents by name.
         rounded: Matrices among the tensors that graphs have as integers, by name.
+        aliases: Names among those of the tensors that are further names of others.
     """
 
     tensors: Mapping[str, NDArray[Any]]
     files: Mapping[str, bytes] = field(default_factory=dict)
     rounded: Mapping[str, RoundedWeights] = field(default_factory=dict)
+    aliases: Collection[str] = ()
+
+    @property
+    def own_tensors(self) -> dict[str, NDArray[Any]]:
+        """Each tensor once, by its own name: copies of these take no more memory than the container's."""
+        return {name: tensor for name, tensor in self.tensors.items() if name not in self.aliases}
+
+    def scaled_by(self, scalings: Mapping[str, Scaling]) -> "Contents":
+        """The same with some of ``own_tensors`` scaled, of which none is rounded yet."""
+        scaled = {name: scaling.apply(self.tensors[name]) for name, scaling in scalings.items()}
+        return replace(self, tensors={**self.tensors, **scaled})
 
 
 #: Decodes the bytes of a container. What this package does not know is how.

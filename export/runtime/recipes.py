@@ -26,6 +26,7 @@ from lite_nlp.export.runtime.limits import (
     at_most,
 )
 from lite_nlp.export.runtime.rounded import RoundedTensor
+from lite_nlp.export.runtime.scaled import ScaledTensor
 
 __all__ = [
     "FilePart",
@@ -160,10 +161,12 @@ class Recipes(ManifestSection):
     """What the predictions of the members are made of.
 
     Attributes:
+        scaled: Tensors that the members have scaled, in the order of their exponents, each once.
         rounded: Matrices that the members have as integers, in the order of their codes, each once.
         parts: Of each member, by offset; where there is none the prediction is zero.
     """
 
+    scaled: Annotated[tuple[ScaledTensor, ...], FailFast(), at_most(MAX_PARTS)] = ()
     rounded: Annotated[tuple[RoundedTensor, ...], FailFast(), at_most(MAX_PARTS)] = ()
     parts: Annotated[dict[str, _Parts], at_most(MAX_PACKED_MEMBERS)]
 
@@ -179,8 +182,9 @@ class Recipes(ManifestSection):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        if len({rounded.tensor for rounded in self.rounded}) != len(self.rounded):
-            raise ValueError("rounded: expected each tensor once, found one twice")
+        for what, listed in (("scaled", self.scaled), ("rounded", self.rounded)):
+            if len({entry.tensor for entry in listed}) != len(listed):
+                raise ValueError(f"{what}: expected each tensor once, found one twice")
         return self
 
     def to_stream(self) -> tuple[bytes, int]:
@@ -207,12 +211,14 @@ class Packed(ManifestSection):
     Attributes:
         container: File with the tensors and files of the members' parts.
         recipes: What the members are made of.
-        codes: File with a zlib stream of the codes of ``Recipes.rounded``, one after another; None where none is.
+        exponents: File with a zlib stream of the exponents of ``Recipes.scaled``, one after another; None without.
+        codes: Likewise with the codes of ``Recipes.rounded``.
         members: By name.
     """
 
     container: str
     recipes: RecipesFile
+    exponents: str | None = None
     codes: str | None = None
     members: Annotated[dict[str, PackedMember], at_most(MAX_PACKED_MEMBERS)]
 
@@ -233,8 +239,8 @@ class Packed(ManifestSection):
     @property
     def ingredients(self) -> set[str]:
         """Files that the members are made of, and that nothing else needs."""
-        named = {self.container, self.recipes.file, *(() if self.codes is None else (self.codes,))}
-        return {*named, *(member.residual for member in self.members.values())}
+        named = {self.container, self.recipes.file, *(member.residual for member in self.members.values())}
+        return named | {name for name in (self.exponents, self.codes) if name is not None}
 
 
 def read_recipes(packed: Packed, stream: bytes, *, source: str) -> Recipes:

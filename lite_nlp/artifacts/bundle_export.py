@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,12 +86,19 @@ def write_model_bundle(
     from lite_nlp.export.pipeline import PROOF_STEPS, Proof, export_bundle
 
     card, packing = _describe(loaded, source, precision), packing_of(source, loaded) if compact else None
+    exported = loaded
+    if precision != "fp32" and loaded.stored:
+        from lite_nlp.artifacts.column_steps import move_column_steps
+
+        moved = move_column_steps(loaded.model, loaded.stored)
+        exported = replace(loaded, model=moved.model)
+        packing = None if packing is None else replace(packing, scalings=moved.scalings)
     if loaded.config.model.architecture != "encoder-decoder":
         from lite_nlp.artifacts.task_bundles import write_task_bundle
 
         return write_task_bundle(
             path,
-            loaded,
+            exported,
             card=card,
             packing=packing,
             max_src_tokens=max_src_tokens,
@@ -102,7 +110,7 @@ def write_model_bundle(
             progress=progress,
             accept=accept,
         )
-    model = loaded.encoder_decoder
+    model = exported.encoder_decoder
     positions = loaded.config.model.max_positions
     bounds = Bounds(
         source=source_bound(loaded.config, max_src_tokens),
@@ -110,7 +118,7 @@ def write_model_bundle(
         executorch_batch=DEFAULT_BOUNDS.executorch_batch,
     )
     proof = Proof(
-        reference=TorchStepModel(model),
+        reference=TorchStepModel(loaded.encoder_decoder),
         src_rows=_proof_rows(loaded, bounds.source),
         options=SearchOptions(max_steps=min(PROOF_STEPS, bounds.capacity)),
     )

@@ -66,7 +66,7 @@ def decode_container(content: bytes) -> "Contents":
     from lite_nlp.export.runtime.member_maker import Contents
 
     container = parse_container(content)
-    return Contents(container.state_dict(), container.files)
+    return Contents(container.state_dict(), container.files, aliases=frozenset(container.aliases))
 
 
 def read_bundled_model(path: Path) -> BundledModel:

@@ -61,7 +61,7 @@ def _edit_member(rng: Random, members: dict[str, bytes], name: str) -> None:
         members[name] = mutate_container(rng, content)
     elif name == "tokenizer.json":
         members[name] = mutate_tokenizer(rng, content)
-    elif name.endswith((".residual", ".zlib", ".codes")):
+    elif name.endswith((".residual", ".zlib", ".codes", ".exponents")):
         members[name] = _edit_residual(rng, content)
     elif name.endswith(".json"):
         members[name] = mutate_json(rng, content)
@@ -110,7 +110,7 @@ def _edit_packed(rng: Random, packed: dict[str, Any], members: dict[str, bytes])
 def _edit_recipes(rng: Random, recipes: dict[str, Any]) -> None:
     listed = rng.choice(list(recipes["parts"].values()))
     part = rng.choice(listed or [{"offset": 0, "tensor": "weight"}])
-    match rng.randrange(8):
+    match rng.randrange(9):
         case 0:
             part["offset"] = max(0, part["offset"] + rng.choice((-4, -1, 1, 4, 1 << 30, 1 << 62)))
         case 1 if "tensor" in part:
@@ -132,6 +132,9 @@ def _edit_recipes(rng: Random, recipes: dict[str, Any]) -> None:
         case 7 if recipes.get("rounded"):
             entry = rng.choice(recipes["rounded"])
             entry[rng.choice(("tensor", "bits"))] = rng.choice((4, 8, 16, "weight", "eight"))
+        case 8 if recipes.get("scaled"):
+            entry = rng.choice(recipes["scaled"])
+            entry[rng.choice(("tensor", "rows", "columns"))] = rng.choice((True, False, 1, "weight", "unused"))
 
 
 def _dump_manifest(rng: Random, manifest: dict[str, Any]) -> bytes:

@@ -28,6 +28,7 @@ from lite_nlp.export.bundle_writer import describe_files
 from lite_nlp.export.matrices import Form, Rounding, array_digest
 from lite_nlp.export.packing import Packing, pack_members, round_tensors
 from lite_nlp.export.runtime.member_maker import integer_bytes, scale_bytes, sinusoid_table
+from lite_nlp.export.runtime.scaled import Scaling
 from tests.fuzz.bundles import MANIFEST, zip_members
 
 __all__ = ["make_seeds"]
@@ -121,11 +122,12 @@ def _compact_bundle(shipped: dict[str, Any], plain: dict[str, bytes]) -> list[tu
     rounded["four"] *= 3
     forms: dict[bytes, Form] = {array_digest(rounded["eight"]): "int8", array_digest(rounded["four"]): "int4"}
     rounding = Rounding(precision="mixed", forms=forms)
+    scaling = Scaling(rows=np.arange(-10, 10, dtype=np.int8), columns=np.arange(12, dtype=np.int8))
     integers = b"".join(
         integer_bytes(each, (0, 64), transposed=False).tobytes() + scale_bytes(each, (0, 64), bf16=False).tobytes()
         for each in round_tensors(rounded, rounding).values()
     )
-    plain = {**plain, "model.pte": plain["model.pte"] + integers}
+    plain = {**plain, "model.pte": plain["model.pte"] + integers + scaling.apply(weights).tobytes()}
     container = container_bytes(
         tensors={
             "weight": encode_fp32(weights),
@@ -135,7 +137,7 @@ def _compact_bundle(shipped: dict[str, Any], plain: dict[str, bytes]) -> list[tu
         files={"tokenizer.json": plain["tokenizer.json"]},
         metadata={},
     )
-    packing = Packing(container, decode_container)
+    packing = Packing(container, decode_container, {"weight": scaling})
     files, packed = pack_members(plain, ["tokenizer.json", "weights.bin", "model.pte"], packing, rounding)
     manifest = {**_manifest(shipped, files, plain["tokenizer.json"]), "packed": packed.model_dump(mode="json")}
     return [(MANIFEST, json.dumps(manifest, indent=1).encode()), *files.items()]

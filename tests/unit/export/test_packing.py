@@ -2,6 +2,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from lite_nlp.export.runtime.recipes import (
     read_recipes,
 )
 from lite_nlp.export.runtime.rounded import pack_levels, to_bf16
+from lite_nlp.export.runtime.scaled import Scaling, powers
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -150,6 +152,42 @@ def test_a_bundle_of_integers_has_each_weight_once(tmp_path: Path) -> None:
     damaged = {**files, packed.codes: files[packed.codes][:-1]}
     write_bundle(path, manifest=_manifest(damaged, packed), files=damaged, force=True)
     with pytest.raises(BundleError, match=r"tiny\.zip: weights\.codes: expected a zlib stream of exactly 288 bytes"):
+        open_bundle(path, decode=decode_container)
+
+
+def test_a_bundle_of_scaled_tensors_has_each_weight_once(tmp_path: Path) -> None:
+    exponents = RANDOM.integers(-5, 6, (3, 64)).astype(np.int8)
+    levels = RANDOM.integers(-9, 10, (64, 64)).astype(np.float32)
+    tensors = {"grid": levels * np.float32(0.01) * powers(exponents[0]), "bias": RANDOM.normal(size=64).astype("f4")}
+    scalings = {"bias": Scaling(rows=exponents[1]), "grid": Scaling(rows=exponents[2], columns=-exponents[0])}
+    scaled = {name: scaling.apply(tensors[name]) for name, scaling in scalings.items()}
+    np.testing.assert_allclose(scaled["grid"], levels * 0.01 * 2 ** (exponents[2][:, None] / 2), rtol=1e-6)
+    rounding = Rounding(precision="int8")
+    rounded = round_tensors(scaled, rounding)["grid"]
+    np.testing.assert_allclose(rounded.restored(), scaled["grid"], rtol=1e-6)
+    content = rounded.integers().T.tobytes() + rounded.scales.tobytes() + scaled["bias"].tobytes()
+    plain = {**PLAIN, "weights.bin": content, "program": scaled["bias"].tobytes()}
+    packing = replace(_packing(tensors), scalings=scalings)
+    files, packed = pack_members(plain, PACKED, packing, rounding)
+    assert packed.exponents is not None
+    assert len(zlib.decompress(files[packed.exponents])) == 3 * 64
+    recipes = read_recipes(packed, files[packed.recipes.file], source="recipes")
+    assert len(recipes.parts["weights.bin"]) == 3
+    path = tmp_path / "tiny.zip"
+    write_bundle(path, manifest=_manifest(files, packed), files=files)
+    bundle = open_bundle(path, decode=decode_container)
+    assert {name: bundle.read(name) for name in plain} == plain
+    # A further name of a tensor would be a further copy.
+    twins = Contents({"grid": MATRIX, "twin": MATRIX}, aliases={"twin"})
+    assert list(twins.own_tensors) == ["grid"]
+    assert decode_container(
+        container_bytes(tensors={"a": encode_fp32(MATRIX)}, files={}, metadata={}, aliases={"b": "a"})
+    ).aliases == {"b"}
+    damaged = {**files, packed.exponents: zlib.compress(bytes(191))}
+    write_bundle(path, manifest=_manifest(damaged, packed), files=damaged, force=True)
+    with pytest.raises(
+        BundleError, match=r"tiny\.zip: weights\.exponents: expected a zlib stream of exactly 192 bytes"
+    ):
         open_bundle(path, decode=decode_container)
 
 

@@ -28,6 +28,7 @@ from lite_nlp.export.runtime.recipes import (
     read_recipes,
 )
 from lite_nlp.export.runtime.rounded import STEP, RoundedTensor, RoundedWeights, read_codes
+from lite_nlp.export.runtime.scaled import ScaledTensor, Scaling, powers, read_scalings
 from lite_nlp.models.embeddings import Positions
 
 MATRIX = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
@@ -382,6 +383,55 @@ def test_codes_are_read_one_matrix_after_another() -> None:
 def test_codes_that_do_not_fit(bits: dict[str, int], stream: bytes, message: str) -> None:
     with pytest.raises(BundleError, match=message):
         read_codes(_rounded(**bits), stream, {**TENSORS, "rows": ROWS}, source="c")
+
+
+def test_values_are_scaled_by_powers_of_the_root_of_two() -> None:
+    # The root itself is rounded once; what is even is exact.
+    assert powers(np.array([0, 2, -4, 1, -1], np.int8)).tolist() == [
+        1,
+        2,
+        0.25,
+        1.41421353816986083984375,
+        0.7071067690849304,
+    ]
+    scaled = Scaling(rows=np.array([2, -2], np.int8), columns=np.array([0, 4, 1], np.int8)).apply(MATRIX)
+    root = np.float32(np.sqrt(2))
+    assert scaled.tolist() == [[2, 16, 6 * root], [2, 10, 3 * root]]
+    assert Scaling(rows=np.array([2, -4], np.int8)).apply(TENSORS["vector"]).tolist() == [14, 2]
+
+
+@pytest.mark.parametrize(
+    ("entry", "stream", "message"),
+    [
+        ({"tensor": "none", "rows": True}, b"", "expected a tensor of the container by its own name, found 'none'"),
+        ({"tensor": "counter", "rows": True}, b"\0\0", r"counter: expected an fp32 matrix or vector, found int64 of"),
+        (
+            {"tensor": "kernel", "rows": True},
+            b"\0\0",
+            r"expected an fp32 matrix or vector, found float32 of shape \(2, 1, 3\)",
+        ),
+        (
+            {"tensor": "vector", "columns": True},
+            b"\0\0",
+            r"vector: expected an fp32 matrix, found float32 of shape \(2,\)",
+        ),
+        ({"tensor": "vector", "rows": True}, b"\0\x7f", "vector: expected exponents within 126 of zero, found 127"),
+        ({"tensor": "vector", "rows": True}, b"\x81\0", "expected exponents within 126 of zero, found -127"),
+        ({"tensor": "vector", "rows": True}, b"\0", "expected a zlib stream of exactly 2 bytes, found 1"),
+        ({"tensor": "matrix", "rows": True, "columns": True}, bytes(6), "expected a zlib stream of exactly 5 bytes"),
+    ],
+)
+def test_exponents_that_do_not_fit(entry: dict[str, Any], stream: bytes, message: str) -> None:
+    with pytest.raises(BundleError, match=message):
+        read_scalings([ScaledTensor(**entry)], zlib.compress(stream), TENSORS, source="e")
+
+
+def test_a_tensor_is_scaled_once_and_at_all() -> None:
+    entry = {"tensor": "matrix", "rows": True}
+    with pytest.raises(ValidationError, match="scaled: expected each tensor once"):
+        Recipes.model_validate({"scaled": [entry, entry], "parts": {}})
+    with pytest.raises(ValidationError, match="matrix: expected scaled rows, columns or both, found neither"):
+        ScaledTensor(tensor="matrix")
 
 
 def test_a_matrix_has_codes_once() -> None:

@@ -112,7 +112,7 @@ private class ExecuTorchEngine(
             RowBuffer(tensor.type, sizes, batch.rows)
         }
         val encoded = state.filterIndexed { index, _ -> manifest.state[index].origin == Origin.ENCODE }
-        for (part in parts(batch.rows, manifest.bounds.executorchBatch)) {
+        for (part in parts(batch.rows, manifest.bounds.executorchSources)) {
             val outputs = module.execute(ENCODE, tokens.view(part).value, mask.view(part).value)
             checkCount(ENCODE, outputs, encoded.size)
             encoded.forEachIndexed { index, buffer -> buffer.view(part).read(outputs[index].toTensor()) }

@@ -129,10 +129,13 @@ internal class Installation(
             }
         }
         naming(packed.container) { checkUnused(container, recipes) }
+        val scalings = packed.exponents?.let { file ->
+            FileInputStream(File(staging, file)).use { Scaling.read(recipes.scaled, it, file, container) }
+        }
         val codes = packed.codes?.let { file ->
             FileInputStream(File(staging, file)).use { RoundingCodes.read(recipes.rounded, it, file, container) }
         }
-        val maker = MemberMaker(container, codes.orEmpty())
+        val maker = MemberMaker(container, scalings.orEmpty(), codes.orEmpty())
         for ((name, member) in packed.members) {
             val found = FileInputStream(File(staging, member.residual)).use { residual ->
                 write(File(staging, name)) { sink -> maker.make(name, member, recipes.parts.getValue(name), residual, sink) }

@@ -95,8 +95,9 @@ data class Vocabulary(val srcSize: Int, val tgtSize: Int, val padId: Int, val bo
  * @property source Source tokens of a sentence, end mark included.
  * @property capacity Decoder steps, which is the size of the caches.
  * @property executorchBatch Rows of one call of the ExecuTorch methods.
+ * @property executorchSources The same of `encode`.
  */
-data class Bounds(val source: Int, val capacity: Int, val executorchBatch: Int)
+data class Bounds(val source: Int, val capacity: Int, val executorchBatch: Int, val executorchSources: Int)
 
 /**
  * Search options of the model's configuration.

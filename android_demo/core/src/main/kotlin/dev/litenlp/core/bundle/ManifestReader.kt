@@ -56,6 +56,7 @@ private fun readManifest(fields: Fields): Manifest {
                 it.int("source", 1, Limits.MAX_TOKENS),
                 it.int("capacity", 1, Limits.MAX_TOKENS),
                 it.int("executorch_batch", 1, Limits.MAX_BATCH),
+                if (it.has("executorch_sources")) it.int("executorch_sources", 1, Limits.MAX_BATCH) else 2,
             )
         },
         decoding = fields.sectionOrNull("decoding")?.let(::readDecoding),
@@ -189,7 +190,14 @@ private fun readPacked(fields: Fields): Packed {
     }
     val recipes = fields.section("recipes")
     val size = recipes.int("size_bytes", 0, Limits.MAX_MANIFEST_BYTES)
-    return Packed(fields.string("container"), recipes.string("file"), size.toLong(), fields.stringOrNull("codes"), members)
+    return Packed(
+        container = fields.string("container"),
+        recipes = recipes.string("file"),
+        recipesBytes = size.toLong(),
+        exponents = fields.stringOrNull("exponents"),
+        codes = fields.stringOrNull("codes"),
+        members = members,
+    )
 }
 
 private fun readScores(fields: Fields): JSONObject {

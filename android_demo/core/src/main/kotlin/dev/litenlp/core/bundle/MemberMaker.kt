@@ -10,9 +10,14 @@ import java.io.InputStream
  * Reconstructs members of a compact bundle block by block: beside the container only one decoded tensor is in memory.
  *
  * @param container Tensors and files that the parts name.
+ * @param scalings What tensors are scaled by before anything is made of them, by name; all of them are in the container.
  * @param rounded What was chosen for the matrices of which members have integers, by name; all of them are in the container.
  */
-internal class MemberMaker(private val container: Container, private val rounded: Map<String, RoundingCodes>) {
+internal class MemberMaker(
+    private val container: Container,
+    private val scalings: Map<String, Scaling>,
+    private val rounded: Map<String, RoundingCodes>,
+) {
     private val prediction = ByteArray(BLOCK_BYTES)
     private val residual = ByteArray(BLOCK_BYTES)
 
@@ -41,8 +46,8 @@ internal class MemberMaker(private val container: Container, private val rounded
                 when (part) {
                     is Part.OfFile -> file(checkNotNull(container.files[part.file]), inflated, sink)
                     is Part.OfTensor -> floats(valuesOf(part), inflated, sink)
-                    is Part.OfIntegers -> bytes(checkNotNull(rounded[part.tensor]).integers(matrixOf(part.tensor), part), inflated, sink)
-                    is Part.OfScales -> bytes(checkNotNull(rounded[part.tensor]).scales(part) { matrixOf(part.tensor) }, inflated, sink)
+                    is Part.OfIntegers -> bytes(checkNotNull(rounded[part.tensor]).integers(decoded(part.tensor), part), inflated, sink)
+                    is Part.OfScales -> bytes(checkNotNull(rounded[part.tensor]).scales(part) { decoded(part.tensor) }, inflated, sink)
                     is Part.Sinusoid -> floats(SinusoidTable(part.rows, part.columns), inflated, sink)
                 }
                 position = part.offset + sizeOf(part, name)
@@ -83,7 +88,8 @@ internal class MemberMaker(private val container: Container, private val rounded
     private fun codesOf(tensor: String, where: String): RoundingCodes =
         rounded[tensor] ?: throw misfit("$where: expected a matrix with integers, found '$tensor'")
 
-    private fun matrixOf(tensor: String): FloatArray = checkNotNull(container.tensor(tensor)).decodeFloats()
+    private fun decoded(tensor: String): FloatArray =
+        checkNotNull(container.tensor(tensor)).decodeFloats().also { scalings[tensor]?.scale(it) }
 
     private fun checkedTensor(part: Part.OfTensor, where: String): Tensor {
         val tensor = container.tensor(part.tensor)
@@ -99,10 +105,9 @@ internal class MemberMaker(private val container: Container, private val rounded
     }
 
     private fun valuesOf(part: Part.OfTensor): Values {
-        val tensor = checkNotNull(container.tensor(part.tensor))
-        val values = tensor.decodeFloats()
+        val values = decoded(part.tensor)
         if (!part.transposed) return RowMajor(values)
-        val (rows, columns) = tensor.shape.filter { it != 1 }
+        val (rows, columns) = checkNotNull(container.tensor(part.tensor)).shape.filter { it != 1 }
         return TransposedMatrix(values, rows, columns)
     }
 

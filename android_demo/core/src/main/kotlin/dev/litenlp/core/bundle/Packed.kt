@@ -6,6 +6,7 @@ package dev.litenlp.core.bundle
  * @property container File with the tensors and files that the members are made of.
  * @property recipes File with a zlib stream of the JSON document that [Recipes.parse] reads.
  * @property recipesBytes Size of that document.
+ * @property exponents File with a zlib stream of what the tensors of [Recipes.scaled] are scaled by; null where none is.
  * @property codes File with a zlib stream of what was chosen for the rows or blocks of [Recipes.rounded]; null where none is.
  * @property members By name, none of them among the stored files.
  */
@@ -13,12 +14,13 @@ class Packed internal constructor(
     val container: String,
     val recipes: String,
     val recipesBytes: Long,
+    val exponents: String?,
     val codes: String?,
     val members: Map<String, PackedMember>,
 ) {
     /** Files that serve to make the members and are not needed afterwards. */
     internal val ingredients: Set<String> =
-        members.values.mapTo(listOfNotNull(container, recipes, codes).toHashSet()) { it.residual }
+        members.values.mapTo(listOfNotNull(container, recipes, exponents, codes).toHashSet()) { it.residual }
 }
 
 /**
@@ -32,10 +34,11 @@ class PackedMember internal constructor(val entry: FileEntry, val residual: Stri
 /**
  * What the predictions of the members are made of.
  *
+ * @property scaled What is scaled of the tensors that members have scaled, by name, in the order of their exponents.
  * @property rounded Bits of an integer, 8 or 4, of the matrices that members have as integers, in the order of their codes.
  * @property parts Of each member, by offset and without overlaps; elsewhere the prediction is zero.
  */
-internal class Recipes(val rounded: Map<String, Int>, val parts: Map<String, List<Part>>) {
+internal class Recipes(val scaled: Map<String, ScaledSides>, val rounded: Map<String, Int>, val parts: Map<String, List<Part>>) {
     companion object {
         /**
          * Reads the document.
@@ -46,6 +49,9 @@ internal class Recipes(val rounded: Map<String, Int>, val parts: Map<String, Lis
         fun parse(content: ByteArray, packed: Packed): Recipes = parseRecipes(content, packed)
     }
 }
+
+/** Whether the [rows] of a tensor are scaled, of a vector its elements, and whether its [columns] are. */
+internal data class ScaledSides(val rows: Boolean, val columns: Boolean)
 
 /** A part of a prediction from byte [offset] of the member on: a file, fp32 values, little-endian, or what they are rounded to. */
 sealed class Part {

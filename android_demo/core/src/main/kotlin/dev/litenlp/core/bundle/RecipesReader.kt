@@ -17,7 +17,22 @@ internal fun parseRecipes(content: ByteArray, packed: Packed): Recipes {
     if (parts.keys != packed.members.keys) {
         throw problem("expected recipes for ${packed.members.keys.sorted()}, found some for ${parts.keys.sorted()}")
     }
-    return Recipes(if (fields.has("rounded")) readRounded(fields) else mapOf(), parts)
+    return Recipes(
+        scaled = if (fields.has("scaled")) readScaled(fields) else mapOf(),
+        rounded = if (fields.has("rounded")) readRounded(fields) else mapOf(),
+        parts = parts,
+    )
+}
+
+private fun readScaled(fields: Fields): Map<String, ScaledSides> {
+    val scaled = LinkedHashMap<String, ScaledSides>()
+    for (entry in fields.sections("scaled", Limits.MAX_PARTS)) {
+        val name = entry.string("tensor")
+        val sides = ScaledSides(entry.flag("rows"), entry.flag("columns"))
+        if (!sides.rows && !sides.columns) entry.fail("rows", "true unless columns is", false)
+        if (scaled.put(name, sides) != null) entry.fail("tensor", "each once", name)
+    }
+    return scaled
 }
 
 private fun readRounded(fields: Fields): Map<String, Int> {
@@ -38,17 +53,21 @@ private fun readPart(part: Fields): Part {
     val offset = part.long("offset")
     val kind = PART_KINDS.firstOrNull(part::has) ?: "sinusoid"
     for (other in PART_KINDS) if (other != kind) part.refuse(other, "nothing beside the $kind")
-    fun flag(key: String) = part.has(key) && part.boolean(key)
     return when (kind) {
-        "tensor" -> Part.OfTensor(offset, part.string("tensor"), flag("transposed"))
+        "tensor" -> Part.OfTensor(offset, part.string("tensor"), part.flag("transposed"))
         "file" -> Part.OfFile(offset, part.string("file"))
-        "integers" -> readRows(part).let { Part.OfIntegers(offset, part.string("integers"), it[0], it[1], flag("transposed")) }
-        "scales" -> readRows(part).let { Part.OfScales(offset, part.string("scales"), it[0], it[1], flag("bf16")) }
+        "integers" -> readRows(part).let {
+            Part.OfIntegers(offset, part.string("integers"), it[0], it[1], part.flag("transposed"))
+        }
+        "scales" -> readRows(part).let { Part.OfScales(offset, part.string("scales"), it[0], it[1], part.flag("bf16")) }
         else -> part.section("sinusoid").let {
             Part.Sinusoid(offset, it.int("rows", 1, Limits.MAX_SINUSOID_ROWS), it.int("columns", 2, Limits.MAX_SINUSOID_COLUMNS))
         }
     }
 }
+
+/** False if it is left out. */
+private fun Fields.flag(key: String): Boolean = has(key) && boolean(key)
 
 /** The first row and the one behind the last. */
 private fun readRows(part: Fields): LongArray {

@@ -46,7 +46,7 @@ internal class RoundingCodes private constructor(
         return end - first
     }
 
-    /** Integers of the [matrix], row-major as the container has it. */
+    /** Integers of the [matrix], row-major as the container has it, and scaled if it is. */
     fun integers(matrix: FloatArray, part: Part.OfIntegers): ByteRun {
         val scales = scalesOf { matrix }
         val first = part.first.toInt()

@@ -75,6 +75,53 @@ class CompactBundleTest : InstallerFixture() {
     }
 
     @Test
+    fun `a member is made of scaled tensors`() {
+        val installed = install(TestBundle().compactWithScaled().zip())
+        assertArrayEquals(TestBundle.SCALED, installed.file("model.pte").readBytes())
+        val left = installed.directory.list().orEmpty().filter { "pte" in it || "codes" in it || "exponents" in it }
+        assertEquals(listOf("model.pte"), left)
+    }
+
+    @Test
+    fun `exponents that do not fit are refused`() {
+        fun refusedExponents(message: String, exponents: ByteArray) =
+            refused(Problem.ALTERED, message) { install(TestBundle().compactWithScaled(exponents).zip()) }
+        fun with(index: Int, exponent: Int) = TestBundle.EXPONENTS.copyOf().also { it[index] = exponent.toByte() }
+        for (exponent in listOf(127, -127, -128)) {
+            refusedExponents("weight: expected exponents within 126 of zero, found $exponent", with(4, exponent))
+        }
+        refusedExponents("weights.exponents: gains: expected exponents within 126 of zero, found 127", with(5, 127))
+        for (exponent in listOf(126, -126)) refusedExponents("model.pte: expected SHA-256", with(4, exponent))
+        val message = "weights.exponents: expected a zlib stream of exactly 11 bytes"
+        refusedExponents(message, TestBundle.EXPONENTS.copyOf(10))
+        refusedExponents(message, TestBundle.EXPONENTS + 0)
+
+        fun refusedScaled(message: String, entry: Int, key: String, value: Any) = refused(Problem.ALTERED, message) {
+            install(TestBundle().compactWithScaled { it.getJSONArray("scaled").getJSONObject(entry).put(key, value) }.zip())
+        }
+        for (name in listOf("none", "twin")) {
+            refusedScaled("weights.exponents: expected a tensor of the container by its own name, found '$name'", 0, "tensor", name)
+        }
+        refusedScaled("counts: expected an fp32 matrix or vector, found int64 of shape [2]", 1, "tensor", "counts")
+        refusedScaled("gains: expected an fp32 matrix, found fp32 of shape [2]", 1, "columns", true)
+        refusedScaled("matrix: expected an fp32 matrix, found fp32 of shape [2, 1, 3]", 0, "tensor", "matrix")
+        refusedScaled("matrix: expected an fp32 matrix or vector, found fp32 of shape [2, 1, 3]", 1, "tensor", "matrix")
+        refusedScaled("recipes.zlib: scaled.1.rows: expected true unless columns is, found false", 1, "rows", false)
+        refusedScaled("recipes.zlib: scaled.1.tensor: expected each once, found weight", 1, "tensor", "weight")
+        refusedScaled("recipes.zlib: scaled.0.rows: expected true or false, found 1", 0, "rows", 1)
+        refused(Problem.ALTERED, "recipes.zlib: scaled: expected at most 8192 entries, found 8193") {
+            install(TestBundle().compactWithScaled { it.put("scaled", JSONArray(List(8193) { JSONObject() })) }.zip())
+        }
+    }
+
+    @Test
+    fun `a scaled tensor that no member is made of is decoded`() {
+        val bundle = TestBundle().compactWithScaled { it.getJSONArray("scaled").getJSONObject(1).put("tensor", "unused") }
+        bundle.files["weights.lnlp"] = TestBundle.scaledContainer(mapOf("unused" to (intArrayOf(3) to floatArrayOf(1f, 2f))))
+        refused(Problem.ALTERED, "weights.lnlp: tensor 'unused'") { install(bundle.zip()) }
+    }
+
+    @Test
     fun `files that do not fit are refused`() {
         fun refusedPart(message: String, edit: (JSONObject) -> Unit) = refused(Problem.ALTERED, message) {
             install(

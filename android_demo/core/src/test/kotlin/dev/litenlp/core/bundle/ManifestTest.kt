@@ -31,7 +31,7 @@ class ManifestTest {
         assertEquals("fp32", manifest.precision)
         assertEquals(Languages("en", "de"), manifest.languages)
         assertEquals(Vocabulary(4, 4, 0, 1, 2), manifest.vocabulary)
-        assertEquals(Bounds(16, 32, 8), manifest.bounds)
+        assertEquals(Bounds(16, 32, 8, 3), manifest.bounds)
         assertNull(manifest.decoding)
         assertEquals(listOf("position", "mask", "key", "cache"), manifest.state.map { it.name })
         assertEquals(listOf(ElementType.INT64, ElementType.BOOL, ElementType.FLOAT32, ElementType.FLOAT32), manifest.state.map { it.type })
@@ -53,6 +53,12 @@ class ManifestTest {
         assertEquals(FileEntry(TestBundle.sha256(TestBundle.WEIGHTS), TestBundle.WEIGHTS.size.toLong()), manifest.files["weights.bin"])
         assertEquals(manifest.files, manifest.plainFiles)
         assertNull(manifest.packed)
+    }
+
+    @Test
+    fun `a call encodes two sources if the manifest does not say how many`() {
+        assertEquals(2, manifest { it.getJSONObject("bounds").remove("executorch_sources") }.bounds.executorchSources)
+        refused("bounds.executorch_sources: expected an integer") { it.getJSONObject("bounds").put("executorch_sources", 0) }
     }
 
     @Test
@@ -230,6 +236,8 @@ class ManifestTest {
         compactRefused("expected plain file names, found '../x'") { it.getJSONObject("members").put("../x", member(it)) }
         compactRefused("expected an entry for other.zlib") { it.getJSONObject("recipes").put("file", "other.zlib") }
         compactRefused("expected an entry for other.codes") { it.put("codes", "other.codes") }
+        compactRefused("expected an entry for other.exponents") { it.put("exponents", "other.exponents") }
+        compactRefused("packed.exponents: expected a string, found 1") { it.put("exponents", 1) }
         compactRefused("packed.recipes.size_bytes: expected an integer from 0 to 4000000") {
             it.getJSONObject("recipes").put("size_bytes", 4_000_001)
         }

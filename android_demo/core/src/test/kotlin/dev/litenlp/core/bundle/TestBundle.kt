@@ -95,12 +95,34 @@ internal class TestBundle {
         files["weights.codes"] = deflate(codes)
     }
 
+    /** A [compact] one whose `model.pte` is [SCALED], made of scaled tensors; [edit] may change the recipes. */
+    fun compactWithScaled(exponents: ByteArray = EXPONENTS, edit: (JSONObject) -> Unit = {}): TestBundle = apply {
+        val parts = """[{"offset": 0, "tensor": "weight"}, {"offset": 24, "tensor": "weight", "transposed": true},
+            {"offset": 48, "tensor": "twin"}, {"offset": 72, "tensor": "gains"},
+            {"offset": 80, "integers": "levels", "rows": [0, 2]}, {"offset": 88, "scales": "levels", "rows": [0, 2]}]"""
+        val scaled = """[{"tensor": "weight", "rows": true, "columns": true}, {"tensor": "gains", "rows": true},
+            {"tensor": "levels", "rows": false, "columns": true}]"""
+        val editRecipes = { recipes: JSONObject ->
+            recipes.put("scaled", JSONArray(scaled)).put("rounded", JSONArray("""[{"tensor": "levels", "bits": 8}]"""))
+            recipes.getJSONObject("parts").put("model.pte", JSONArray(parts))
+            edit(recipes)
+        }
+        compact(editRecipes) { packed ->
+            packed.put("exponents", "weights.exponents").put("codes", "weights.codes")
+            packed.getJSONObject("members").put("model.pte", made(SCALED, "model.pte.residual"))
+        }
+        files["weights.lnlp"] = scaledContainer()
+        files["model.pte.residual"] = deflate(ByteArray(SCALED.size))
+        files["weights.exponents"] = deflate(exponents)
+        files["weights.codes"] = deflate(byteArrayOf(64, 2))
+    }
+
     fun manifest(): ByteArray {
         val manifest = JSONObject(
             """{"schema_version": 1, "name": "tiny", "versions": {"lite_nlp": "0.1.0"}, "precision": "fp32",
             "languages": {"src": "en", "tgt": "de"},
             "vocabulary": {"src_size": 4, "tgt_size": 4, "pad_id": 0, "bos_id": 1, "eos_id": 2},
-            "bounds": {"source": 16, "capacity": 32, "executorch_batch": 8},
+            "bounds": {"source": 16, "capacity": 32, "executorch_batch": 8, "executorch_sources": 3},
             "state": [{"name": "position", "dtype": "int64", "shape": ["batch"], "origin": "zeros", "changes": true},
                       {"name": "mask", "dtype": "bool", "shape": ["batch", "source"], "origin": "src_mask", "changes": false},
                       {"name": "key", "dtype": "float32", "shape": ["batch", 4, "source", 2], "origin": "encode", "changes": false},
@@ -156,6 +178,37 @@ internal class TestBundle {
         const val INTEGERS_BYTES = 396
         const val INTEGERS_SHA256 = "18811985707ddf2f2f74d5bfd4f38121fd8d28e72a5233aa3f6da3a18b9043e3"
 
+        private val WEIGHT = floatArrayOf(1f, 3f, -4f, 1f, Float.MIN_VALUE, 8f)
+        private val LEVELS = floatArrayOf(64f, 3f, 8f, -5f, 1f, -0.5f, 1f, 0.125f)
+
+        /** Of the rows and columns of the weight, of the elements of the gains, of the columns of the levels. */
+        val EXPONENTS = byteArrayOf(1, -2, 1, 2, -3, -1, 3, 1, 3, -1, 5)
+
+        /**
+         * The weight, the same transposed, the same by its other name, the gains, integers and scales of the levels.
+         *
+         * With `r`, the fp32 nearest to the square root of 2, of bits 0x3FB504F3, the weight becomes `r r`, which rounds to less
+         * than 2, `2 (3 r)` and `-r r` in the first row, `r / 2`, 0 and `r` in the second: half of the least value rounds to 0
+         * before its column doubles it. The gains become `r / 4` and -0, the levels `r` times 64, 6, 4 and -20, and 1, -1, 1/2
+         * and 1/2, with 64 and 2 steps in the largest magnitudes of the rows.
+         */
+        val SCALED = bits(0x3FFFFFFF, 0x4107C3B6, 0xBFFFFFFF, 0x3F3504F3, 0, 0x3FB504F3) +
+            bits(0x3FFFFFFF, 0x3F3504F3, 0x4107C3B6, 0, 0xBFFFFFFF, 0x3FB504F3) + floats(WEIGHT) +
+            bits(0x3EB504F3, 0x80000000) + byteArrayOf(64, 6, 4, -20, 2, -2, 1, 1) + bits(0x3FB504F3, 0x3F3504F3)
+
+        private fun bits(vararg bits: Long): ByteArray = floats(FloatArray(bits.size) { Float.fromBits(bits[it].toInt()) })
+
+        /** What [SCALED] and [WEIGHTS] are made of, and [unused] tensors. */
+        fun scaledContainer(unused: Map<String, Pair<IntArray, FloatArray>> = mapOf()): ByteArray = container(
+            mapOf(
+                "weight" to (intArrayOf(2, 3) to WEIGHT), "levels" to (intArrayOf(2, 4) to LEVELS),
+                "matrix" to (intArrayOf(2, 1, 3) to MATRIX), "bias" to (intArrayOf(2) to BIAS),
+                "gains" to (intArrayOf(2) to BIAS),
+            ) + unused,
+            aliases = mapOf("twin" to "weight"),
+            integers = mapOf("counts" to longArrayOf(1, 2)),
+        )
+
         fun tokenizer(vararg types: String): ByteArray {
             val vocab = JSONObject()
             for ((id, type) in types.withIndex()) vocab.put(type, id)
@@ -164,6 +217,9 @@ internal class TestBundle {
 
         fun floats(values: FloatArray): ByteArray =
             ByteBuffer.allocate(4 * values.size).order(ByteOrder.LITTLE_ENDIAN).apply { asFloatBuffer().put(values) }.array()
+
+        private fun longs(values: LongArray): ByteArray =
+            ByteBuffer.allocate(8 * values.size).order(ByteOrder.LITTLE_ENDIAN).apply { asLongBuffer().put(values) }.array()
 
         fun sha256(content: ByteArray): String =
             MessageDigest.getInstance("SHA-256").digest(content).joinToString("") { "%02x".format(it) }
@@ -177,14 +233,22 @@ internal class TestBundle {
         fun made(content: ByteArray, residual: String): JSONObject =
             JSONObject("""{"size_bytes": ${content.size}, "sha256": "${sha256(content)}", "residual": "$residual"}""")
 
-        /** A container of fp32 tensors and files, in the layout of `compress/FORMAT.md`. */
-        fun container(tensors: Map<String, Pair<IntArray, FloatArray>>, files: Map<String, ByteArray> = mapOf()): ByteArray {
-            val sections = tensors.mapValues { floats(it.value.second) }
+        /** A container of fp32 tensors, files and vectors of [integers], in the layout of `compress/FORMAT.md`. */
+        fun container(
+            tensors: Map<String, Pair<IntArray, FloatArray>>,
+            files: Map<String, ByteArray> = mapOf(),
+            aliases: Map<String, String> = mapOf(),
+            integers: Map<String, LongArray> = mapOf(),
+        ): ByteArray {
+            val sections = tensors.mapValues { floats(it.value.second) } + integers.mapValues { longs(it.value) }
             val columns = JSONObject()
-                .put("names", tensors.keys.toList()).put("shapes", tensors.values.map { it.first.toList() })
-                .put("encodings", tensors.map { "fp32" }).put("lengths", tensors.keys.map { sections.getValue(it).size })
+                .put("names", sections.keys.toList())
+                .put("shapes", tensors.values.map { it.first.toList() } + integers.values.map { listOf(it.size) })
+                .put("encodings", tensors.map { "fp32" } + integers.map { "int64" })
+                .put("lengths", sections.values.map { it.size })
             val embedded = files.map { (name, content) -> JSONObject().put("name", name).put("size", content.size) }
-            val header = JSONObject("""{"aliases": {}, "metadata": {}}""").put("files", embedded).put("tensors", columns)
+            val header = JSONObject("""{"metadata": {}}""")
+                .put("aliases", JSONObject(aliases)).put("files", embedded).put("tensors", columns)
             val raw = header.toString().toByteArray()
             val stored = deflate(files.values.fold(raw) { all, content -> all + content })
             val body = sections.values.fold(ByteArray(0)) { all, section -> all + section }
