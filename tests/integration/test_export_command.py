@@ -7,16 +7,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeAlias
 
+import numpy as np
 import pytest
 
 import lite_nlp as lite_nlp_package
 from lite_nlp.artifacts.bundle_export import write_model_bundle
 from lite_nlp.artifacts.bundles import decode_container, open_any_bundle
+from lite_nlp.artifacts.column_steps import move_column_steps
 from lite_nlp.artifacts.models import DEFAULT_MODEL, load_model
 from lite_nlp.artifacts.packing import packing_of
 from lite_nlp.budget.gate.enforcement import BudgetGate
 from lite_nlp.budget.gate.limits import Limits
 from lite_nlp.budget.traced.graphs import GraphWork
+from lite_nlp.compress.lnlp.container import write_container
+from lite_nlp.compress.lnlp.encodings import GridTensor, encode_fp32, encode_grid
+from lite_nlp.compress.stages import model_tensors
 from lite_nlp.config.preset import parse_config
 from lite_nlp.core.errors import OverBudgetError, UsageError
 from lite_nlp.decoding.search import SearchOptions
@@ -32,6 +37,7 @@ from lite_nlp.export.runtime.manifest import DecodingDefaults
 from lite_nlp.export.runtime.member_maker import make_member
 from lite_nlp.export.runtime.recipes import IntegersPart, Recipes, ScalesPart, TensorPart, read_recipes
 from lite_nlp.export.runtime.rounded import read_codes
+from lite_nlp.export.runtime.scaled import read_scalings
 from lite_nlp.models.build import build_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.integration.conftest import MAX_SOURCE, SENTENCES, TORCH, LiteNlp, run_process
@@ -225,10 +231,30 @@ def test_wrong_usage(
 
 
 @pytest.fixture(scope="module")
-def int8_bundle(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
+def grid_path(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model with every matrix on a grid with steps by row and column, as compression leaves it."""
+    random, made, tensors = np.random.default_rng(3), model_tensors(load_model(model_path).model), {}
+    for name, tensor in made.tensors.items():
+        values = tensor.numpy()
+        if values.ndim == 2:
+            rows, columns = (random.integers(-3, 4, size).astype(np.int8) for size in values.shape)
+            scaled = values / np.exp2((rows[:, None] + columns) / 2)
+            step = float(np.abs(scaled).max() / 20)
+            grid = GridTensor(np.rint(scaled / step).astype(np.int32), step, rows, columns)
+            tensors[name] = encode_grid(grid)
+        else:
+            tensors[name] = encode_fp32(values)
+    files = {name: (model_path / name).read_bytes() for name in ("config.toml", "tokenizer.json", "metrics.json")}
+    path = tmp_path_factory.mktemp("grid") / "tiny.lnlp"
+    write_container(path, tensors=tensors, files=files, metadata={}, aliases=made.aliases)
+    return path
+
+
+@pytest.fixture(scope="module")
+def int8_bundle(grid_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
     """A bundle of integer weights, what the command said of it, and its stderr."""
     path = tmp_path_factory.mktemp("int8") / "tiny.zip"
-    done = run_process("export", str(model_path), "--precision", "int8", "--out", str(path), "--json", "--verbose")
+    done = run_process("export", str(grid_path), "--precision", "int8", "--out", str(path), "--json", "--verbose")
     assert done.returncode == 0, done.stderr
     return path, json.loads(done.stdout), done.stderr
 
@@ -270,13 +296,16 @@ def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, An
 
 
 def test_a_compact_bundle_of_integers_is_the_plain_one_in_fewer_bytes(
-    int8_bundle: tuple[Path, dict[str, Any], str], model_path: Path
+    int8_bundle: tuple[Path, dict[str, Any], str], grid_path: Path
 ) -> None:
-    bundle, packing = open_bundle(int8_bundle[0]), packing_of(None, load_model(str(model_path)))
+    bundle, loaded = open_bundle(int8_bundle[0]), load_model(grid_path)
+    scalings = move_column_steps(loaded.model, loaded.stored).scalings
+    packing = replace(packing_of(None, loaded), scalings=scalings)
     files = {name: bundle.read(name) for name in bundle.manifest.files}
     names = [name for name in files if name not in pipeline.STORED]
     made, packed = pack_members(files, names, packing, Rounding(precision="int8"))
     assert packed.codes is not None
+    assert packed.exponents is not None
     recipes = read_recipes(packed, made[packed.recipes.file], source="recipes")
     parts, matrices = recipes.parts, {entry.tensor for entry in recipes.rounded}
     assert "src_embedding.weight" in matrices
@@ -287,8 +316,13 @@ def test_a_compact_bundle_of_integers_is_the_plain_one_in_fewer_bytes(
     residuals = {name: len(made[member.residual]) for name, member in packed.members.items()}
     assert residuals["weights.bin"] < 0.3 * len(files["weights.bin"])
     contents = packing.decode(packing.container)
+    exponents = read_scalings(recipes.scaled, made[packed.exponents], contents.own_tensors, source="exponents")
+    contents = contents.scaled_by(exponents)
     rounded = read_codes(recipes.rounded, made[packed.codes], contents.tensors, source="codes")
     contents = replace(contents, rounded=rounded)
+    # The integers are the model's own.
+    for name, weights in rounded.items():
+        np.testing.assert_allclose(weights.restored(), contents.tensors[name], rtol=1e-6, err_msg=name)
     for name, member in packed.members.items():
         content = b"".join(map(bytes, make_member(member, parts[name], [made[member.residual]], contents, source=name)))
         assert content == files[name]
