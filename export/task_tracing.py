@@ -16,6 +16,7 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.decoding.torch_model import SteppedText
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
+from lite_nlp.export.runtime.programs import method_rows
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import Signature
 from lite_nlp.export.tracing import DTYPES, SIZES, TORCH_TYPES, DecodeStep, trace_graph
@@ -89,6 +90,7 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
     for size in sorted(used):
         if limits[size] < SIZES[1][size]:
             raise ModelError(f"{size}: expected a bound of at least {SIZES[1][size]}, found {limits[size]}")
+    limits["batch"] = method_rows(name, bounds)
     dims = {size: Dim(size, min=1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
     tensors = []

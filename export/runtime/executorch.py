@@ -108,6 +108,7 @@ class ExecuTorchRunner:
         self._program = LoadedProgram(program, bounds=layout.bounds, threads=threads)
         self._sources = layout.bounds.executorch_sources
         self._encode = self._program.load("encode", encode_signature(layout), rows=self._sources)
+        self._program.check("decode_step", decode_step_signature(layout))
         able = (in_place or rows_in_place) and load_operators()
         self._in_place = self._program.load(IN_PLACE, in_place_signature(layout)) if in_place and able else None
         self.keeps_rows = rows_in_place and able

@@ -1,7 +1,8 @@
 """A program's methods in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -62,18 +63,12 @@ class LoadedProgram:
     def __init__(self, content: bytes, *, bounds: Bounds, threads: int) -> None:
         self._bounds = bounds
         runtime = start_runtime(threads=threads)
-        try:
-            with mapped_file(_PROGRAM_FILE, content) as path, quiet_native_code():
-                # Kept: the methods are views of the program.
-                self._program = runtime.load_program(path)
-        except BundleError:
-            raise
-        # Bindings of native code: what they raise depends on where in the program the damage is.
-        except Exception as error:
-            raise BundleError(f"ExecuTorch does not accept the bundle's program: {error}") from error
+        with mapped_file(_PROGRAM_FILE, content) as path, _native():
+            # Kept: the methods are views of the program.
+            self._program = runtime.load_program(path)
 
-    def load(self, name: str, signature: Signature, *, rows: int | None = None) -> Any:
-        """A method of the program, for :func:`execute`.
+    def check(self, name: str, signature: Signature, *, rows: int | None = None) -> None:
+        """Check what a method takes and gives, without its memory.
 
         Args:
             name: Of the method.
@@ -83,16 +78,21 @@ class LoadedProgram:
         Raises:
             BundleError: If there is none, or it takes or gives other tensors than the manifest says.
         """
-        try:
-            with quiet_native_code():
-                method = self._program.load_method(name)
-        # As where the program is opened: native code, and any damage.
-        except Exception as error:
-            raise BundleError(f"ExecuTorch does not accept the bundle's program: {name}: {error}") from error
-        sizes = {"batch": rows or self._bounds.executorch_batch}
-        sizes |= {"source": self._bounds.source, "capacity": self._bounds.capacity}
-        _check_method(name, method, signature, sizes)
-        return method
+        sizes = {"source": self._bounds.source, "capacity": self._bounds.capacity}
+        sizes["batch"] = rows or self._bounds.executorch_batch
+        with _native(f"{name}: "):
+            facts = self._program.metadata(name)
+        _check_method(name, facts, signature, sizes)
+
+    def load(self, name: str, signature: Signature, *, rows: int | None = None) -> Any:
+        """A method of the program, checked, for :func:`execute`; arguments as of :meth:`check`.
+
+        Raises:
+            BundleError: As by :meth:`check`, or if the runtime does not accept the method.
+        """
+        self.check(name, signature, rows=rows)
+        with _native(f"{name}: "):
+            return self._program.load_method(name)
 
     def run(self, method: Any, arguments: list[NDArray[Any]], *, rows: int | None = None) -> list[NDArray[Any]]:
         """Call a method with arrays whose first dimension is the batch, ``rows`` as of ``load`` at a time.
@@ -108,9 +108,18 @@ class LoadedProgram:
         return parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
 
-def _check_method(name: str, method: Any, signature: Signature, largest: dict[str, int]) -> None:
-    """Check arguments and results by position; of sizes known at run time the method states the largest."""
-    facts = method.metadata
+@contextmanager
+def _native(what: str = "") -> Iterator[None]:
+    """Bindings of native code: what they raise depends on where in the program the damage is."""
+    try:
+        with quiet_native_code():
+            yield
+    except Exception as error:
+        raise BundleError(f"ExecuTorch does not accept the bundle's program: {what}{error}") from error
+
+
+def _check_method(name: str, facts: Any, signature: Signature, largest: dict[str, int]) -> None:
+    """Check arguments and results by position; of sizes known at run time a method states the largest."""
     for what, forms, count, describe in (
         ("arguments", signature.inputs, facts.num_inputs(), facts.input_tensor_meta),
         ("results", signature.outputs, facts.num_outputs(), facts.output_tensor_meta),

@@ -31,6 +31,7 @@ __all__ = [
     "Programs",
     "Task",
     "classify_arguments",
+    "method_rows",
     "program_signatures",
 ]
 
@@ -189,7 +190,10 @@ class ExecuTorchProgramRunner:
     def __init__(self, content: bytes, signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int) -> None:
         self._program = LoadedProgram(content, bounds=bounds, threads=threads)
         self._signatures = signatures
-        self._methods = {name: self._program.load(name, signature) for name, signature in signatures.items()}
+        self._rows = {name: method_rows(name, bounds) for name in signatures}
+        self._methods = {
+            name: self._program.load(name, signature, rows=self._rows[name]) for name, signature in signatures.items()
+        }
         # The methods share the program's memory.
         self._lock = Lock()
 
@@ -202,7 +206,7 @@ class ExecuTorchProgramRunner:
         signature = self._signatures[graph]
         given = [arguments[name] for name in signature.inputs]
         with self._lock:
-            found = self._program.run(self._methods[graph], given)
+            found = self._program.run(self._methods[graph], given, rows=self._rows[graph])
         return dict(zip(signature.outputs, found, strict=True))
 
 
@@ -217,6 +221,11 @@ class Programs(ManifestSection):
         """By the name of the runtime, those that the bundle has graphs for."""
         found = {"onnx": self.onnx, "executorch": self.executorch}
         return {name: entry for name, entry in found.items() if entry is not None}
+
+
+def method_rows(name: str, bounds: Bounds) -> int:
+    """The most rows of a call of an ExecuTorch method: one that takes whole texts plans memory for all their tokens."""
+    return bounds.executorch_batch if name == "decode_step" else bounds.executorch_sources
 
 
 def program_signatures(task: str, layout: Layout, classes: Classes | None = None) -> dict[str, Signature]:

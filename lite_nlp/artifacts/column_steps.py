@@ -157,7 +157,8 @@ class _Mover:
 
     def _take_of(self, matrix: Tensor) -> _Exponents | None:
         name = self._names.get(id(matrix), "")
-        if name not in self._steps or name in self._taken:
+        # Of a few outputs it stays in fp32.
+        if name not in self._steps or name in self._taken or len(matrix) < MIN_OUTPUTS:
             return None
         self._taken.add(name)
         self._add(self._columns, matrix, -self._steps[name])
@@ -190,8 +191,7 @@ class _Mover:
         self._scale_outputs(block.in_proj, outputs)
         if (kernels := block.kernel_proj) is None:
             return
-        if kernels.out_features < MIN_OUTPUTS or (own := self._take(kernels)) is None:
-            # It stays in fp32.
+        if (own := self._take(kernels)) is None:
             self._add(self._columns, kernels.weight, -exponents)
         else:
             block.kernel_proj = _ScaledLinear(kernels, own - exponents)

@@ -25,8 +25,8 @@ __all__ = ["write_task_bundle"]
 #: Everyday sentences that verify an export beside random ones, spread over the file.
 _PROOF_SENTENCES = 24
 
-#: Room that ExecuTorch plans for the logits of the texts scored at once, or for the states of those continued at once,
-#: and the fewest of these. It takes all of it when a program is opened.
+#: Room that ExecuTorch plans for the states of the texts that are continued at once, and the fewest of these. It takes
+#: all of it when a program is opened.
 _PLANNED_BYTES: Final = 2**25
 _FEWEST_ROWS: Final = 3
 
@@ -76,8 +76,8 @@ def write_task_bundle(
         first, further = _state_bytes(loaded)
         most = 1 + (MAX_STATE_BYTES - first) // further if further else longest
         capacity = min(most if max_tgt_tokens is None else max_tgt_tokens, longest)
-        planned = max(4 * source * model.vocab_size, first + (capacity - 1) * further)
-        rows = min(rows, max(_FEWEST_ROWS, _PLANNED_BYTES // planned))
+        state = first + (capacity - 1) * further
+        rows = min(rows, max(_FEWEST_ROWS, _PLANNED_BYTES // state))
     bounds = Bounds(source=source, capacity=capacity, executorch_batch=rows)
     return export_task_bundle(
         path,
