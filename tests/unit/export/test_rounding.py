@@ -7,15 +7,28 @@ from lite_nlp.export.runtime.rounded import BLOCK, CUTS, STEP, pack_levels
 
 
 def test_rows_are_rounded_to_their_own_multiples() -> None:
-    values = np.array([[0.5, -1.27, 0.012345], [0, 0, 0], [300, 1.1, -254.3]], np.float32)
+    values = np.array([[0.0001, -1.27, 0.512345], [0, 0, 0], [300, 1.1, -254.3], [80.3, 90, 3.77]], np.float32)
     rounded = quantize_rows(values)
     integers = rounded.integers()
     assert integers.dtype == np.int8
-    np.testing.assert_array_equal(integers, [[50, -127, 1], [0, 0, 0], [127, 0, -108]])
-    np.testing.assert_allclose(rounded.scales, [0.01, 1, 300 / 127], rtol=1e-6)
+    # Of 127 for the largest sum of two neighbours: 1.2701, 301.1 and 170.3.
+    np.testing.assert_array_equal(integers, [[0, -126, 51], [0, 0, 0], [126, 0, -107], [60, 67, 3]])
+    np.testing.assert_allclose(rounded.scales, [1.27 / 126, 1, 300 / 126, 90 / 67], rtol=1e-6)
     np.testing.assert_array_equal(rounded.restored(), integers * rounded.scales[:, None])
+    assert rounded.codes.tolist() == [126, 127, 126, 67]
+
+
+def test_two_neighbours_add_up_within_sixteen_bits() -> None:
+    values = np.random.default_rng(7).standard_normal((200, 33)).astype(np.float32)
+    values[:50] = np.abs(values[:50])
+    values[50, :2] = (1, -1)
+    rounded = quantize_rows(values)
+    integers = np.abs(np.pad(rounded.integers().astype(int), ((0, 0), (0, 1))))
+    sums = (integers[:, 0::2] + integers[:, 1::2]).max(axis=1)
+    # To the nearest, each of the two may be half a step more.
+    assert 255 * sums.max() <= np.iinfo(np.int16).max
+    assert sums.min() >= 125
     assert np.abs(rounded.restored() - values).max() <= rounded.scales.max() / 2
-    assert rounded.codes.tolist() == [127, 127, 127]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +47,7 @@ def test_rows_on_a_grid_stay_what_they_are(levels: list[int]) -> None:
     assert rounded.codes[0] == max(map(abs, levels)) // common
 
 
-@pytest.mark.parametrize("levels", [[128, -1, 3], [1, np.sqrt(2), 2], [1, 1 + 1e-5, 2], [1000, 1001, 1]])
+@pytest.mark.parametrize("levels", [[128, 0, 3.3], [np.sqrt(2), 0, 1], [1 + 1e-5, 0, 1], [1001, 0, 1000, 0, 1]])
 def test_rows_on_no_grid_of_eight_bits_get_a_127th(levels: list[float]) -> None:
     values = np.array([levels], np.float32)
     assert quantize_rows(values).scales[0] == pytest.approx(np.abs(values).max() / 127, rel=1e-6)
