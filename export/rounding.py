@@ -75,7 +75,8 @@ def _paired_multiples(values: NDArray[Any]) -> NDArray[np.float64]:
     magnitudes = np.abs(np.pad(values.astype(np.float64), ((0, 0), (0, values.shape[1] % 2))))
     sums = (magnitudes[:, 0::2] + magnitudes[:, 1::2]).max(axis=1, initial=0)
     largest = magnitudes.max(axis=1, initial=0)
-    return np.floor(LARGEST * np.divide(largest, sums, out=np.ones_like(sums), where=sums > 0))
+    parts: NDArray[np.float64] = np.divide(largest, sums, out=np.ones_like(sums), where=sums > 0)
+    return np.floor(LARGEST * parts)
 
 
 def _row_multiples(values: NDArray[Any], largest: int) -> NDArray[np.int64]:

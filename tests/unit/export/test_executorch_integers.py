@@ -99,10 +99,14 @@ def _constants(program: ExportedProgram) -> set[str]:
 
 
 def _rounded_weight(linear: nn.Module) -> NDArray[np.float64]:
-    """Each row to multiples of a 127th of its largest magnitude."""
-    weight = linear.weight.detach().double().numpy()
-    steps = np.abs(weight).max(axis=1, keepdims=True) / 127
-    return np.round(weight / steps) * steps
+    """Each row to multiples of a whole part of its largest magnitude, of which two neighbours have up to 127."""
+    rows = []
+    for row in linear.weight.detach().double().numpy():
+        sizes = [*np.abs(row), 0.0]
+        largest = max(first + second for first, second in zip(sizes[::2], sizes[1::2], strict=False))
+        step = max(sizes) / int(127 * max(sizes) / largest)
+        rows.append(np.round(row / step) * step)
+    return np.array(rows)
 
 
 def _rounded_input(x: NDArray[np.float64]) -> NDArray[np.float64]:
