@@ -31,7 +31,7 @@ from lite_nlp.export.tracing import TracedModel
 from tests.unit.export.own_model import TOKENIZER, VOCAB_SIZE, build_own_model
 
 #: The batch of one call bounds this runtime too, which nobody splits batches for.
-BOUNDS = Bounds(source=24, capacity=20, executorch_batch=32)
+BOUNDS = Bounds(source=24, capacity=20, executorch_batch=32, executorch_sources=32)
 
 
 class ProgramEntry(RuntimeEntry):
