@@ -173,23 +173,24 @@ class _Mover:
         for parameter in module.parameters(recurse=False):
             self._add(self._rows, parameter, exponents)
 
-    def _to_rows(self, linear: nn.Module, before: nn.Module, rows: slice) -> None:
-        """Move steps to some outputs of the Linear before; between are operations on each channel alone."""
+    def _to_rows(self, linear: nn.Module, before: nn.Module, rows: slice) -> _Exponents | None:
+        """Move steps to some outputs of the Linear before; between are operations on each channel alone.
+
+        Returns:
+            What was moved; None if nothing was.
+        """
         if type(before) is not nn.Linear or (exponents := self._take(linear)) is None:
-            return
+            return None
         outputs = np.zeros(before.out_features, np.int16)
         outputs[rows] = exponents
         self._scale_outputs(before, outputs)
+        return exponents
 
     def _move_within(self, block: Convolution) -> None:
         """Move the steps of a convolution's last Linear to its first, whose outputs make dynamic kernels too."""
-        if type(block.in_proj) is not nn.Linear or (exponents := self._take(block.out_proj)) is None:
-            return
-        outputs = np.zeros(block.in_proj.out_features, np.int16)
         # Of the gated linear unit the first half is the one that is gated.
-        outputs[: len(exponents)] = exponents
-        self._scale_outputs(block.in_proj, outputs)
-        if (kernels := block.kernel_proj) is None:
+        exponents = self._to_rows(block.out_proj, block.in_proj, slice(block.inner_channels))
+        if exponents is None or (kernels := block.kernel_proj) is None:
             return
         if (own := self._take(kernels)) is None:
             self._add(self._columns, kernels.weight, -exponents)
