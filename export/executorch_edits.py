@@ -26,16 +26,23 @@ def add_constant(program: ExportedProgram, name: str, data: Tensor, *, before: N
     return added
 
 
-def call_operator(graph: Graph, target: Callable[..., Any], *arguments: Any) -> Node:
-    """Add a call where the graph inserts; its type and sizes are those that the operator gives for its arguments'."""
+def call_operator(graph: Graph, target: Callable[..., Any], *arguments: Any, **options: Any) -> Node:
+    """Add a call where the graph inserts; its type and sizes are those that the operator gives for its arguments'.
+
+    Args:
+        graph: Has been decomposed, and is not once more.
+        target: Of core ATen, or of another library.
+        *arguments: Nodes, numbers, and lists of them.
+        **options: No nodes.
+    """
 
     def value(argument: Any) -> Any:
         if isinstance(argument, list):
             return [value(item) for item in argument]
         return argument.meta["val"] if isinstance(argument, Node) else argument
 
-    node: Node = graph.call_function(target, arguments)
-    node.meta["val"] = target(*map(value, arguments))
+    node: Node = graph.call_function(target, arguments, options)
+    node.meta["val"] = target(*map(value, arguments), **options)
     return node
 
 
@@ -61,8 +68,8 @@ def constant_values(program: ExportedProgram, node: Node) -> Tensor | None:
 
 def shape_rows(graph: Graph, rows: Node, tokens: Node, width: int) -> Node:
     """One row for each token, in whatever shape, in the shape of the tokens: (..., width)."""
-    axes = tokens.meta["val"].dim()
     sizes: list[Any] = [-1]
-    if axes > 1:
-        sizes = [call_operator(graph, torch.ops.aten.sym_size.int, tokens, axis) for axis in range(axes)]
-    return call_operator(graph, torch.ops.aten.reshape.default, rows, [*sizes, width])
+    for axis, size in enumerate(tokens.meta["val"].shape[1:], start=1):
+        known = isinstance(size, int)
+        sizes.append(size if known else call_operator(graph, torch.ops.aten.sym_size.int, tokens, axis))
+    return call_operator(graph, torch.ops.aten.view.default, rows, [*sizes, width])

@@ -160,18 +160,19 @@ class _Quantizer:
         # none that XNNPACK may take.
         column = self._store(f"{table.name}_column", lambda: self._values(integers.scales).reshape(-1, 1))
         factors = self._call(_ATEN.embedding.default, column, tokens)
-        return self._call(_ATEN.mul.Tensor, self._call(_ATEN.to.dtype, rows, torch.float32), factors)
+        return self._call(_ATEN.mul.Tensor, self._call(_ATEN._to_copy.default, rows, dtype=torch.float32), factors)
 
     def _look_up_blocks(self, integers: _Integers, table: Node, tokens: Node) -> Node:
         """Rows of levels: two in a byte, which are looked up too."""
         inputs = table.meta["val"].shape[1]
         packed = self._store(f"{table.name}_packed", lambda: pack_levels(self._values(integers.values)))
         pairs = self._store("pairs_of_levels", lambda: PAIRS)
-        places = self._call(_ATEN.to.dtype, self._call(_ATEN.embedding.default, packed, tokens), torch.int64)
+        looked_up = self._call(_ATEN.embedding.default, packed, tokens)
+        places = self._call(_ATEN._to_copy.default, looked_up, dtype=torch.int64)
         levels = self._call(_ATEN.embedding.default, pairs, places)
-        blocks = self._call(_ATEN.reshape.default, levels, [-1, inputs // BLOCK, BLOCK])
+        blocks = self._call(_ATEN.view.default, levels, [-1, inputs // BLOCK, BLOCK])
         factors = self._call(_ATEN.embedding.default, integers.scales, tokens)
-        factors = self._call(_ATEN.reshape.default, factors, [-1, inputs // BLOCK, 1])
+        factors = self._call(_ATEN.view.default, factors, [-1, inputs // BLOCK, 1])
         scaled = self._call(_ATEN.mul.Tensor, blocks, factors)
         return shape_rows(self._graph, scaled, tokens, inputs)
 
@@ -186,5 +187,5 @@ class _Quantizer:
         values: NDArray[Any] = tensor.numpy()
         return values
 
-    def _call(self, target: Callable[..., Any], *arguments: Any) -> Node:
-        return call_operator(self._graph, target, *arguments)
+    def _call(self, target: Callable[..., Any], *arguments: Any, **options: Any) -> Node:
+        return call_operator(self._graph, target, *arguments, **options)

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from lite_nlp.export.runtime.signatures import IN_PLACE
 from lite_nlp.export.searches.in_place_step import KEPT
@@ -53,10 +55,27 @@ def lower_programs(programs: dict[str, ExportedProgram]) -> Any:
         partitioner.partition = partial(_leave_constants, partitioner.partition)
         partitioners[method] = partitioner
     # The check of validity reads the length of the tensors that a list-valued operator returns, which fixes their size.
-    config = EdgeCompileConfig(_check_ir_validity=False, preserve_ops=[_ATEN.linear.default])
+    # All tensors have the plain order of dimensions: two passes over every graph would say so at every copy.
+    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[_ATEN.linear.default])
     # ExecuTorch advises to_edge_transform_and_lower, which decomposes every graph once more, so that its writes become
     # values. These have been through that: the program is the same, byte for byte, for three quarters of the time.
-    return to_edge(programs, compile_config=config).to_backend(partitioners)
+    for program in programs.values():
+        # So have they been decomposed, which to_edge does first of all: a fifth of the time.
+        setattr(program, "run_decompositions", partial(_decompose_rest, program))  # noqa: B010
+    lowered = to_edge(programs, compile_config=config).to_backend(partitioners)
+    # Which forgets it.
+    lowered.compile_config = config
+    return lowered
+
+
+def _decompose_rest(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
+    """A program with the operators of ``table`` decomposed; itself where it has none of them.
+
+    Reading a size is in the table, and stays what it is.
+    """
+    if any(node.target in table and node.target is not _ATEN.sym_size.int for node in program.graph.nodes):
+        program = ExportedProgram.run_decompositions(program, table)
+    return program
 
 
 def _leave_constants(partition: Callable[[ExportedProgram], Any], program: ExportedProgram) -> Any:
@@ -88,10 +107,22 @@ def write_program(lowered: Any) -> Any:
     """A lowered program with its memory planned, as it is in the ``.pte`` file."""
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes import MemoryPlanningPass
-    from executorch.exir.passes.init_mutable_pass import InitializedMutableBufferPass
 
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
-    # What is multiplied by 0 at the first step must be numbers then; caches are written before they are read.
-    passes = [InitializedMutableBufferPass([KEPT])]
-    return lowered.to_executorch(ExecutorchBackendConfig(passes=passes, memory_planning_pass=planning))
+    return lowered.to_executorch(ExecutorchBackendConfig(passes=[_InitializeKept()], memory_planning_pass=planning))
+
+
+class _InitializeKept(PassBase):
+    """Lets buffers of this name begin with their values.
+
+    What is multiplied by 0 at the first step must be numbers then; caches are written before they are read.
+    ExecuTorch's own pass of this kind runs the whole graph for it.
+    """
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Mark the buffers of one graph."""
+        for node in graph_module.graph.nodes:
+            if node.op == "placeholder" and KEPT in node.name:
+                node.meta["et_init_buffer"] = True
+        return PassResult(graph_module, True)

@@ -9,11 +9,12 @@ Shape letters: B rows, H heads, T queries, S keys, C capacity, d channels of a h
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy, deepcopy
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
@@ -43,6 +44,8 @@ def prepare_program(
     * Norms and cut products beside integers get the form of
       :func:`~lite_nlp.export.executorch_regions.join_regions`.
     * What several layers compute alike, such as masks, is computed once.
+    * All else becomes operators of core ATen, but for ``linear``; layer norms and gated linear units that stay beside
+      integers are left for the lowering to decompose.
 
     Args:
         program: Stays as it is.
@@ -61,7 +64,8 @@ def prepare_program(
     graph.eliminate_dead_code()
     graph.lint()
     copied._graph_module = GraphModule(program.graph_module, graph)
-    rewritten: ExportedProgram = copied.run_decompositions(dict(_REPLACEMENTS))
+    whole = (_ATEN.layer_norm.default, _ATEN.glu.default) if rounding.is_needed else ()
+    rewritten: ExportedProgram = copied.run_decompositions(_decompositions(whole))
     # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
     rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
     if rounding.is_needed:
@@ -75,6 +79,30 @@ def prepare_program(
     if rounding.is_needed:
         separate_weights(rewritten)
     return rewritten
+
+
+def _decompositions(whole: Collection[Any]) -> Any:
+    """A table of what operators become: those of ``_REPLACEMENTS``, and of torch's own what these leave alone.
+
+    Args:
+        whole: Operators that stay what they are, beside ``linear``.
+    """
+    table: Any = default_decompositions()
+    for operator in (_ATEN.linear.default, *whole):
+        table.pop(operator)
+    for operator, replace in _REPLACEMENTS.items():
+        # The table's get() knows of none.
+        usual = table[operator] if operator in table else None  # noqa: SIM401
+        table[operator] = replace if usual is None else partial(_replace_or_decompose, replace, usual)
+    return table
+
+
+def _replace_or_decompose(
+    replace: Callable[..., Any], usual: Callable[..., Any], *arguments: Any, **options: Any
+) -> Any:
+    """What ``replace`` makes of a call, or, where it does not apply, the usual decomposition."""
+    made = replace(*arguments, **options)
+    return usual(*arguments, **options) if made is NotImplemented else made
 
 
 class _Attention(NamedTuple):

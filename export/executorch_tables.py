@@ -84,7 +84,7 @@ def _multiply(graph: Graph, turned: Node, product: Any) -> Node:
 
 def _look_up(graph: Graph, turned: Node, lookup: Any) -> Node:
     tokens = lookup.args[1]
-    flat = call_operator(graph, _ATEN.reshape.default, tokens, [-1])
+    flat = call_operator(graph, _ATEN.view.default, tokens, [-1])
     columns = call_operator(graph, _ATEN.index_select.default, turned, 1, flat)
     rows = call_operator(graph, _ATEN.permute.default, columns, [1, 0])
     if _value(tokens).dim() == 1:

@@ -3,7 +3,7 @@
 import json
 import logging
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast
@@ -29,7 +29,7 @@ from lite_nlp.export.counting.torch_programs import count_merged_work, count_mod
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions, product_calls
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms, write_accepted
 from lite_nlp.export.mixed.translation import TranslationDivergence
 from lite_nlp.export.onnx_graphs import ENTRY
 from lite_nlp.export.packing import Packing, pack_members
@@ -57,7 +57,7 @@ STORED: Final = (CONFIG_FILE, METRICS_FILE)
 #: What ``metrics.json`` calls the forms of a mixed precision's matrices.
 PLAN_KEY: Final = "mixed_precision"
 
-#: Limit of the divergence of all matrices of a mixed precision together, in nats per token.
+#: Limit of the divergence of all matrices of a mixed precision together, in nats per token, in the first plan.
 _MOST_DIVERGENCE: Final = 0.01
 
 #: Random sources of the usual proof, and the most decoder steps compared.
@@ -180,10 +180,41 @@ def export_bundle(
             f"{card.name}: expected logits over {vocabulary.tgt_size} types, found {traced.tgt_vocab_size}"
         )
     proof = proof or _random_proof(model, vocabulary, bounds)
-    plan: Sequence[PlannedMatrix] = ()
+    progress.start("counting the work of the model", None)
+    columns = {MODEL: count_model_work(model, traced.state, bounds)}
+    merged = count_merged_work(traced)
+
+    def write(plan: Sequence[PlannedMatrix]) -> Manifest:
+        rounding = Rounding(precision=precision, forms=planned_forms(plan))
+        graphs = {}
+        for runtime in chosen:
+            progress.start(EXPORTERS[runtime].task, None)
+            exporter = EXPORTERS[runtime]
+            with rare_collections():
+                graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
+        work = columns | {runtime: found.work for runtime, found in graphs.items()}
+        searches = {f"{name} {kind}": one for name, found in graphs.items() for kind, one in found.search_work.items()}
+        check_agreement({**work, **searches}, merged=merged, source=str(path))
+        files, packed = _collect_files(card, graphs, plan), None
+        if packing is not None:
+            progress.start("looking for the weights in the files of the runtimes", None)
+            files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
+        manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**work, MERGED: merged}, precision)
+        decode = None if packing is None else packing.decode
+        with atomic_file(path, force=force) as partial:
+            write_archive(partial, manifest=manifest, files=files)
+            bundle = open_bundle(partial, decode=decode)
+            parity = _prove(bundle, proof, progress)
+            manifest = manifest.model_copy(update={"parity": parity})
+            write_archive(partial, manifest=manifest, files=files)
+            open_bundle(partial, decode=decode)
+            accept(partial)
+        return manifest
+
+    plans: Iterable[Sequence[PlannedMatrix]] = [()]
     if precision == "mixed":
         progress.start("converting the model to measure it", None)
-        plan = plan_forms(
+        plans = plan_forms(
             TranslationDivergence(traced, calibration or proof.src_rows),
             steps=[ENTRY.decode_step],
             limit=_MOST_DIVERGENCE,
@@ -191,34 +222,7 @@ def export_bundle(
             parameters={**traced.encode.state_dict, **traced.decode_step.state_dict},
             progress=progress,
         )
-    rounding = Rounding(precision=precision, forms=planned_forms(plan))
-    graphs = {}
-    for runtime in chosen:
-        progress.start(EXPORTERS[runtime].task, None)
-        exporter = EXPORTERS[runtime]
-        with rare_collections():
-            graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
-    progress.start("counting the work of the graphs", None)
-    columns = {MODEL: count_model_work(model, traced.state, bounds)}
-    columns |= {runtime: found.work for runtime, found in graphs.items()}
-    merged = count_merged_work(traced)
-    searches = {f"{name} {kind}": work for name, found in graphs.items() for kind, work in found.search_work.items()}
-    check_agreement({**columns, **searches}, merged=merged, source=str(path))
-    files, packed = _collect_files(card, graphs, plan), None
-    if packing is not None:
-        progress.start("looking for the weights in the files of the runtimes", None)
-        files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
-    manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**columns, MERGED: merged}, precision)
-    decode = None if packing is None else packing.decode
-    with atomic_file(path, force=force) as partial:
-        write_archive(partial, manifest=manifest, files=files)
-        bundle = open_bundle(partial, decode=decode)
-        parity = _prove(bundle, proof, progress)
-        manifest = manifest.model_copy(update={"parity": parity})
-        write_archive(partial, manifest=manifest, files=files)
-        open_bundle(partial, decode=decode)
-        accept(partial)
-    return manifest
+    return write_accepted(plans, write)
 
 
 def _check_config(card: ModelCard) -> None:

@@ -26,9 +26,6 @@ from lite_nlp.export.tracing import TORCH_TYPES, DecodeStep, Encode, TracedModel
 
 __all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program", "count_program_work"]
 
-#: The library of ExecuTorch's operators that copy a tensor into another layout.
-_LAYOUT_LIBRARY: Final = "dim_order_ops"
-
 #: The operator that reads a number from a tensor.
 _READING: Final = "_local_scalar_dense"
 
@@ -163,15 +160,13 @@ class _Interpreter(fx.Interpreter):
         self._position = position
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One node: a delegate is run as what it was made of, and copies to another layout as plain ones."""
+        """One node: a delegate is run as what it was made of."""
         if getattr(target, "__name__", "") == "executorch_call_delegate":
             return _interpret(args[0].original_module, args[1:])
         if target is torch.ops.higher_order.scan:
             body: Any = args[0]
             return target(lambda *inner: type(self)(body).run(*inner), *args[1:])
         library = getattr(target, "namespace", "")
-        if library == _LAYOUT_LIBRARY:
-            return args[0].to(kwargs.get("dtype") or args[0].dtype, copy=True)
         if _READING in getattr(target, "__name__", ""):
             return self._position
         if target is torch.ops.higher_order.auto_functionalized_v2:

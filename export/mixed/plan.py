@@ -1,11 +1,13 @@
 """The plan of a mixed export: the form of each matrix, by measured loss and time."""
 
-from collections.abc import Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from torch import Tensor
 
+from lite_nlp.core.errors import QualityLossError
 from lite_nlp.core.progress import Progress
 from lite_nlp.export.matrices import Form, Matrix, ProductCall, ProductShape, array_digest
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
@@ -13,13 +15,18 @@ from lite_nlp.export.mixed.divergence import Divergence
 from lite_nlp.export.mixed.timing import forms_without_delay, time_products
 from lite_nlp.export.onnx_integers import find_matrices
 
-__all__ = ["PlannedMatrix", "plan_forms", "planned_forms"]
+__all__ = ["PlannedMatrix", "plan_forms", "planned_forms", "write_accepted"]
 
 #: Where the losses of single matrices add up to less than the whole: how much nearer the next choice stays.
 _CAUTION: Final = 0.9
 
+#: Limits of the plans, as parts of the first one's: what a divergence costs in a task's metric only scoring tells.
+_LIMITS: Final = (1.0, 0.5, 0.25, 0.125)
+
 #: Tokens of a usual sentence: rows of the products of a whole sentence, and calls of those for each token.
 _TOKENS: Final = 16
+
+_Written = TypeVar("_Written")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +62,11 @@ def plan_forms(
     product_calls: Sequence[ProductCall],
     parameters: Mapping[str, Tensor],
     progress: Progress,
-) -> tuple[PlannedMatrix, ...]:
+) -> Iterator[tuple[PlannedMatrix, ...]]:
     """Choose the form of each matrix of the measured graphs, one for all runtimes.
+
+    The first plan is within the limit, each other within half of that of the plan before, and has other forms. They are
+    made when they are asked for; the matrices are measured once.
 
     The losses are those of the graphs for ONNX Runtime. In ExecuTorch the weights are the same, but for scales of
     blocks on a grid, which it rounds to bf16; inputs are rounded by the row.
@@ -64,7 +74,7 @@ def plan_forms(
     Args:
         divergence: Measures the loss, in graphs that it holds.
         steps: Names of those that are called for each token.
-        limit: Of the divergence of all matrices together, in nats per prediction.
+        limit: Of the divergence of all matrices together, in nats per prediction, in the first plan.
         product_calls: Of the runtimes: in none of them a form may take longer than one with more bytes.
         parameters: Of the traced graphs, by which matrices are named.
         progress: Receives the stages.
@@ -91,16 +101,46 @@ def plan_forms(
             losses[form] = divergence.measure({key: form})
             progress.advance()
         candidates.append(Candidate(matrix=matrix, calls=calls[key], losses=losses))
-    forms = _choose_together(candidates, divergence, limit)
     names = {array_digest(value.detach().numpy()): name for name, value in parameters.items()}
-    return tuple(
-        PlannedMatrix(
-            matrix=candidate.matrix._replace(name=_parameter_name(candidate.matrix, names)),
-            form=forms[key],
-            losses=candidate.losses,
+    before: dict[bytes, Form] = {}
+    for part in _LIMITS:
+        forms = _choose_together(candidates, divergence, limit * part)
+        if forms == before:
+            continue
+        before = forms
+        yield tuple(
+            PlannedMatrix(
+                matrix=candidate.matrix._replace(name=_parameter_name(candidate.matrix, names)),
+                form=forms[key],
+                losses=candidate.losses,
+            )
+            for key, candidate in zip(matrices, candidates, strict=True)
         )
-        for key, candidate in zip(matrices, candidates, strict=True)
-    )
+
+
+def write_accepted(
+    plans: Iterable[Sequence[PlannedMatrix]], write: Callable[[Sequence[PlannedMatrix]], _Written]
+) -> _Written:
+    """Write a bundle by the first plan whose loss is accepted.
+
+    Args:
+        plans: At least one.
+        write: Writes the bundle, or raises.
+
+    Raises:
+        QualityLossError: Of the last plan, if none is accepted.
+    """
+    left = iter(plans)
+    plan = next(left)
+    while True:
+        try:
+            return write(plan)
+        except QualityLossError as error:
+            following = next(left, None)
+            if following is None:
+                raise
+            plan = following
+            logging.getLogger("lite_nlp").warning(f"{error}; written again with half of the divergence")
 
 
 def planned_forms(plan: Sequence[PlannedMatrix]) -> dict[bytes, Form]:

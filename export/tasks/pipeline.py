@@ -24,7 +24,7 @@ from lite_nlp.export.counting.task_graphs import count_modules, count_programs
 from lite_nlp.export.executorch_program import has_loops
 from lite_nlp.export.exporters import EXPORTERS, choose_runtimes, package_versions, product_calls
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms
+from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms, write_accepted
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle, open_bundle
@@ -44,8 +44,8 @@ __all__ = ["TaskModel", "export_task_bundle"]
 #: By the name of the runtime.
 _EXPORTS: Final[Mapping[str, TaskExport]] = {"onnx": export_task_onnx, "executorch": export_task_executorch}
 
-#: Limit of the divergence of all matrices of a mixed precision together, in nats per token or example. In so many
-#: nats a perplexity of 100 rises by 0.2.
+#: Limit of the divergence of all matrices of a mixed precision together, in nats per token or example, in the first
+#: plan. In so many nats a perplexity of 100 rises by 0.2.
 _MOST_DIVERGENCE: Final[Mapping[Task, float]] = {"language-modelling": 0.002, "classification": 0.01}
 
 #: Random texts of the proof, of all lengths, and the most tokens of a continuation.
@@ -135,12 +135,59 @@ def export_task_bundle(
             f"{card.name}: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers"
         )
     traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds)
-    plan: Sequence[PlannedMatrix] = ()
+    progress.start("counting the work of the model", None)
+    columns = {MODEL: count_modules(graphs, bounds)}
+    merged = count_programs(programs, graphs, bounds)
+
+    def write(plan: Sequence[PlannedMatrix]) -> Manifest:
+        rounding = Rounding(precision=precision, forms=planned_forms(plan))
+        found = {}
+        for runtime in chosen:
+            progress.start(EXPORTERS[runtime].task, None)
+            with rare_collections():
+                found[runtime] = _EXPORTS[runtime](traced, rounding)
+        work = columns | {runtime: made.work for runtime, made in found.items()}
+        check_agreement(work, merged=merged, source=str(path))
+        files, packed = _collect_files(card, found.values(), plan), None
+        if packing is not None:
+            progress.start("looking for the weights in the files of the runtimes", None)
+            files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
+        # Whatever a reader would refuse, such as state beyond its limits, is refused here.
+        with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
+            manifest = Manifest(
+                task=model.task,
+                name=card.name,
+                versions=package_versions(EXPORTERS[runtime] for runtime in chosen),
+                precision=precision,
+                languages=card.languages,
+                vocabulary=Vocabulary(src_size=model.vocab_size, tgt_size=model.vocab_size),
+                bounds=bounds,
+                state=state,
+                classes=model.classes,
+                programs=Programs.model_validate({runtime: made.entry for runtime, made in found.items()}),
+                budget=card.budget,
+                graphs={name: each.to_json() for name, each in {**work, MERGED: merged}.items()},
+                scores=card.scores,
+                files=describe_files(files),
+                packed=packed,
+            )
+        decode = None if packing is None else packing.decode
+        with atomic_file(path, force=force) as partial:
+            write_archive(partial, manifest=manifest, files=files)
+            bundle = open_bundle(partial, decode=decode)
+            parity = {runtime: _prove(bundle, runtime, model, bounds, progress).to_json() for runtime in chosen}
+            manifest = manifest.model_copy(update={"parity": parity})
+            write_archive(partial, manifest=manifest, files=files)
+            open_bundle(partial, decode=decode)
+            accept(partial)
+        return manifest
+
+    plans: Iterable[Sequence[PlannedMatrix]] = [()]
     if precision == "mixed":
         progress.start("converting the model to measure it", None)
         sides = calibration or _proof_sides(model, bounds)
         texts = model.task == "language-modelling"
-        plan = plan_forms(
+        plans = plan_forms(
             TextDivergence(traced, state, sides[0]) if texts else ClassDivergence(traced, sides),
             steps=["decode_step"],
             limit=_MOST_DIVERGENCE[model.task],
@@ -148,49 +195,7 @@ def export_task_bundle(
             parameters={name: value for program in programs.values() for name, value in program.state_dict.items()},
             progress=progress,
         )
-    rounding = Rounding(precision=precision, forms=planned_forms(plan))
-    found = {}
-    for runtime in chosen:
-        progress.start(EXPORTERS[runtime].task, None)
-        with rare_collections():
-            found[runtime] = _EXPORTS[runtime](traced, rounding)
-    progress.start("counting the work of the graphs", None)
-    columns = {MODEL: count_modules(graphs, bounds)} | {runtime: made.work for runtime, made in found.items()}
-    merged = count_programs(programs, graphs, bounds)
-    check_agreement(columns, merged=merged, source=str(path))
-    files, packed = _collect_files(card, found.values(), plan), None
-    if packing is not None:
-        progress.start("looking for the weights in the files of the runtimes", None)
-        files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
-    # Whatever a reader would refuse, such as state beyond its limits, is refused here.
-    with parsing(f"{card.name}: the bundle", "what the format allows", BundleError):
-        manifest = Manifest(
-            task=model.task,
-            name=card.name,
-            versions=package_versions(EXPORTERS[runtime] for runtime in chosen),
-            precision=precision,
-            languages=card.languages,
-            vocabulary=Vocabulary(src_size=model.vocab_size, tgt_size=model.vocab_size),
-            bounds=bounds,
-            state=state,
-            classes=model.classes,
-            programs=Programs.model_validate({runtime: made.entry for runtime, made in found.items()}),
-            budget=card.budget,
-            graphs={name: work.to_json() for name, work in {**columns, MERGED: merged}.items()},
-            scores=card.scores,
-            files=describe_files(files),
-            packed=packed,
-        )
-    decode = None if packing is None else packing.decode
-    with atomic_file(path, force=force) as partial:
-        write_archive(partial, manifest=manifest, files=files)
-        bundle = open_bundle(partial, decode=decode)
-        parity = {runtime: _prove(bundle, runtime, model, bounds, progress).to_json() for runtime in chosen}
-        manifest = manifest.model_copy(update={"parity": parity})
-        write_archive(partial, manifest=manifest, files=files)
-        open_bundle(partial, decode=decode)
-        accept(partial)
-    return manifest
+    return write_accepted(plans, write)
 
 
 def _collect_files(card: ModelCard, found: Iterable[TaskFiles], plan: Sequence[PlannedMatrix]) -> dict[str, bytes]:

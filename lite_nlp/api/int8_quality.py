@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lite_nlp.api.compression_subject import guide_compression
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.core.bounds import check_loss
-from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.errors import QualityLossError, UsageError
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.export.runtime.layout import Precision
 
@@ -106,7 +106,7 @@ class QualityGate:
         """Score a bundle in each of its runtimes.
 
         Raises:
-            ModelError: If it lost more than it may.
+            QualityLossError: If it lost more than it may.
         """
         metric = self._guidance.metric
         with tempfile.TemporaryDirectory(prefix="lite-nlp-") as folder:
@@ -118,7 +118,7 @@ class QualityGate:
         runtime = max(losses, key=losses.__getitem__)
         after, lost = found[runtime], losses[runtime]
         if lost > self._max_loss:
-            raise ModelError(
+            raise QualityLossError(
                 f"--precision {self._precision}: expected a loss of at most {self._max_loss:g} {metric.unit} on "
                 f"{self._scoring.name}, found {lost:.2f} in {runtime} ({self._before.scores[metric.name]:.2f} before, "
                 f"{after.scores[metric.name]:.2f} after); --max-loss allows more"

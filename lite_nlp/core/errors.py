@@ -16,6 +16,7 @@ __all__ = [
     "ModelError",
     "OutputError",
     "OverBudgetError",
+    "QualityLossError",
     "RuntimeUnavailableError",
     "TargetSizeError",
     "TrainingError",
@@ -54,6 +55,10 @@ class ModelError(LiteNlpError):
 
 class UndefinedScoreError(ModelError):
     """What a model computes, or its score, is no number."""
+
+
+class QualityLossError(ModelError):
+    """A model's export with rounded weights loses more of its score than it may."""
 
 
 class TargetSizeError(ModelError):

@@ -1,10 +1,14 @@
 """The choice of forms, by hand-made losses and times; its measuring is tested with graphs in ``test_onnx_integers``."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from lite_nlp.core.errors import QualityLossError
 from lite_nlp.export.exporters import EXPORTERS
 from lite_nlp.export.matrices import Form, Matrix, ProductShape, Rounding
 from lite_nlp.export.mixed.choice import Candidate, choose_forms
+from lite_nlp.export.mixed.plan import PlannedMatrix, write_accepted
 from lite_nlp.export.mixed.timing import forms_without_delay, time_products
 
 
@@ -89,3 +93,26 @@ def test_every_shape_is_timed_in_all_its_forms(runtime: str) -> None:
         shapes[1]: ("fp32", "int8"),
     }
     assert all(time > 0 for found in seconds.values() for time in found.values())
+
+
+@pytest.mark.parametrize(("least", "tried"), [("fp32", ["int4", "int8", "fp32"]), ("int8", ["int4", "int8"])])
+def test_a_plan_that_loses_too_much_gives_way_to_a_nearer_one(
+    least: Form, tried: list[Form], caplog: pytest.LogCaptureFixture
+) -> None:
+    written: list[Form] = []
+    forms: list[Form] = ["int4", "int8", "fp32"]
+    plans = [[PlannedMatrix(matrix=Matrix(b"a", "a", 64, 64), form=form, losses={})] for form in forms]
+
+    def write(plan: Sequence[PlannedMatrix]) -> Form:
+        written.append(plan[0].form)
+        if plan[0].form != least:
+            raise QualityLossError(f"lost too much in {plan[0].form}")
+        return plan[0].form
+
+    assert write_accepted(plans, write) == least
+    assert written == tried
+    assert [record.message.partition(";")[0] for record in caplog.records] == [
+        f"lost too much in {form}" for form in tried[:-1]
+    ]
+    with pytest.raises(QualityLossError, match="int4"):
+        write_accepted(plans[:1], write)

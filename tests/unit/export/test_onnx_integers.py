@@ -43,22 +43,33 @@ def traced(model: EncoderDecoder) -> TracedModel:
 
 
 @pytest.fixture(scope="module")
-def planned(traced: TracedModel) -> tuple[PlannedMatrix, ...]:
+def divergence(traced: TracedModel) -> TranslationDivergence:
+    random = np.random.default_rng(6)
+    return TranslationDivergence(traced, [random.integers(3, 160, length).tolist() for length in (3, 8, 14)])
+
+
+@pytest.fixture(scope="module")
+def plans(traced: TracedModel, divergence: TranslationDivergence) -> list[tuple[PlannedMatrix, ...]]:
+    """All of them, each nearer to the model than the one before."""
     with pytest.MonkeyPatch.context() as patch:
         # Whatever the machine's times are.
         patch.setattr(
             plan, "time_products", lambda shapes, make: {shape: {"fp32": 3, "int8": 2, "int4": 1} for shape in shapes}
         )
-        random = np.random.default_rng(6)
-        sources = [random.integers(3, 160, length).tolist() for length in (3, 8, 14)]
-        return plan.plan_forms(
-            TranslationDivergence(traced, sources),
+        found = plan.plan_forms(
+            divergence,
             steps=[ENTRY.decode_step],
             limit=LIMIT,
             product_calls=[onnx_product_call],
             parameters={**traced.encode.state_dict, **traced.decode_step.state_dict},
             progress=SilentProgress(),
         )
+        return list(found)
+
+
+@pytest.fixture(scope="module")
+def planned(plans: list[tuple[PlannedMatrix, ...]]) -> tuple[PlannedMatrix, ...]:
+    return plans[0]
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +177,15 @@ def test_logits_are_close_to_those_of_fp32(traced: TracedModel, files: dict[str,
         found = search(engines[precision], [row], options)[0].tokens
         for by_steps in (StepByStep(engines[precision]), BeamCalls(engines[precision])):
             assert found == search(by_steps, [row], options)[0].tokens
+
+
+def test_plans_come_nearer_to_the_model(
+    plans: list[tuple[PlannedMatrix, ...]], divergence: TranslationDivergence
+) -> None:
+    losses = [divergence.measure(planned_forms(found)) for found in plans]
+    sizes = [sum(each.matrix.size_bytes(each.form) for each in found) for found in plans]
+    assert len(plans) > 1
+    assert losses == sorted(losses, reverse=True)
+    assert all(loss <= LIMIT / 2**place for place, loss in enumerate(losses))
+    assert sizes == sorted(sizes)
+    assert [[each.losses for each in found] for found in plans] == [[each.losses for each in plans[0]]] * len(plans)
