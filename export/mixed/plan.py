@@ -20,8 +20,11 @@ __all__ = ["PlannedMatrix", "plan_forms", "planned_forms", "write_accepted"]
 #: Where the losses of single matrices add up to less than the whole: how much nearer the next choice stays.
 _CAUTION: Final = 0.9
 
-#: Limits of the plans, as parts of the first one's: what a divergence costs in a task's metric only scoring tells.
-_LIMITS: Final = (1.0, 0.5, 0.25, 0.125)
+#: Part of the limit, for the losses of single matrices to add up to, below which no other choice is tried.
+_LEAST: Final = 1e-3
+
+#: Plans at most: what a divergence costs in a task's metric only scoring tells.
+_PLANS: Final = 4
 
 #: Tokens of a usual sentence: rows of the products of a whole sentence, and calls of those for each token.
 _TOKENS: Final = 16
@@ -65,8 +68,8 @@ def plan_forms(
 ) -> Iterator[tuple[PlannedMatrix, ...]]:
     """Choose the form of each matrix of the measured graphs, one for all runtimes.
 
-    The first plan is within the limit, each other within half of that of the plan before, and has other forms. They are
-    made when they are asked for; the matrices are measured once.
+    The first plan is within the limit, each other diverges half as far as the one before at most. They are made when
+    they are asked for; the matrices are measured once.
 
     The losses are those of the graphs for ONNX Runtime. In ExecuTorch the weights are the same, but for scales of
     blocks on a grid, which it rounds to bf16; inputs are rounded by the row.
@@ -102,12 +105,8 @@ def plan_forms(
             progress.advance()
         candidates.append(Candidate(matrix=matrix, calls=calls[key], losses=losses))
     names = {array_digest(value.detach().numpy()): name for name, value in parameters.items()}
-    before: dict[bytes, Form] = {}
-    for part in _LIMITS:
-        forms = _choose_together(candidates, divergence, limit * part)
-        if forms == before:
-            continue
-        before = forms
+    for _ in range(_PLANS):
+        forms, diverges = _choose_together(candidates, divergence, limit)
         yield tuple(
             PlannedMatrix(
                 matrix=candidate.matrix._replace(name=_parameter_name(candidate.matrix, names)),
@@ -116,6 +115,9 @@ def plan_forms(
             )
             for key, candidate in zip(matrices, candidates, strict=True)
         )
+        if diverges <= 0:
+            return
+        limit = diverges / 2
 
 
 def write_accepted(
@@ -154,12 +156,15 @@ def _parameter_name(matrix: Matrix, names: Mapping[bytes, str]) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def _choose_together(candidates: Sequence[Candidate], divergence: Divergence, limit: float) -> dict[bytes, Form]:
-    """Forms whose loss, measured of all together, is within the limit."""
+def _choose_together(
+    candidates: Sequence[Candidate], divergence: Divergence, limit: float
+) -> tuple[dict[bytes, Form], float]:
+    """Forms whose loss, measured of all together, is within the limit; and that loss."""
     summed = limit
-    while True:
+    while summed > limit * _LEAST:
         forms = choose_forms(candidates, summed)
         found = divergence.measure(forms)
-        if found <= limit or set(forms.values()) <= {"fp32"}:
-            return forms
+        if found <= limit:
+            return forms, found
         summed *= _CAUTION * limit / found
+    return {candidate.matrix.key: "fp32" for candidate in candidates}, 0.0
