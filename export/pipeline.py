@@ -14,7 +14,6 @@ from torch import nn
 from lite_nlp.budget.traced.graphs import GraphWork
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError, ModelError
-from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
@@ -22,7 +21,7 @@ from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.decoding.options import SearchOptions
 from lite_nlp.decoding.step_models import BeamModel, GreedyModel, RowsModel, StepModel
 from lite_nlp.decoding.torch_model import SteppedModel, TorchStepModel
-from lite_nlp.export.bundle_writer import describe_files, write_archive
+from lite_nlp.export.bundle_writer import describe_files, write_proven
 from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.torch_programs import count_merged_work, count_model_work
@@ -34,7 +33,7 @@ from lite_nlp.export.mixed.translation import TranslationDivergence
 from lite_nlp.export.onnx_graphs import ENTRY
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.parity import BATCH, BeamCalls, Reference, StepByStep, compare_engines, require_parity
-from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import DEFAULT_BOUNDS, Bounds, Precision
 from lite_nlp.export.runtime.manifest import (
@@ -200,16 +199,15 @@ def export_bundle(
             progress.start("looking for the weights in the files of the runtimes", None)
             files, packed = pack_members(files, [name for name in files if name not in STORED], packing, rounding)
         manifest = _describe(traced, card, vocabulary, graphs, files, packed, {**work, MERGED: merged}, precision)
-        decode = None if packing is None else packing.decode
-        with atomic_file(path, force=force) as partial:
-            write_archive(partial, manifest=manifest, files=files)
-            bundle = open_bundle(partial, decode=decode)
-            parity = _prove(bundle, proof, progress)
-            manifest = manifest.model_copy(update={"parity": parity})
-            write_archive(partial, manifest=manifest, files=files)
-            open_bundle(partial, decode=decode)
-            accept(partial)
-        return manifest
+        return write_proven(
+            path,
+            manifest=manifest,
+            files=files,
+            decode=None if packing is None else packing.decode,
+            prove=lambda bundle: _prove(bundle, proof, progress),
+            accept=accept,
+            force=force,
+        )
 
     plans: Iterable[Sequence[PlannedMatrix]] = [()]
     if precision == "mixed":

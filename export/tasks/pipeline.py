@@ -11,13 +11,12 @@ from torch import nn
 
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError
-from lite_nlp.core.files import atomic_file
 from lite_nlp.core.outputs import check_output_file
 from lite_nlp.core.parsing import parsing
 from lite_nlp.core.progress import Progress, SilentProgress
 from lite_nlp.core.special_tokens import SPECIAL_TOKENS
 from lite_nlp.decoding.torch_model import SteppedText, TorchClassifier, TorchTextModel
-from lite_nlp.export.bundle_writer import describe_files, write_archive
+from lite_nlp.export.bundle_writer import describe_files, write_proven
 from lite_nlp.export.collection import rare_collections
 from lite_nlp.export.counting.bundle import check_agreement
 from lite_nlp.export.counting.task_graphs import count_modules, count_programs
@@ -27,7 +26,7 @@ from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms, write_accepted
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
-from lite_nlp.export.runtime.bundle import Bundle, open_bundle
+from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.layout import Bounds, Layout, Precision
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
@@ -171,16 +170,17 @@ def export_task_bundle(
                 files=describe_files(files),
                 packed=packed,
             )
-        decode = None if packing is None else packing.decode
-        with atomic_file(path, force=force) as partial:
-            write_archive(partial, manifest=manifest, files=files)
-            bundle = open_bundle(partial, decode=decode)
-            parity = {runtime: _prove(bundle, runtime, model, bounds, progress).to_json() for runtime in chosen}
-            manifest = manifest.model_copy(update={"parity": parity})
-            write_archive(partial, manifest=manifest, files=files)
-            open_bundle(partial, decode=decode)
-            accept(partial)
-        return manifest
+        return write_proven(
+            path,
+            manifest=manifest,
+            files=files,
+            decode=None if packing is None else packing.decode,
+            prove=lambda bundle: {
+                runtime: _prove(bundle, runtime, model, bounds, progress).to_json() for runtime in chosen
+            },
+            accept=accept,
+            force=force,
+        )
 
     plans: Iterable[Sequence[PlannedMatrix]] = [()]
     if precision == "mixed":
