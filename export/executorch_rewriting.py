@@ -91,8 +91,7 @@ def _decompositions(whole: Collection[Any]) -> Any:
     for operator in (_ATEN.linear.default, *whole):
         table.pop(operator)
     for operator, replace in _REPLACEMENTS.items():
-        # The table's get() knows of none.
-        usual = table[operator] if operator in table else None  # noqa: SIM401
+        usual = table.pop(operator, None)
         table[operator] = replace if usual is None else partial(_replace_or_decompose, replace, usual)
     return table
 
