@@ -16,7 +16,7 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.decoding.torch_model import SteppedText
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
-from lite_nlp.export.runtime.programs import method_rows
+from lite_nlp.export.runtime.programs import graph_sizes, least_tokens
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import Signature
 from lite_nlp.export.tracing import DTYPES, SIZES, TORCH_TYPES, DecodeStep, trace_graph
@@ -74,6 +74,7 @@ def task_graphs(
         "classify": model,
         "score": Score(model),
         "decode_step": DecodeStep(model, state),
+        "read": DecodeStep(model, state, "read"),
     }
     return {name: TaskGraph(modules[name], signature) for name, signature in signatures.items()}
 
@@ -84,14 +85,13 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
     Raises:
         ModelError: If torch cannot, or a bound is below the sizes that it is traced with.
     """
-    limits = {"batch": bounds.executorch_batch, "source": bounds.source, "capacity": bounds.capacity}
+    limits = graph_sizes(name, bounds)
     forms = list(graph.signature.inputs.values())
     used = {size for form in forms for size in form.shape if isinstance(size, str)}
     for size in sorted(used):
-        if limits[size] < SIZES[1][size]:
+        if size != "batch" and limits[size] < SIZES[1][size]:
             raise ModelError(f"{size}: expected a bound of at least {SIZES[1][size]}, found {limits[size]}")
-    limits["batch"] = method_rows(name, bounds)
-    dims = {size: Dim(size, min=1, max=limits[size]) for size in used}
+    dims = {size: Dim(size, min=least_tokens(name) if size == "source" else 1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
     tensors = []
     for form in forms:

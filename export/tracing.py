@@ -65,23 +65,24 @@ class Encode(nn.Module):
 
 
 class DecodeStep(nn.Module):
-    """The graph from one token per row and the state to logits and the changed state tensors.
+    """The graph from the next tokens and the state to logits and the changed state tensors.
 
     Args:
-        model: The model, a ``SteppedModel``.
+        model: The model, a ``SteppedModel`` or ``SteppedText``.
         state: Layout of the state.
+        method: What takes them: ``decode_step``, one token of each row, or a language model's ``read``, several.
     """
 
-    def __init__(self, model: nn.Module, state: Sequence[StateTensor]) -> None:
+    def __init__(self, model: nn.Module, state: Sequence[StateTensor], method: str = "decode_step") -> None:
         super().__init__()
         self.model = model
+        self.method = method
         self.names = tuple(tensor.name for tensor in state)
         self.changing = tuple(tensor.name for tensor in state if tensor.changes)
 
     def forward(self, tokens: Tensor, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """Feed ``tokens`` (B,); returns logits (B, V) and the changing state tensors."""
-        model = cast(SteppedModel, self.model)
-        logits, new_state = model.decode_step(tokens, dict(zip(self.names, state, strict=True)))
+        """Feed ``tokens``, (B,) or (B, T); returns logits (B, V) and the changing state tensors."""
+        logits, new_state = getattr(self.model, self.method)(tokens, dict(zip(self.names, state, strict=True)))
         return (logits, *(new_state[name] for name in self.changing))
 
 

@@ -14,6 +14,7 @@ from lite_nlp.budget.traced.work import WorkCount
 from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.counting.torch_programs import count_program
 from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.programs import graph_sizes, least_tokens
 from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.task_tracing import TaskGraph
 from lite_nlp.export.tracing import TORCH_TYPES
@@ -70,7 +71,7 @@ def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signa
     import onnx
 
     models = {name: onnx.load_from_string(content) for name, content in files.items()}
-    return TaskWork({name: _polynomials(signatures[name], bounds, _onnx(models[name])) for name in models})
+    return TaskWork({name: _polynomials(name, signatures[name], bounds, _onnx(models[name])) for name in models})
 
 
 def _onnx(model: Any) -> Callable[[Mapping[str, int]], WorkCount]:
@@ -84,11 +85,11 @@ def _fit(
         forms = signatures[name].inputs.values()
         return lambda sizes: count(name, [_empty(form, sizes) for form in forms])
 
-    return TaskWork({name: _polynomials(signatures[name], bounds, counter(name)) for name in signatures})
+    return TaskWork({name: _polynomials(name, signatures[name], bounds, counter(name)) for name in signatures})
 
 
 def _polynomials(
-    signature: Signature, bounds: Bounds, count: Callable[[Mapping[str, int]], WorkCount]
+    name: str, signature: Signature, bounds: Bounds, count: Callable[[Mapping[str, int]], WorkCount]
 ) -> Mapping[Any, Any]:
     """Polynomials of one graph, from counts on tensors of one row, each size at which is counted once."""
     used = {size for form in signature.inputs.values() for size in form.shape if isinstance(size, str)}
@@ -100,7 +101,10 @@ def _polynomials(
     def at(source: int, capacity: int) -> Any:
         return counted(source if "source" in used else 1, capacity if "capacity" in used else 1)
 
-    return fit_polynomials(at, max_source=bounds.source, max_capacity=bounds.capacity)
+    largest = graph_sizes(name, bounds)
+    return fit_polynomials(
+        at, max_source=largest["source"], max_capacity=largest["capacity"], min_source=least_tokens(name)
+    )
 
 
 def _empty(form: TensorForm, sizes: Mapping[str, int]) -> Tensor:

@@ -26,6 +26,7 @@ from lite_nlp.export.runtime.limits import Text
 from lite_nlp.export.runtime.signatures import (
     IN_PLACE,
     ROWS_IN_PLACE,
+    Signature,
     decode_step_signature,
     encode_signature,
     in_place_signature,
@@ -101,16 +102,17 @@ class ExecuTorchRunner:
         self._names = layout.names
         self._encoded = layout.encoded
         self._changing = layout.changing
+        self._largest = layout.bounds.largest
         self._max_batch = layout.bounds.executorch_batch
         # The methods share the program's memory, and some keep a search's state there: of several threads one runs, for
         # a whole greedy search or a step of another. No generator holds it between its steps.
         self._lock = RLock()
-        self._program = LoadedProgram(program, bounds=layout.bounds, threads=threads)
+        self._program = LoadedProgram(program, threads=threads)
         self._sources = layout.bounds.executorch_sources
-        self._encode = self._program.load("encode", encode_signature(layout), rows=self._sources)
-        self._program.check("decode_step", decode_step_signature(layout))
+        self._encode = self._program.load("encode", encode_signature(layout), self._largest | {"batch": self._sources})
+        self._program.check("decode_step", decode_step_signature(layout), self._largest)
         able = (in_place or rows_in_place) and load_operators()
-        self._in_place = self._program.load(IN_PLACE, in_place_signature(layout)) if in_place and able else None
+        self._in_place = self._load(IN_PLACE, in_place_signature) if in_place and able else None
         self.keeps_rows = rows_in_place and able
         self._rows = ResidentRows(self._execute_rows, layout)
 
@@ -137,7 +139,9 @@ class ExecuTorchRunner:
         self, tokens: NDArray[np.int64], state: dict[str, NDArray[Any]]
     ) -> tuple[NDArray[np.float32], dict[str, NDArray[Any]]]:
         """Feed tokens (B,); returns logits (B, V) and the new values of the changing state tensors."""
-        outputs = self._run_split(self._decode_step, [tokens, *(state[name] for name in self._names)])
+        outputs = self._run_split(
+            self._decode_step, [tokens, *(state[name] for name in self._names)], rows=self._max_batch
+        )
         return outputs[0], dict(zip(self._changing, outputs[1:], strict=True))
 
     def decode_greedily(
@@ -163,12 +167,15 @@ class ExecuTorchRunner:
     @cached_property
     def _decode_step(self) -> Any:
         """Loaded for the first step whose state is passed: with the others no search takes one."""
-        return self._program.load("decode_step", decode_step_signature(self._layout))
+        return self._load("decode_step", decode_step_signature)
 
     @cached_property
     def _rows_method(self) -> Any:
         """Loaded for the first beam or batch: one sentence after the other, decoded greedily, does without."""
-        return self._program.load(ROWS_IN_PLACE, rows_in_place_signature(self._layout))
+        return self._load(ROWS_IN_PLACE, rows_in_place_signature)
+
+    def _load(self, name: str, signature: Callable[[Layout], Signature]) -> Any:
+        return self._program.load(name, signature(self._layout), self._largest)
 
     def _execute_rows(self, tensors: list[Any]) -> list[Any]:
         return execute(self._rows_method, tensors)
@@ -193,7 +200,7 @@ class ExecuTorchRunner:
                     break
                 # The state begins as what was there times 0: what is no number stays, be it this sentence's or that of
                 # a method with which the memory is shared.
-                self._in_place = self._program.load(IN_PLACE, in_place_signature(self._layout))
+                self._in_place = self._load(IN_PLACE, in_place_signature)
         return np.array(tokens, np.int64)[:, None], np.array([log_prob], np.float32)
 
     def greedy_slots(self, tokens: NDArray[np.int64], limits: NDArray[np.int64]) -> list[int]:
@@ -210,8 +217,8 @@ class ExecuTorchRunner:
             slots += [int(limits[part].max())] * int(steps[part].sum())
         return slots
 
-    def _run_split(self, method: Any, arguments: list[NDArray[Any]], *, rows: int | None = None) -> list[NDArray[Any]]:
-        """Run a method on at most ``rows`` rows at a time; None for ``executorch_batch``."""
+    def _run_split(self, method: Any, arguments: list[NDArray[Any]], *, rows: int) -> list[NDArray[Any]]:
+        """Run a method on at most ``rows`` rows at a time."""
         with self._lock:
             self._rows.forget()
             return self._program.run(method, arguments, rows=rows)

@@ -1,7 +1,7 @@
 """A program's methods in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,7 +13,7 @@ from pydantic import Field
 from lite_nlp.core.errors import BundleError
 from lite_nlp.core.extras import needs_extra
 from lite_nlp.export.runtime.executorch_rows import as_tensor
-from lite_nlp.export.runtime.layout import Bounds, ManifestSection
+from lite_nlp.export.runtime.layout import ManifestSection
 from lite_nlp.export.runtime.limits import MAX_COUNT, Text
 from lite_nlp.export.runtime.mapped_file import mapped_file
 from lite_nlp.export.runtime.quiet import quiet_libraries, quiet_native_code
@@ -52,7 +52,6 @@ class LoadedProgram:
 
     Args:
         content: The ``.pte`` file.
-        bounds: Largest sizes that its methods take.
         threads: Threads of the process-wide pools, ExecuTorch's and torch's.
 
     Raises:
@@ -60,50 +59,46 @@ class LoadedProgram:
         BundleError: If the runtime does not accept the program.
     """
 
-    def __init__(self, content: bytes, *, bounds: Bounds, threads: int) -> None:
-        self._bounds = bounds
+    def __init__(self, content: bytes, *, threads: int) -> None:
         runtime = start_runtime(threads=threads)
         with mapped_file(_PROGRAM_FILE, content) as path, _native():
             # Kept: the methods are views of the program.
             self._program = runtime.load_program(path)
 
-    def check(self, name: str, signature: Signature, *, rows: int | None = None) -> None:
+    def check(self, name: str, signature: Signature, largest: Mapping[str, int]) -> None:
         """Check what a method takes and gives, without its memory.
 
         Args:
             name: Of the method.
             signature: What the manifest says of it.
-            rows: The most of a call; None for ``executorch_batch``.
+            largest: The size that each symbol stands for at most.
 
         Raises:
             BundleError: If there is none, or it takes or gives other tensors than the manifest says.
         """
-        sizes = {"source": self._bounds.source, "capacity": self._bounds.capacity}
-        sizes["batch"] = rows or self._bounds.executorch_batch
         with _native(f"{name}: "):
             facts = self._program.metadata(name)
-        _check_method(name, facts, signature, sizes)
+        _check_method(name, facts, signature, largest)
 
-    def load(self, name: str, signature: Signature, *, rows: int | None = None) -> Any:
+    def load(self, name: str, signature: Signature, largest: Mapping[str, int]) -> Any:
         """A method of the program, checked, for :func:`execute`; arguments as of :meth:`check`.
 
         Raises:
             BundleError: As by :meth:`check`, or if the runtime does not accept the method.
         """
-        self.check(name, signature, rows=rows)
+        self.check(name, signature, largest)
         with _native(f"{name}: "):
             return self._program.load_method(name)
 
-    def run(self, method: Any, arguments: list[NDArray[Any]], *, rows: int | None = None) -> list[NDArray[Any]]:
-        """Call a method with arrays whose first dimension is the batch, ``rows`` as of ``load`` at a time.
+    def run(self, method: Any, arguments: list[NDArray[Any]], *, rows: int) -> list[NDArray[Any]]:
+        """Call a method with arrays whose first dimension is the batch, at most ``rows`` at a time.
 
         Raises:
             BundleError: If it fails.
         """
-        most = rows or self._bounds.executorch_batch
         parts = [
-            [output.numpy() for output in execute(method, [as_tensor(each[at : at + most]) for each in arguments])]
-            for at in range(0, max(1, len(arguments[0])), most)
+            [output.numpy() for output in execute(method, [as_tensor(each[at : at + rows]) for each in arguments])]
+            for at in range(0, max(1, len(arguments[0])), rows)
         ]
         return parts[0] if len(parts) == 1 else [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
 
@@ -118,7 +113,7 @@ def _native(what: str = "") -> Iterator[None]:
         raise BundleError(f"ExecuTorch does not accept the bundle's program: {what}{error}") from error
 
 
-def _check_method(name: str, facts: Any, signature: Signature, largest: dict[str, int]) -> None:
+def _check_method(name: str, facts: Any, signature: Signature, largest: Mapping[str, int]) -> None:
     """Check arguments and results by position; of sizes known at run time a method states the largest."""
     for what, forms, count, describe in (
         ("arguments", signature.inputs, facts.num_inputs(), facts.input_tensor_meta),

@@ -43,6 +43,11 @@ class Bounds(ManifestSection):
     executorch_batch: int = Field(ge=1, le=MAX_BATCH)
     executorch_sources: int = Field(default=2, ge=1, le=MAX_BATCH)
 
+    @property
+    def largest(self) -> dict[str, int]:
+        """The largest size of each symbol in a method's steps."""
+        return {"batch": self.executorch_batch, "source": self.source, "capacity": self.capacity}
+
 
 #: For sentences: translation cuts longer lines first, and lets an output become twice as long as its source. ExecuTorch
 #: plans its memory for these sizes.

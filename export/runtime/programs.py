@@ -1,10 +1,12 @@
 """Bundles of language models and classifiers: what the manifest says of their graphs, and their runners. No torch.
 
-Their graphs have names and are called by the names of their inputs: ``decode_step`` and ``score`` of a language model,
-``classify`` of a classifier.
+Their graphs have names and are called by the names of their inputs: ``decode_step``, ``read`` and ``score`` of a
+language model, ``classify`` of a classifier.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from threading import Lock
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -13,6 +15,7 @@ from pydantic import Field, field_validator
 
 from lite_nlp.budget.traced.graphs import TASK_GRAPHS
 from lite_nlp.core.errors import BundleError
+from lite_nlp.decoding.continuation import READ_TOKENS
 from lite_nlp.export.runtime.executorch_methods import LoadedProgram, MethodCalls
 from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection
 from lite_nlp.export.runtime.limits import MAX_GRAPHS, MAX_LABELS, MAX_OPERATORS, Text, at_most
@@ -31,7 +34,8 @@ __all__ = [
     "Programs",
     "Task",
     "classify_arguments",
-    "method_rows",
+    "graph_sizes",
+    "least_tokens",
     "program_signatures",
 ]
 
@@ -44,6 +48,10 @@ CHANGED_PREFIX: Final = "new."
 
 #: Names of the inputs of ``classify``, and of the number of their tokens, for each sentence.
 SENTENCE_SIZES: Final = {"first": "source", "second": "capacity"}
+
+#: Most rows that ExecuTorch's ``read`` takes. With a bound of two torch would trace it for that size alone, and the
+#: batches of tokens and of caches would no longer be the same unknown.
+_READ_ROWS: Final = 3
 
 _Arrays = Mapping[str, NDArray[Any]]
 
@@ -103,7 +111,7 @@ class OnnxPrograms(ManifestSection):
     def open_runner(
         self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
     ) -> "OnnxProgramRunner":
-        """Load the graphs into ONNX Runtime, for batches of any size.
+        """Have the graphs run by ONNX Runtime, for batches of any size.
 
         Args:
             read: Gives the content of a member by its name.
@@ -113,35 +121,35 @@ class OnnxPrograms(ManifestSection):
 
         Raises:
             RuntimeUnavailableError: If ONNX Runtime is not installed, or too old.
-            BundleError: If it does not accept the graphs, or they are not what the manifest says.
         """
         check_version(self.oldest_runtime)
-        weights = self.weights, read(self.weights)
-        return OnnxProgramRunner(
-            {
-                name: OnnxGraph(name, read(file), weights=weights, signature=signatures[name], threads=threads)
-                for name, file in self.graphs.items()
-            }
-        )
+
+        def load(name: str) -> OnnxGraph:
+            weights = self.weights, read(self.weights)
+            return OnnxGraph(
+                name, read(self.graphs[name]), weights=weights, signature=signatures[name], threads=threads
+            )
+
+        return OnnxProgramRunner(load)
 
 
 class OnnxProgramRunner:
-    """Runs graphs by name.
+    """Runs graphs by name, each of which is loaded for its first call.
 
     Args:
-        graphs: In ONNX Runtime.
+        load: Loads a graph into ONNX Runtime.
     """
 
-    def __init__(self, graphs: Mapping[str, OnnxGraph]) -> None:
-        self._graphs = dict(graphs)
+    def __init__(self, load: Callable[[str], OnnxGraph]) -> None:
+        self._graph = cache(load)
 
     def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
         """The outputs of a graph by name.
 
         Raises:
-            BundleError: If ONNX Runtime fails.
+            BundleError: If ONNX Runtime does not accept the graph, it is not what the manifest says, or it fails.
         """
-        return self._graphs[graph].run(arguments)
+        return self._graph(graph).run(arguments)
 
 
 class ExecuTorchPrograms(ManifestSection):
@@ -168,7 +176,7 @@ class ExecuTorchPrograms(ManifestSection):
     def open_runner(
         self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
     ) -> "ExecuTorchProgramRunner":
-        """Load the methods into ExecuTorch; arguments as of :meth:`OnnxPrograms.open_runner`.
+        """Have the methods run by ExecuTorch; arguments as of :meth:`OnnxPrograms.open_runner`.
 
         Raises:
             MissingExtraError: If ExecuTorch is not installed.
@@ -178,7 +186,7 @@ class ExecuTorchPrograms(ManifestSection):
 
 
 class ExecuTorchProgramRunner:
-    """Runs methods by name; threads that use it at once take turns.
+    """Runs methods by name, each of which gets its memory for its first call; threads that use it at once take turns.
 
     Args:
         content: The ``.pte`` file.
@@ -188,12 +196,12 @@ class ExecuTorchProgramRunner:
     """
 
     def __init__(self, content: bytes, signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int) -> None:
-        self._program = LoadedProgram(content, bounds=bounds, threads=threads)
+        self._program = LoadedProgram(content, threads=threads)
         self._signatures = signatures
-        self._rows = {name: method_rows(name, bounds) for name in signatures}
-        self._methods = {
-            name: self._program.load(name, signature, rows=self._rows[name]) for name, signature in signatures.items()
-        }
+        self._sizes = {name: graph_sizes(name, bounds) for name in signatures}
+        for name, signature in signatures.items():
+            self._program.check(name, signature, self._sizes[name])
+        self._method = cache(lambda name: self._program.load(name, signatures[name], self._sizes[name]))
         # The methods share the program's memory.
         self._lock = Lock()
 
@@ -201,12 +209,12 @@ class ExecuTorchProgramRunner:
         """The outputs of a method by name.
 
         Raises:
-            BundleError: If ExecuTorch fails.
+            BundleError: If ExecuTorch does not accept the method, or fails.
         """
         signature = self._signatures[graph]
         given = [arguments[name] for name in signature.inputs]
         with self._lock:
-            found = self._program.run(self._methods[graph], given, rows=self._rows[graph])
+            found = self._program.run(self._method(graph), given, rows=self._sizes[graph]["batch"])
         return dict(zip(signature.outputs, found, strict=True))
 
 
@@ -223,9 +231,22 @@ class Programs(ManifestSection):
         return {name: entry for name, entry in found.items() if entry is not None}
 
 
-def method_rows(name: str, bounds: Bounds) -> int:
-    """The most rows of a call of an ExecuTorch method: one that takes whole texts plans memory for all their tokens."""
-    return bounds.executorch_batch if name == "decode_step" else bounds.executorch_sources
+def graph_sizes(name: str, bounds: Bounds) -> dict[str, int]:
+    """The largest size of each symbol in a graph.
+
+    An ExecuTorch method plans memory for its largest sizes: where it takes more than one token of a row these are fewer
+    rows, and where caches come with them fewer tokens.
+    """
+    sizes = bounds.largest
+    if name == "read":
+        tokens = min(READ_TOKENS, bounds.source, bounds.capacity)
+        return sizes | {"batch": min(_READ_ROWS, bounds.executorch_batch), "source": tokens}
+    return sizes if name == "decode_step" else sizes | {"batch": bounds.executorch_sources}
+
+
+def least_tokens(name: str) -> int:
+    """The fewest source tokens that a graph is called with: a single one is read by ``decode_step``."""
+    return 2 if name == "read" else 1
 
 
 def program_signatures(task: str, layout: Layout, classes: Classes | None = None) -> dict[str, Signature]:
@@ -244,8 +265,10 @@ def program_signatures(task: str, layout: Layout, classes: Classes | None = None
     if classes is not None:
         return {"classify": _classify_signature(classes)}
     text = TensorForm("int64", ("batch", "source"))
+    step = decode_step_signature(layout, new_prefix=CHANGED_PREFIX)
     return {
-        "decode_step": decode_step_signature(layout, new_prefix=CHANGED_PREFIX),
+        "decode_step": step,
+        "read": replace(step, inputs={**step.inputs, "tokens": text}),
         "score": Signature(
             inputs={"tokens": text, "labels": text},
             outputs={"log_probs": TensorForm("float32", ("batch", "source"))},

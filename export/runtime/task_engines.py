@@ -11,34 +11,40 @@ from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.manifest import Manifest
-from lite_nlp.export.runtime.programs import CHANGED_PREFIX, Classes, ProgramRunner, classify_arguments
+from lite_nlp.export.runtime.programs import (
+    CHANGED_PREFIX,
+    Classes,
+    ProgramRunner,
+    classify_arguments,
+    graph_sizes,
+)
 from lite_nlp.export.runtime.registry import find_runtime
 from lite_nlp.export.runtime.tensors import check_ids, expect_tensor, zero_state
 
 __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
 
-#: Steps that a state has place for at first, and by which that grows: a step takes and gives tensors of that
+#: Tokens that a state has place for at first, and by which that grows: a step takes and gives tensors of that
 #: size, whatever of them is in use.
 _ROOM: Final = 64
 
 
 @dataclass(frozen=True)
 class TextState:
-    """State of a language model between steps.
+    """State of a language model between calls.
 
     Attributes:
         tensors: By name; the batch is the first dimension of each.
         rows: Texts.
-        capacity: Most steps.
-        room: Steps that the tensors have place for.
-        steps: Steps so far.
+        capacity: Most tokens.
+        room: Tokens that the tensors have place for.
+        tokens: Those so far.
     """
 
     tensors: State
     rows: int
     capacity: int
     room: int
-    steps: int = 0
+    tokens: int = 0
 
 
 class TextEngine:
@@ -50,6 +56,7 @@ class TextEngine:
 
     Attributes:
         max_steps: Largest capacity.
+        max_read: Most tokens that are read at once.
         max_tokens: Longest text that is scored at once.
     """
 
@@ -58,10 +65,11 @@ class TextEngine:
         self._runner = runner
         self._types = manifest.vocabulary.tgt_size
         self.max_steps = manifest.bounds.capacity
+        self.max_read = graph_sizes("read", manifest.bounds)["source"]
         self.max_tokens = manifest.bounds.source
 
     def start(self, rows: int, capacity: int) -> TextState:
-        """The state before the first token of so many texts, for at most ``capacity`` steps.
+        """The state before the first token of so many texts, for at most ``capacity`` tokens.
 
         Raises:
             BundleError: If the bundle was exported for fewer steps.
@@ -75,39 +83,39 @@ class TextEngine:
         tensors = zero_state(self._manifest.state, rows=rows, capacity=room)
         return TextState(tensors, rows=rows, capacity=capacity, room=room)
 
-    def step(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:
-        """Feed one token per row, (B,); return logits (B, V) and the new state.
+    def read(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:
+        """Feed the next tokens of each row, (B, T); return the last one's logits (B, V) and the new state.
 
         Raises:
-            BundleError: If the capacity is used up, a token is outside the vocabulary, or the graph gives other tensors
-                than the manifest says.
+            BundleError: If there are more than the capacity has left or the bundle takes, one is outside the
+                vocabulary, or the graph gives other tensors than the manifest says.
         """
-        if state.steps >= state.capacity:
+        most = min(self.max_read, state.capacity - state.tokens)
+        if tokens.ndim != 2 or len(tokens) != state.rows or not 0 < tokens.shape[1] <= most:
             raise BundleError(
-                f"step: expected at most {state.capacity} steps, the capacity of the state, found one more"
+                f"read: expected tokens of {state.rows} rows, 1 to {most} of each, as many as are read at once and the "
+                f"state's capacity of {state.capacity} has left, found {tokens.shape}"
             )
-        if tokens.shape != (state.rows,):
-            raise BundleError(f"step: expected a token for each of {state.rows} rows, found {tokens.shape}")
-        check_ids("step", tokens, self._types)
-        if (room := self.next_room(state)) > state.room:
+        check_ids("read", tokens, self._types)
+        count = tokens.shape[1]
+        if (room := self.next_room(state, count)) > state.room:
             state = self._widened(state, room)
-        found = self._runner.run("decode_step", {"tokens": tokens, **state.tensors})
-        logits = expect_tensor("decode_step: logits", found["logits"], "float32", (state.rows, self._types))
+        graph, given = ("decode_step", tokens[:, 0]) if count == 1 else ("read", tokens)
+        found = self._runner.run(graph, {"tokens": given, **state.tensors})
+        logits = expect_tensor(f"{graph}: logits", found["logits"], "float32", (state.rows, self._types))
         tensors = dict(state.tensors)
         for name in self._manifest.layout.changing:
             before = tensors[name]
-            tensors[name] = expect_tensor(
-                f"decode_step: {name}", found[CHANGED_PREFIX + name], before.dtype, before.shape
-            )
-        return logits, replace(state, tensors=tensors, steps=state.steps + 1)
+            tensors[name] = expect_tensor(f"{graph}: {name}", found[CHANGED_PREFIX + name], before.dtype, before.shape)
+        return logits, replace(state, tensors=tensors, tokens=state.tokens + count)
 
-    def next_room(self, state: TextState) -> int:
-        """Steps that the tensors have place for in the next step, all of which its attention goes over."""
-        more = _ROOM if state.steps == state.room else 0
-        return min(state.capacity, state.room + more)
+    def next_room(self, state: TextState, tokens: int) -> int:
+        """Tokens that the tensors have place for when so many are read, all of which their attention goes over."""
+        blocks = -(-(state.tokens + tokens) // _ROOM)
+        return min(state.capacity, max(state.room, blocks * _ROOM))
 
     def _widened(self, state: TextState, room: int) -> TextState:
-        """The state with place for so many steps, zeros in it as at first."""
+        """The state with place for so many tokens, zeros in it as at first."""
         tensors = dict(state.tensors)
         for tensor in self._manifest.state:
             if "capacity" in tensor.shape:
@@ -184,7 +192,7 @@ class ClassifierEngine:
 
 
 def create_text_engine(bundle: Bundle, *, runtime: str, threads: int) -> TextEngine:
-    """Load the graphs of a language model into a runtime.
+    """Have the graphs of a language model run by a runtime, which loads each for its first call.
 
     Args:
         bundle: From ``open_bundle``.
@@ -193,14 +201,12 @@ def create_text_engine(bundle: Bundle, *, runtime: str, threads: int) -> TextEng
 
     Raises:
         RuntimeUnavailableError: If the runtime is unknown, not installed or not in the bundle.
-        BundleError: If the bundle is for another task, the runtime does not accept the graphs, or they are not what the
+        BundleError: If the bundle is for another task, the runtime does not accept the step, or it is not what the
             manifest says.
     """
     engine = TextEngine(bundle.manifest, _open(bundle, "language-modelling", runtime=runtime, threads=threads))
-    # One step and one token, the last of the vocabulary: what graphs do not state of themselves shows here.
-    last = np.full(1, bundle.manifest.vocabulary.tgt_size - 1)
-    engine.step(last, engine.start(1, 1))
-    engine.score(last[None], last[None])
+    # The last token of the vocabulary: what a graph does not state of itself shows here.
+    engine.read(np.full((1, 1), bundle.manifest.vocabulary.tgt_size - 1), engine.start(1, 1))
     return engine
 
 

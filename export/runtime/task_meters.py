@@ -18,17 +18,17 @@ __all__ = ["ClassificationMeter", "ContinuationMeter", "MeasuredText"]
 
 
 class MeasuredText(TextStepModel, Protocol):
-    """A language model that says how far the attention of a step goes."""
+    """A language model that says how far the attention of its next tokens goes."""
 
-    def next_room(self, state: State) -> int:
-        """Steps that the state has place for in the next step."""
+    def next_room(self, state: State, tokens: int) -> int:
+        """Tokens that the state has place for when so many are read."""
         ...
 
 
 class ContinuationMeter:
     """Continues texts one at a time; see :class:`~lite_nlp.export.runtime.latency.Meter`.
 
-    The first token comes once the prompt is read, which takes a step for each of its tokens and the mark before it.
+    The first token comes once the prompt is read, and the mark before it.
 
     Args:
         model: The engine.
@@ -122,31 +122,40 @@ class ClassificationMeter:
 
 
 class _CountedText:
-    """A language model whose steps are counted, at the room that they attend to.
+    """A language model whose calls are counted, at the room that they attend to.
 
     Args:
         model: The engine.
         work: Of its graphs; None if unknown.
 
     Attributes:
-        macs: Of all steps so far.
+        macs: Of all calls so far.
     """
 
     def __init__(self, model: MeasuredText, work: TaskWork | None) -> None:
-        step = () if work is None else tuple(work.graphs["decode_step"].values())
+        def count(tokens: int, room: int) -> int:
+            kinds = {} if work is None else work.graphs["decode_step" if tokens == 1 else "read"]
+            return sum(polynomial(tokens, room) for polynomial in kinds.values())
+
         self._model = model
         # The same for many steps, between which a clock runs.
-        self._step_macs = cache(lambda room: sum(polynomial(1, room) for polynomial in step))
+        self._row_macs = cache(count)
         self.macs = 0
+
+    @property
+    def max_read(self) -> int:
+        """Most tokens that are read at once."""
+        return self._model.max_read
 
     def start(self, rows: int, capacity: int) -> State:
         """The state before the first token."""
         return self._model.start(rows, capacity)
 
-    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
-        """Feed one token per row."""
-        self.macs += len(tokens) * self._step_macs(self._model.next_room(state))
-        return self._model.step(tokens, state)
+    def read(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
+        """Feed the next tokens of each row."""
+        rows, count = tokens.shape
+        self.macs += rows * self._row_macs(count, self._model.next_room(state, count))
+        return self._model.read(tokens, state)
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
         """Gather rows."""

@@ -24,7 +24,7 @@ _Tokens = Sequence[Sequence[int]]
 
 
 class ScoredModel(TextStepModel, Protocol):
-    """A language model that is stepped through and that scores whole texts."""
+    """A language model that reads texts in parts and that scores whole ones."""
 
     def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:
         """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
@@ -88,7 +88,9 @@ class TaskParity:
 def compare_language_models(
     reference: ScoredModel, candidate: ScoredModel, rows: _Tokens, *, max_tokens: int, max_positions: int
 ) -> TaskParity:
-    """Continue the first half of each row greedily with both, in batches of mixed lengths, and score whole rows.
+    """Continue the first half of each row greedily with both, in batches of mixed lengths, score and read whole rows.
+
+    A row is read alone, since a batch reads no more tokens at once than its shortest row has.
 
     Args:
         reference: The model in torch.
@@ -113,6 +115,8 @@ def compare_language_models(
         tokens, labels = _text_batch(batch)
         scores = reference.score(tokens, labels), candidate.score(tokens, labels)
         found.compare(*(score[labels != PAD_ID] for score in scores))
+        for row in batch:
+            found.compare(*(_log_softmax(_read(model, [EOS_ID, *row])) for model in (reference, candidate)))
     return found
 
 
@@ -132,6 +136,14 @@ def compare_classifiers(reference: ClassifierModel, candidate: ClassifierModel, 
         different = np.flatnonzero(expected.argmax(axis=1) != other.argmax(axis=1))
         found.disagreements += (start + different).tolist()
     return found
+
+
+def _read(model: TextStepModel, tokens: Sequence[int]) -> NDArray[np.float32]:
+    """The logits (1, V) after tokens, as many of which are read at once as the model takes."""
+    state = model.start(1, len(tokens))
+    for start in range(0, len(tokens), model.max_read):
+        logits, state = model.read(np.array([tokens[start : start + model.max_read]], np.int64), state)
+    return logits
 
 
 def _text_batch(rows: _Tokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

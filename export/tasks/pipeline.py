@@ -126,7 +126,7 @@ def export_task_bundle(
     state = describe_text_state(model.module) if model.task == "language-modelling" else ()
     signatures = program_signatures(model.task, Layout(state, bounds, model.vocab_size), model.classes)
     graphs = task_graphs(model.module, signatures, state)
-    progress.start(f"tracing {' and '.join(graphs)}", None)
+    progress.start(f"tracing {', '.join(graphs)}", None)
     programs = {name: trace_task_graph(name, graph, bounds) for name, graph in graphs.items()}
     if runtimes is None and has_loops(programs.values()):
         chosen.remove("executorch")

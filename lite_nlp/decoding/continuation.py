@@ -1,12 +1,12 @@
 """Continuation of token rows by a language model, greedy or sampled, one implementation for every engine, in NumPy.
 
 The model is behind a small interface, ``TextStepModel``. All rows of a batch are at the same position: a row is given
-its own tokens while it has some, then those that were chosen for it, so that no token is ever computed twice.
+its own tokens while it has some, many at once where all rows have as many, then those that were chosen for it, so that
+no token is ever computed twice.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Final, Protocol
 
 import numpy as np
@@ -24,21 +24,29 @@ from lite_nlp.core.special_tokens import EOS_ID
 from lite_nlp.decoding.hypotheses import log_sum_exp
 from lite_nlp.decoding.step_models import State
 
-__all__ = ["GenerationOptions", "TextStepModel", "TokenRun", "continue_rows", "continue_steps"]
+__all__ = ["READ_TOKENS", "GenerationOptions", "TextStepModel", "TokenRun", "continue_rows", "continue_steps"]
+
+#: Most tokens that a model is given at once: its attention takes memory for every pair of these and of all before.
+READ_TOKENS: Final = 64
 
 #: The end mark is the last special token: a view of the logits leaves pad and bos, which are never produced, out.
 _FIRST: Final = EOS_ID
 
 
 class TextStepModel(Protocol):
-    """A language model that reads one token of every row per step. B: rows, V: vocabulary."""
+    """A language model that reads the next tokens of every row. B: rows, T: tokens, V: vocabulary."""
 
-    def start(self, rows: int, capacity: int) -> State:
-        """The state before the first token of so many rows, for at most ``capacity`` steps."""
+    @property
+    def max_read(self) -> int:
+        """Most tokens T that it is given at once."""
         ...
 
-    def step(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
-        """Consume one token per row, (B,); return the next token's logits, (B, V), and the new state."""
+    def start(self, rows: int, capacity: int) -> State:
+        """The state before the first token of so many rows, for at most ``capacity`` tokens."""
+        ...
+
+    def read(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
+        """Consume tokens (B, T); return the logits (B, V) of the one after the last, and the new state."""
         ...
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
@@ -137,14 +145,20 @@ def continue_steps(
     limits = [min(options.max_tokens, max_positions - len(prompt)) for prompt in prompts]
     generators = [np.random.default_rng([options.seed, number]) for number in numbers]
     rows = np.arange(len(prompts))
-    tokens = np.full(len(prompts), EOS_ID, np.int64)
+    latest = np.full(len(prompts), EOS_ID, np.int64)
     state = model.start(len(rows), max(len(row) - 1 + limit for row, limit in zip(given, limits, strict=True)))
-    for place in count(1):
-        logits, state = model.step(tokens, state)
+    place = 0
+    while True:
+        # As many as all rows have left of their prompts; a row without any goes on with the token chosen for it.
+        length = max(1, min(model.max_read, *(len(given[row]) - place for row in rows)))
+        tokens = [
+            given[row][place : place + length] or [token] for row, token in zip(rows, latest.tolist(), strict=True)
+        ]
+        logits, state = model.read(np.array(tokens, np.int64), state)
+        place += length
         going = np.ones(len(rows), np.bool_)
         # A prompt's last token is followed by the first that is chosen.
         chosen = [position for position, row in enumerate(rows) if place >= len(given[row])]
-        tokens = np.array([given[row][place] if place < len(given[row]) else EOS_ID for row in rows], np.int64)
         if chosen:
             found = logits[chosen]
             normalizers = log_sum_exp(found)
@@ -155,14 +169,14 @@ def continue_steps(
                 run.ended = token == EOS_ID
                 if not run.ended:
                     run.tokens.append(token)
-                tokens[position] = token
+                latest[position] = token
                 going[position] = not run.ended and len(run.tokens) < limits[row]
             yield
         if not going.any():
             return
         if not going.all():
             kept = np.flatnonzero(going)
-            rows, tokens, state = rows[kept], tokens[kept], model.reorder(state, kept)
+            rows, latest, state = rows[kept], latest[kept], model.reorder(state, kept)
 
 
 def _choose(logits: NDArray[np.float32], options: GenerationOptions, random: np.random.Generator) -> int:

@@ -1,12 +1,14 @@
 """Torch modules behind the interfaces of the search, of continuation and of classification."""
 
-from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+
+from lite_nlp.decoding.continuation import READ_TOKENS
 
 __all__ = ["SteppedModel", "SteppedText", "TorchClassifier", "TorchStepModel", "TorchTextModel"]
 
@@ -28,12 +30,12 @@ class SteppedModel(Protocol):
 
 
 class SteppedText(Protocol):
-    """A language model that reads a text step by step. B: rows, V: types."""
+    """A language model that reads a text in parts. B: rows, T: tokens, V: types."""
 
     def init_state(self, batch_size: int, capacity: int) -> dict[str, Tensor]:
-        """The state before the first token, for at most ``capacity`` steps; every tensor has the batch first.
+        """The state before the first token, for at most ``capacity`` tokens; every tensor has the batch first.
 
-        A step's logits do not depend on the capacity: an exported model's state begins with a small one and gets more
+        The logits do not depend on the capacity: an exported model's state begins with a small one and gets more
         zeros when that is used up.
         """
         ...
@@ -42,12 +44,19 @@ class SteppedText(Protocol):
         """Consume tokens (B,); return logits (B, V) and the new state with the same names, shapes and types."""
         ...
 
+    def read(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Consume tokens (B, T), as so many steps would; return the last one's logits (B, V) and the new state."""
+        ...
+
     def target_log_probs(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position."""
         ...
 
 
 _Model = TypeVar("_Model", bound=SteppedModel | SteppedText)
+
+#: What a module returns for tokens and a state.
+_Advanced = tuple[Tensor, dict[str, Tensor]]
 
 
 class _TorchSteps(Generic[_Model]):
@@ -63,11 +72,13 @@ class _TorchSteps(Generic[_Model]):
         self._device = torch.device(device)
 
     @torch.inference_mode()
-    def step(
-        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
+    def _advance(
+        self,
+        call: Callable[[Tensor, dict[str, Tensor]], _Advanced],
+        tokens: NDArray[np.int64],
+        state: dict[str, Tensor],
     ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
-        """Feed one token per row, (B,); return logits (B, V) and the new state."""
-        logits, state = self._model.decode_step(torch.from_numpy(tokens).to(self._device), state)
+        logits, state = call(torch.from_numpy(tokens).to(self._device), state)
         array: NDArray[np.float32] = logits.float().cpu().numpy()
         return array, state
 
@@ -91,19 +102,33 @@ class TorchStepModel(_TorchSteps[SteppedModel]):
         mask = torch.from_numpy(src_mask).to(self._device)
         return self._model.init_state(self._model.encode(tokens, mask), mask, capacity)
 
+    def step(
+        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
+    ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
+        """Feed one token per row, (B,); return logits (B, V) and the new state."""
+        return self._advance(self._model.decode_step, tokens, state)
+
 
 class TorchTextModel(_TorchSteps[SteppedText]):
-    """A language model as a step model of continuation.
+    """A language model behind the interface of continuation.
 
     Args:
         model: In evaluation mode.
         device: Device of its weights.
     """
 
+    max_read: Final = READ_TOKENS
+
     @torch.inference_mode()
     def start(self, rows: int, capacity: int) -> dict[str, Tensor]:
-        """The state of so many rows for ``capacity`` steps."""
+        """The state of so many rows for ``capacity`` tokens."""
         return self._model.init_state(rows, capacity)
+
+    def read(
+        self, tokens: NDArray[np.int64], state: dict[str, Tensor]
+    ) -> tuple[NDArray[np.float32], dict[str, Tensor]]:
+        """Feed the next tokens of each row, (B, T); return the last one's logits (B, V) and the new state."""
+        return self._advance(self._model.read, tokens, state)
 
     @torch.inference_mode()
     def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -157,8 +157,10 @@ class Convolution(nn.Module):
         return {"conv": like.new_zeros(like.shape[0], self.kernel_size - 1, self.inner_channels)}
 
     def step(self, x: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``x`` (B, 1, D); returns the output (B, 1, D) and the shifted window."""
+        """Tokens ``x`` (B, T, D); returns the output (B, T, D) and the shifted window."""
         gated = self.gate(x)
-        window = torch.cat([state["conv"], gated], dim=1)  # (B, K, I)
-        mixed = merge_heads(torch.matmul(self._kernels(gated), split_heads(window, self.num_heads)))
-        return self.out_proj(mixed), {"conv": window[:, 1:]}
+        window = torch.cat([state["conv"], gated], dim=1)  # (B, K - 1 + T, I)
+        kernels = self._kernels(gated)
+        bands = kernels if x.shape[1] == 1 else _skew(kernels)  # (B, H, T, K - 1 + T)
+        mixed = merge_heads(torch.matmul(bands, split_heads(window, self.num_heads)))
+        return self.out_proj(mixed), {"conv": window[:, x.shape[1] :]}

@@ -63,7 +63,7 @@ class PlainInput(nn.Module):
     def step(
         self, embedded: Tensor, positions: Tensor, state: dict[str, Tensor], position: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``embedded`` (B, 1, E); returns (B, 1, D) and no state."""
+        """Tokens ``embedded`` (B, T, E); returns (B, T, D) and no state."""
         return self(embedded, positions), {}
 
 
@@ -198,5 +198,5 @@ class Positions(nn.Module):
         return self.table[:length]
 
     def at(self, position: Tensor) -> Tensor:
-        """Rows (B, D) at ``position`` (B,)."""
+        """Rows (..., D) at ``position`` (...)."""
         return self.table[position]

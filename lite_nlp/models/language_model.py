@@ -1,4 +1,4 @@
-"""The language model, a decoder alone: on running text for training, token by token with caches for generation.
+"""The language model, a decoder alone: on running text for training, some tokens at a time with caches for generation.
 
 Shape letters: B batch, T tokens, D channels of the model, V types of the vocabulary.
 """
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from lite_nlp.config.model import LanguageModelConfig
 from lite_nlp.models.adaptive import AdaptiveVocabulary
+from lite_nlp.models.attention.heads import token_positions
 from lite_nlp.models.embeddings import PlainVocabulary, Positions, StackInput
 from lite_nlp.models.stacks import DecoderStack
 
@@ -79,7 +80,7 @@ class LanguageModel(nn.Module):
 
         Args:
             batch_size: Texts B.
-            capacity: Largest number of steps that will be taken.
+            capacity: Largest number of tokens that will be read.
 
         Returns:
             Named tensors, each with the batch first: ``position`` (B,) and, for each layer, what
@@ -89,16 +90,20 @@ class LanguageModel(nn.Module):
         return self.layers.init_state(self.input, like, capacity)
 
     def decode_step(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
-        """Feed one token per row and compute the logits of the next.
+        """Feed one token per row, (B,): see :meth:`read`."""
+        return self.read(tokens[:, None], state)
+
+    def read(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Feed the next tokens of each row and compute the logits of the one after them.
 
         Args:
-            tokens: (B,) int64.
-            state: From ``init_state`` or the step before; not changed.
+            tokens: (B, T) int64, at most as many as the state has place for.
+            state: From ``init_state`` or the call before; not changed.
 
         Returns:
             Logits (B, V) and the new state, with the same names, shapes and types.
         """
-        embedded = self._embed(tokens[:, None])
-        positions = self.positions.at(state["position"])[:, None, :]
-        x, new_state = self.layers.step(self.input, embedded, positions, state)
-        return self.vocabulary.logits(self.norm(x)[:, 0]), new_state
+        length = tokens.shape[1]
+        positions = self.positions.at(token_positions(state["position"], length))
+        x, new_state = self.layers.step(self.input, self._embed(tokens), positions, state, length)
+        return self.vocabulary.logits(self.norm(x[:, -1])), new_state

@@ -187,7 +187,7 @@ class DecoderLayer(_Layer):
         owner: "DecoderLayer",
         src_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Decode one token ``x`` (B, 1, D) at ``position`` (B,); returns the output and the tensors that changed."""
+        """Decode tokens ``x`` (B, T, D), the first at ``position`` (B,); returns output and tensors that changed."""
         x, mixer_input = self._enter(x)
         mixed, changed = owner.mixer.step(mixer_input, state, position)
         return self._finish(x, mixed, state, src_mask, owner), changed
@@ -203,7 +203,7 @@ class DecoderLayer(_Layer):
         src_mask: Tensor | None,
         owner: "DecoderLayer",
     ) -> Tensor:
-        """The blocks after the mixer, the same for all tokens at once and for one."""
+        """The blocks after the mixer, the same for all tokens at once and for some."""
         x = self._after(x, mixed, self.mixer_norm)
         if src_mask is not None:
             attended = self._attend_source(self._before(x, self.cross_norm), cross_state, src_mask, owner)

@@ -1,4 +1,4 @@
-"""Stacks of layers: an encoder over all tokens at once, a decoder over all tokens or token by token."""
+"""Stacks of layers: an encoder over all tokens at once, a decoder over all tokens or some at a time."""
 
 from collections.abc import Iterator
 from typing import Final, cast
@@ -93,22 +93,28 @@ class DecoderStack(nn.ModuleList):
         return state
 
     def step(
-        self, stack_input: StackInput, embedded: Tensor, positions: Tensor, state: dict[str, Tensor]
+        self,
+        stack_input: StackInput,
+        embedded: Tensor,
+        positions: Tensor,
+        state: dict[str, Tensor],
+        length: int = 1,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Decode one token.
+        """Decode the next tokens.
 
         Args:
             stack_input: The block from the tables to the first layer.
-            embedded: (B, 1, E).
-            positions: (B, 1, D), or (B, 1, E) with SAFE.
+            embedded: (B, T, E).
+            positions: (B, T, D), or (B, T, E) with SAFE.
             state: From ``init_state`` or the step before; not changed.
+            length: Tokens T.
 
         Returns:
-            Output (B, 1, D) of the last layer and the new state, with the same names, shapes and types.
+            Output (B, T, D) of the last layer and the new state, with the same names, shapes and types.
         """
         position = state["position"]
         x, changed = stack_input.step(embedded, positions, _unprefixed(_INPUT_PREFIX, state), position)
-        new_state = {**state, "position": position + 1, **_prefixed(_INPUT_PREFIX, changed)}
+        new_state = {**state, "position": position + length, **_prefixed(_INPUT_PREFIX, changed)}
         for number, (layer, owner) in enumerate(self._with_owners()):
             prefix = _layer_prefix(number)
             x, changed = layer.step(x, _unprefixed(prefix, state), position, owner, state.get("src_mask"))

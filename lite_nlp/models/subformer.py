@@ -117,7 +117,7 @@ class SafeInput(nn.Module):
     def step(
         self, embedded: Tensor, positions: Tensor, state: dict[str, Tensor], position: Tensor
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``embedded`` (B, 1, E) at ``position`` (B,); returns (B, 1, D) and the new caches."""
+        """Tokens ``embedded`` (B, T, E), the first at ``position`` (B,); returns (B, T, D) and the new caches."""
         x = self._drop(embedded + positions)
         attended, changed = self.attention.step(x, state, position)
         return self._feed(x, attended), changed

@@ -56,7 +56,7 @@ class TokenMixer(nn.Module):
         return state
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output and the branches' new caches."""
+        """Tokens ``x`` (B, T, D), the first at ``position`` (B,); returns the output and the branches' new caches."""
         left, right = torch.split(x, self.widths, dim=-1)
         parts: list[Tensor] = []
         new_state: dict[str, Tensor] = {}

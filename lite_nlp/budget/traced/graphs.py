@@ -99,7 +99,7 @@ def _is_term(term: Any) -> bool:
 
 
 def fit_polynomials(
-    count: Callable[[int, int], Mapping[WorkKind, int]], *, max_source: int, max_capacity: int
+    count: Callable[[int, int], Mapping[WorkKind, int]], *, max_source: int, max_capacity: int, min_source: int = 1
 ) -> dict[WorkKind, Polynomial]:
     """Find the polynomials that ``count`` follows, exactly.
 
@@ -110,6 +110,7 @@ def fit_polynomials(
         count: From source tokens S and capacity C to Mult-Adds; kinds that it leaves out count as 0.
         max_source: Largest S that ``count`` takes, at least 6.
         max_capacity: Largest C, at least 6.
+        min_source: Smallest S, 1 or 2.
 
     Returns:
         A polynomial for every kind.
@@ -127,7 +128,7 @@ def fit_polynomials(
     fitted: dict[WorkKind, Polynomial] = {}
     for kind in WORK_KINDS:
         fitted[kind] = _fit(kind, [[grid[source, capacity].get(kind, 0) for capacity in _GRID] for source in _GRID])
-    for source, capacity in _check_points(max_source, max_capacity):
+    for source, capacity in _check_points(min_source, max_source, max_capacity):
         found = count(source, capacity)
         for kind, polynomial in fitted.items():
             if polynomial(source, capacity) != found.get(kind, 0):
@@ -139,9 +140,9 @@ def fit_polynomials(
     return fitted
 
 
-def _check_points(max_source: int, max_capacity: int) -> list[tuple[int, int]]:
+def _check_points(min_source: int, max_source: int, max_capacity: int) -> list[tuple[int, int]]:
     middle = (max_source + _GRID[-1]) // 2, (max_capacity + _GRID[-1]) // 2
-    return [(1, 1), (1, max_capacity), (max_source, 1), middle, (max_source, max_capacity)]
+    return [(min_source, 1), (min_source, max_capacity), (max_source, 1), middle, (max_source, max_capacity)]
 
 
 def _fit(kind: WorkKind, values: Sequence[Sequence[int]]) -> Polynomial:
@@ -222,9 +223,10 @@ class TaskWork:
     """Mult-Adds of the graphs of a bundle for a task other than translation, for one row.
 
     Attributes:
-        graphs: Per graph and kind of work. A language model has ``decode_step``, whose C is the capacity, and
-            ``score``, whose S is the number of tokens of a text; a classifier has ``classify``, whose S and C are the
-            tokens of the first and of the second sentence.
+        graphs: Per graph and kind of work. A language model has ``decode_step``, whose C is the capacity, ``read``,
+            whose S is the number of tokens read at once, 2 at least, and C the capacity, and ``score``, whose S is the
+            number of tokens of a text; a classifier has ``classify``, whose S and C are the tokens of the first and of
+            the second sentence.
     """
 
     graphs: Mapping[str, Mapping[WorkKind, Polynomial]]
@@ -257,7 +259,7 @@ Work = GraphWork | TaskWork
 
 #: Graphs of the bundles for each task other than translation.
 TASK_GRAPHS: Final[Mapping[str, frozenset[str]]] = {
-    "language-modelling": frozenset({"decode_step", "score"}),
+    "language-modelling": frozenset({"decode_step", "read", "score"}),
     "classification": frozenset({"classify"}),
 }
 

@@ -9,13 +9,20 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["causal_mask", "merge_heads", "split_heads", "split_parts"]
+__all__ = ["causal_mask", "merge_heads", "split_heads", "split_parts", "token_positions"]
 
 
 def causal_mask(length: int, device: torch.device) -> Tensor:
     """The mask (1, 1, T, T) under which a token attends to itself and to earlier tokens."""
     positions = torch.arange(length, device=device)
     return (positions[None, :] <= positions[:, None])[None, None]
+
+
+def token_positions(position: Tensor, length: int) -> Tensor:
+    """Positions (B, T) of ``length`` tokens of each row, the first of them at ``position`` (B,)."""
+    first = position[:, None]
+    # The graph of a single token's step has no sum for it.
+    return first if length == 1 else first + torch.arange(length, device=position.device)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

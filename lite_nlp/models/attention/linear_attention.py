@@ -164,13 +164,20 @@ class LinearSelfAttention(nn.Module):
         return {"self_state": state, "self_normalizer": normalizer}
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``x`` (B, 1, D) (equations 6 and 7); returns the output (B, 1, D) and the new state."""
+        """Tokens ``x`` (B, T, D) (equations 6 and 7); returns the output (B, T, D) and the new state."""
         query, key, value = _exact(*self._project(x))
+        before = state["self_state"], state["self_normalizer"]
         with _no_autocast(x.device):
-            new_state = state["self_state"] + key.transpose(-2, -1) * value
-            normalizer = state["self_normalizer"] + key[:, :, 0]
-            out = _normalize(*read_sums(query, new_state, normalizer)).to(x.dtype)
-        return self.out_proj(merge_heads(out)), {"self_state": new_state, "self_normalizer": normalizer}
+            if x.shape[1] == 1:
+                after = before[0] + key.transpose(-2, -1) * value, before[1] + key[:, :, 0]
+                weighted, similarity = read_sums(query, *after)
+            else:
+                added = accumulate(key, value)
+                after = before[0] + added[0], before[1] + added[1]
+                earlier, present = read_sums(query, *before), causal_sums(query, key, value)
+                weighted, similarity = earlier[0] + present[0], earlier[1] + present[1]
+            out = _normalize(weighted, similarity).to(x.dtype)
+        return self.out_proj(merge_heads(out)), {"self_state": after[0], "self_normalizer": after[1]}
 
 
 class LinearCrossAttention(nn.Module):

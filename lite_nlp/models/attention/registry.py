@@ -91,7 +91,7 @@ class SelfAttentionModule(Protocol):
         ...
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output (B, 1, D) and the new state."""
+        """Tokens ``x`` (B, T, D), the first at ``position`` (B,); returns the output (B, T, D) and the new state."""
         ...
 
 

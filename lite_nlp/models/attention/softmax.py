@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.models.attention.heads import merge_heads, split_heads
+from lite_nlp.models.attention.heads import merge_heads, split_heads, token_positions
 from lite_nlp.models.attention.registry import AttentionModules, AttentionSpec, register_attention
 from lite_nlp.models.dropout import apply_dropout
 
@@ -79,13 +79,14 @@ class SelfAttention(nn.Module):
         return {"self_key": like.new_zeros(shape), "self_value": like.new_zeros(shape)}
 
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """One token ``x`` (B, 1, D) at ``position`` (B,); returns the output (B, 1, D) and the new caches."""
+        """Tokens ``x`` (B, T, D), the first at ``position`` (B,); returns the output (B, T, D) and the new caches."""
         query, key, value = self._project(x)
+        positions = token_positions(position, x.shape[1])
         slots = torch.arange(state["self_key"].shape[2], device=x.device)
-        # A copy with one slot written keeps the step free of side effects, as the exported graphs need it.
-        here = position[:, None, None, None].expand_as(key)
+        # A copy with these slots written keeps the step free of side effects, as the exported graphs need it.
+        here = positions[:, None, :, None].expand_as(key)
         keys, values = state["self_key"].scatter(2, here, key), state["self_value"].scatter(2, here, value)
-        mask = (slots[None, :] <= position[:, None])[:, None, None, :]
+        mask = (slots <= positions[:, :, None])[:, None]
         out = _attend(query, keys, values, mask=mask, dropout=0.0, training=False)
         return self.out_proj(merge_heads(out)), {"self_key": keys, "self_value": values}
 

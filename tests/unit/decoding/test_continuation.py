@@ -13,29 +13,34 @@ TYPES = 9
 
 
 class TableModel:
-    """The next token's logits depend on the last two tokens and the position; counts its steps and rows."""
+    """The next token's logits depend on the last two tokens and the position; counts its calls and tokens."""
+
+    max_read = 2
 
     def __init__(self, seed: int = 0, end: float = -1.0) -> None:
         random = np.random.default_rng(seed)
         self.table = random.normal(size=(64, TYPES, TYPES, TYPES)).astype(np.float32)
         self.table[..., :2] += 9.0  # pad and bos, which must never come out
         self.table[..., 2] += end
-        self.steps = 0
-        self.rows = 0
+        self.calls: list[int] = []
+        self.tokens = 0
         self.capacity = 0
 
     def start(self, rows: int, capacity: int) -> NDArray[np.int64]:
         self.capacity = capacity
         return np.zeros((rows, 2), np.int64)
 
-    def step(
+    def read(
         self, tokens: NDArray[np.int64], state: NDArray[np.int64]
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        self.steps += 1
-        self.rows += len(tokens)
-        position, before = state.T
-        assert int(position.max()) < self.capacity
-        return self.table[position, before, tokens], np.stack([position + 1, tokens], axis=1)
+        self.calls.append(tokens.shape[1])
+        self.tokens += tokens.size
+        assert 1 <= tokens.shape[1] <= self.max_read
+        for column in tokens.T:
+            position, before = state.T
+            assert int(position.max()) < self.capacity
+            logits, state = self.table[position, before, column], np.stack([position + 1, column], axis=1)
+        return logits, state
 
     def reorder(self, state: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
         return state[rows]
@@ -87,12 +92,23 @@ def test_no_token_is_computed_twice_and_none_after_the_end() -> None:
     model = TableModel(end=1.0)
     runs = continued(model, PROMPTS, max_tokens=12)
     # Each row: the mark before the text, the prompt, and what came out but for the last, which nothing follows.
-    assert model.rows == sum(
+    assert model.tokens == sum(
         1 + len(prompt) + len(run.tokens) - (not run.ended) for prompt, run in zip(PROMPTS, runs, strict=True)
     )
-    assert model.steps == max(
+    assert sum(model.calls) == max(
         1 + len(prompt) + len(run.tokens) - (not run.ended) for prompt, run in zip(PROMPTS, runs, strict=True)
     )
+
+
+def test_prompts_are_read_as_far_as_all_rows_have_tokens() -> None:
+    model = TableModel(end=-50.0)
+    continued(model, [[3, 4, 5, 6, 7], [4, 4, 2, 3]], max_tokens=2)
+    # Five and six tokens with their marks: two and two, the fifth, and what is left step by step.
+    assert model.calls == [2, 2, 1, 1, 1]
+    model.calls.clear()
+    continued(model, [[], [3, 4, 5, 6, 7]], max_tokens=1)
+    # The row without a prompt ends after its first step: the other goes on by as many as it has.
+    assert model.calls == [1, 2, 2, 1]
 
 
 def test_the_positions_bound_the_text() -> None:
@@ -100,7 +116,7 @@ def test_the_positions_bound_the_text() -> None:
     runs = continued(model, PROMPTS, positions=8)
     assert [len(run.tokens) for run in runs] == [8, 3, 7, 4, 7]
     assert not any(run.ended for run in runs)
-    assert (model.steps, model.capacity) == (8, 8)
+    assert (sum(model.calls), model.capacity) == (8, 8)
 
 
 def test_tokens_are_drawn_by_their_probabilities() -> None:

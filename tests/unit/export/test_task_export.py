@@ -107,6 +107,13 @@ class Bigram(nn.Module):
         logits = self.output(state["before"], now)
         return logits, {"before": now, "steps": state["steps"] + 1.0}
 
+    def read(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        seen = torch.cat([state["before"][:, None], self.table(tokens)], dim=1)
+        return self.output(seen[:, -2], seen[:, -1]), {
+            "before": seen[:, -1],
+            "steps": state["steps"] + tokens.shape[1],
+        }
+
 
 class Recall(Bigram):
     """The next token by the sum of all before it, which a cache holds one by one."""
@@ -123,6 +130,12 @@ class Recall(Bigram):
         here = torch.arange(state["seen"].shape[1]) == position[:, None]
         seen = torch.where(here[:, :, None], now[:, None], state["seen"])
         return self.output(seen.sum(1), now), {"seen": seen, "position": position + 1}
+
+    def read(self, tokens: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        now, position = self.table(tokens), state["position"]
+        here = position[:, None] + torch.arange(tokens.shape[1])
+        seen = state["seen"].scatter(1, here[:, :, None].expand_as(now), now)
+        return self.output(seen.sum(1), now[:, -1]), {"seen": seen, "position": position + tokens.shape[1]}
 
 
 def export(path: Path, module: nn.Module, **changes: Any) -> Manifest:
@@ -184,7 +197,8 @@ def test_the_work_of_a_recurrent_pair_classifier(tmp_path: Path) -> None:
 def test_the_language_model_and_its_work(bundles: Path, runtime: str) -> None:
     bundle = open_bundle(bundles / "bigram.zip", runtime=runtime)
     token = 16 * 8 + 8 * TYPES
-    work = {"decode_step": {"matmul": [[token, 0, 0]]}, "score": {"matmul": [[token, 1, 0]]}}
+    last = {"matmul": [[token, 0, 0]]}
+    work = {"decode_step": last, "read": last, "score": {"matmul": [[token, 1, 0]]}}
     for column in ("torch", "onnx", "executorch", "merged"):
         assert bundle.manifest.graphs[column] == work
     assert [(tensor.name, tensor.shape) for tensor in bundle.manifest.state] == [
@@ -192,21 +206,29 @@ def test_the_language_model_and_its_work(bundles: Path, runtime: str) -> None:
         ("steps", ("batch", "capacity")),
     ]
     engine, module = create_text_engine(bundle, runtime=runtime, threads=1), TorchTextModel(Bigram().eval())
-    assert (engine.max_steps, engine.max_tokens) == (16, 20)
+    assert (engine.max_steps, engine.max_read, engine.max_tokens) == (16, 16, 20)
     tokens = np.array([[3, 4, 5], [6, 7, 8]])
     np.testing.assert_allclose(engine.score(tokens, tokens + 1), module.score(tokens, tokens + 1), atol=1e-5)
-    state, other = engine.start(2, 3), module.start(2, 3)
-    for column in tokens.T:
-        logits, state = engine.step(column, state)
-        expected, other = module.step(column, other)
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-    with pytest.raises(BundleError, match="step: expected at most 3 steps, the capacity of the state"):
-        engine.step(tokens[:, 0], state)
+    for parts in ([1, 1, 1], [2, 1], [1, 2], [3]):
+        state, other = engine.start(2, 3), module.start(2, 3)
+        for part in np.split(tokens, np.cumsum(parts[:-1]), axis=1):
+            logits, state = engine.read(part, state)
+            expected, other = module.read(part, other)
+            np.testing.assert_allclose(logits, expected, atol=1e-5)
+    with pytest.raises(
+        BundleError, match=r"tokens of 2 rows, 1 to 0 of each, .* capacity of 3 has left, found \(2, 1\)"
+    ):
+        engine.read(tokens[:, :1], state)
     one = engine.reorder(engine.start(2, 3), np.array([1]))
     for call, message in (
         (lambda: engine.start(1, 17), "exported for 1 to 16 steps, found 17 of 1 rows"),
-        (lambda: engine.step(tokens[:, 0], one), r"step: expected a token for each of 1 rows, found \(2,\)"),
-        (lambda: engine.step(np.array([TYPES]), one), f"step: expected token ids 0 to {TYPES - 1}, found {TYPES}"),
+        (
+            lambda: engine.read(tokens[:, :1], one),
+            r"read: expected tokens of 1 rows, 1 to 3 of each, .* found \(2, 1\)",
+        ),
+        (lambda: engine.read(np.array([3]), one), r"read: expected tokens of 1 rows, .* found \(1,\)"),
+        (lambda: engine.read(np.full((1, 17), 3), engine.start(1, 16)), r"1 to 16 of each, .* found \(1, 17\)"),
+        (lambda: engine.read(np.array([[TYPES]]), one), f"read: expected token ids 0 to {TYPES - 1}, found {TYPES}"),
         (lambda: engine.score(tokens, tokens[:1]), "score: the bundle was exported for texts of 1 to 20 tokens"),
         (lambda: engine.score(np.full((1, 21), 3), np.full((1, 21), 3)), "texts of 1 to 20 tokens"),
         (lambda: engine.score(tokens, tokens - 9), "score: expected token ids 0 to"),
@@ -220,17 +242,17 @@ def test_the_room_of_a_state_grows_with_the_text(bundles: Path, runtime: str, mo
     monkeypatch.setattr(task_engines, "_ROOM", 5)
     bundle = open_bundle(bundles / "recall.zip", runtime=runtime)
     engine, module = create_text_engine(bundle, runtime=runtime, threads=1), TorchTextModel(Recall().eval())
-    state, other = engine.start(2, 12), module.start(2, 12)
-    rooms = []
-    for token in range(12):
-        rooms.append(engine.next_room(state))
-        logits, state = engine.step(np.array([token + 3, 2 * token + 3]), state)
-        expected, other = module.step(np.array([token + 3, 2 * token + 3]), other)
-        np.testing.assert_allclose(logits, expected, atol=1e-5)
-        assert state.tensors["seen"].shape == (2, rooms[-1], 8)
-    assert rooms == [5] * 5 + [10] * 5 + [12] * 2
-    with pytest.raises(BundleError, match="step: expected at most 12 steps, the capacity of the state"):
-        engine.step(np.array([3, 4]), state)
+    for count, expected_rooms in ((1, [5] * 5 + [10] * 5 + [12] * 2), (3, [5, 10, 10, 12]), (6, [10, 12])):
+        state, other = engine.start(2, 12), module.start(2, 12)
+        rooms = []
+        for first in range(3, 15, count):
+            tokens = np.array([range(first, first + count), range(2 * first, 2 * first + count)])
+            rooms.append(engine.next_room(state, count))
+            logits, state = engine.read(tokens, state)
+            expected, other = module.read(tokens, other)
+            np.testing.assert_allclose(logits, expected, atol=1e-5)
+            assert state.tensors["seen"].shape == (2, rooms[-1], 8)
+        assert rooms == expected_rooms
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -430,7 +452,10 @@ def test_manifests_that_are_refused(bundles: Path) -> None:
             {**translation, "programs": {"onnx": {**graphs, "graphs": {}}}},
             "programs: expected the graphs of no task alone for translation, found none",
         ),
-        ({"task": "language-modelling", "graphs": {}, "classes": None}, "the graphs decode_step, score alone for"),
+        (
+            {"task": "language-modelling", "graphs": {}, "classes": None},
+            "the graphs decode_step, read, score alone for",
+        ),
         ({"classes": None}, "classes: expected them of a classifier, and of nothing else"),
         ({"classes": {"labels": ["a", "a"], "sentences": 1}}, "expected different names"),
         ({"classes": {"labels": ["a"], "sentences": 1}}, "at least 2 items"),

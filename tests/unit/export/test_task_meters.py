@@ -10,10 +10,11 @@ from lite_nlp.export.runtime.latency import LatencyPlan, measure_latency
 from lite_nlp.export.runtime.task_meters import ClassificationMeter, ContinuationMeter
 
 STEP, CALL = 2.0, 5.0
-#: A step costs 10 for each slot and 7 besides; scoring is not measured.
+#: A step costs 10 for each slot and 7 besides, a token read with others 3 for each slot; scoring is not measured.
 TEXT_WORK = TaskWork(
     {
         "decode_step": {"matmul": Polynomial(((10, 0, 1),)), "layer_norm": Polynomial(((7, 0, 0),))},
+        "read": {"matmul": Polynomial(((3, 1, 1),))},
         "score": {"matmul": Polynomial(((1_000_000, 1, 0),))},
     }
 )
@@ -32,23 +33,26 @@ class Clock:
 class SlowText:
     """Says 5 until the text has ``length`` tokens, then ends it."""
 
+    max_read = 2
+
     def __init__(self, clock, length):
-        self.clock, self.length, self.steps = clock, length, 0
+        self.clock, self.length, self.calls = clock, length, 0
 
     def start(self, rows, capacity):
         self.capacity = capacity
         return np.zeros(rows, np.int64)
 
-    def step(self, tokens, state):
+    def read(self, tokens, state):
         self.clock.now += STEP
-        self.steps += 1
-        logits = np.zeros((len(tokens), 8), np.float32)
-        logits[np.arange(len(tokens)), np.where(state + 1 > self.length, EOS_ID, 5)] = 9
-        return logits, state + 1
+        self.calls += 1
+        rows, count = tokens.shape
+        logits = np.zeros((rows, 8), np.float32)
+        logits[np.arange(rows), np.where(state + count > self.length, EOS_ID, 5)] = 9
+        return logits, state + count
 
-    def next_room(self, state):
-        """Four slots, then four more: of one row, whose state is its steps."""
-        return min(self.capacity, 4 * (int(state[0]) // 4 + 1))
+    def next_room(self, state, tokens):
+        """Four slots, then four more: of one row, whose state is its tokens."""
+        return min(self.capacity, 4 * ((int(state[0]) + tokens + 3) // 4))
 
     def reorder(self, state, rows):
         return state[rows]
@@ -84,13 +88,13 @@ def test_a_prompt_is_read_before_the_first_token():
         SlowText(clock, 30), [[3, 4], [6]], options, max_positions=40, work=TEXT_WORK, clock=clock
     )
     row = row_of(meter, clock, 2)
-    # The mark and the prompt take a step each; the step after the last of them gives the first token.
-    assert (row.first_token_ms.max, row.first_token_ms.min) == (1e3 * 3 * STEP, 1e3 * 2 * STEP)
-    assert (row.sentence_ms.max, row.sentence_ms.min) == (1e3 * 6 * STEP, 1e3 * 5 * STEP)
-    assert row.opening.ms == 1e3 * 3 * STEP
+    # The mark and the prompt are read two at a time; what the last of them gives is the first token.
+    assert (row.first_token_ms.max, row.first_token_ms.min) == (1e3 * 2 * STEP, 1e3 * STEP)
+    assert (row.sentence_ms.max, row.sentence_ms.min) == (1e3 * 5 * STEP, 1e3 * 4 * STEP)
+    assert row.opening.ms == 1e3 * 2 * STEP
     assert row.tgt_tokens == 8
-    # The capacity is that of prompt and continuation, 6 and 5 slots, with as many steps: four of them in four slots.
-    assert row.macs == 4 * (40 + 7) + 2 * (60 + 7) + 4 * (40 + 7) + 1 * (50 + 7)
+    # The capacity is that of prompt and continuation, 6 and 5 slots, with as many tokens: four of them in four slots.
+    assert row.macs == (2 * 3 * 4 + 2 * (40 + 7) + 2 * (60 + 7)) + (2 * 3 * 4 + 2 * (40 + 7) + 1 * (50 + 7))
 
 
 def test_a_text_may_end_at_once_and_the_positions_bound_it():
@@ -109,7 +113,7 @@ def test_what_is_probed_does_not_count():
         SlowText(clock, 30), [[3]], GenerationOptions(max_tokens=2), max_positions=9, work=TEXT_WORK, clock=clock
     )
     text.probe(0)
-    assert (text.macs, clock.now) == (0, 2 * STEP)
+    assert (text.macs, clock.now) == (0, STEP)
     classes = ClassificationMeter(SlowClassifier(clock, 1), [[[3]]], work=CLASS_WORK, clock=clock)
     classes.probe(0)
     assert classes.macs == 0

@@ -72,6 +72,15 @@ def _text(rows: int, length: int) -> Tensor:
     return torch.randint(0, TYPES, (rows, length), generator=torch.Generator().manual_seed(rows * length))
 
 
+def _read(model: LanguageModel, text: Tensor, capacity: int, parts: list[int]) -> list[Tensor]:
+    """The logits after each part of the text."""
+    state, logits = model.init_state(len(text), capacity), []
+    for part in text.split(parts, dim=1):
+        found, state = model.read(part, state)
+        logits.append(found)
+    return logits
+
+
 def _generate(model: LanguageModel, text: Tensor, capacity: int) -> Tensor:
     state, logits = model.init_state(len(text), capacity), []
     for tokens in text.unbind(1):
@@ -87,6 +96,16 @@ def test_steps_equal_the_forward(variant: dict[str, Any], dtype: torch.dtype, to
         full = model(text)
         for capacity in (40, 57):
             torch.testing.assert_close(_generate(model, text, capacity), full, rtol=tolerance, atol=tolerance)
+
+
+def test_a_text_may_be_read_in_any_parts(variant: dict[str, Any]) -> None:
+    model, text = _model(**variant).double(), _text(3, 40)
+    with torch.inference_mode():
+        full = model(text)
+        for parts in ([40], [1, 2, 30, 7], [17, 1, 22], [39, 1]):
+            ends = [sum(parts[: place + 1]) - 1 for place in range(len(parts))]
+            found = torch.stack(_read(model, text, 43, parts), dim=1)
+            torch.testing.assert_close(found, full[:, ends], **CLOSE)
 
 
 def test_padding_and_batch_change_nothing(variant: dict[str, Any]) -> None:
@@ -112,17 +131,18 @@ def test_rows_may_stand_at_different_positions(variant: dict[str, Any]) -> None:
     torch.testing.assert_close(logits[1], full[1, 0], **CLOSE)
 
 
-def test_a_step_changes_neither_its_input_nor_the_shapes(variant: dict[str, Any]) -> None:
+@pytest.mark.parametrize("length", [1, 4])
+def test_reading_changes_neither_its_input_nor_the_shapes(variant: dict[str, Any], length: int) -> None:
     model = _model(**variant)
     with torch.inference_mode():
         state = model.init_state(2, 6)
         before = {name: value.clone() for name, value in state.items()}
-        _, after = model.decode_step(torch.tensor([1, 1]), state)
+        _, after = model.read(torch.ones(2, length, dtype=torch.int64), state)
     assert list(after) == list(state)
     for name, value in state.items():
         assert torch.equal(value, before[name]), name
         assert (after[name].shape, after[name].dtype) == (value.shape, value.dtype), name
-    assert after["position"].tolist() == [1, 1]
+    assert after["position"].tolist() == [length, length]
 
 
 def test_the_state_is_as_large_as_the_formula_says(variant: dict[str, Any]) -> None:
