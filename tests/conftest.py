@@ -15,7 +15,7 @@ gc.set_threshold(50_000, 20, 50)
 _SHARED = {
     f"tests/{folder}/test_{name}.py": folder
     for folder, names in {
-        "integration": ("bench_command", "export_command"),
+        "integration": ("bench_command", "export_again", "export_command"),
         "unit/export": (
             "bundle_graphs",
             "executorch_greedy",

@@ -23,6 +23,9 @@ from lite_nlp.models.build import build_model
 #: Of everyday English.
 SENTENCES = [english for english, _ in read_everyday_pairs()]
 
+#: Some of them, and lines that are empty, short, in another script or longer than the model takes.
+LINES = [*SENTENCES[:6], "", "A", "これは何ですか", "The old man is waiting for the bus. " * 20]
+
 #: Source tokens that ``exported`` takes.
 MAX_SOURCE = 96
 

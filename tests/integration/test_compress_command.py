@@ -1,106 +1,31 @@
 """``lite-nlp compress`` on a model small enough to train here until it knows its few sentences by heart."""
 
-import errno
-import itertools
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-import torch.nn.functional as F
 
-from lite_nlp import prepare_data, report_model
-from lite_nlp.artifacts.directory import save_model_directory
+from lite_nlp import report_model
 from lite_nlp.artifacts.models import load_model
 from lite_nlp.compress.compressed import LEDGER_FILES
 from lite_nlp.compress.pipeline import COMPRESSION_FILES
-from lite_nlp.config.model import EncoderDecoderConfig, LanguageModelConfig
-from lite_nlp.config.preset import Config
 from lite_nlp.core.outputs import check_output_directory
-from lite_nlp.core.special_tokens import PAD_ID
-from lite_nlp.data.pairs.batches import collate
 from lite_nlp.data.pairs.directory import open_sentence_pairs
-from lite_nlp.data.tokenizer import Tokenizer
-from lite_nlp.models.build import build_model
-from lite_nlp.models.transformer import EncoderDecoder
 from lite_nlp.tasks.translation.bleu import score_translations
 from lite_nlp.tasks.translation.calibration import everyday_calibration
 from lite_nlp.tasks.translation.evaluate import translate_all
-from tests.integration.conftest import Done, LiteNlp, write_model
+from tests.integration.conftest import LiteNlp, write_model
 
-PAIRS = [
-    (f"{subject[0]} {verb[0]} {thing[0]}.", f"{subject[1]} {verb[1]} {thing[1]}.")
-    for subject, verb, thing in itertools.product(
-        [("The boy", "Der Junge"), ("A woman", "Eine Frau"), ("My brother", "Mein Bruder")],
-        [("sees", "sieht"), ("buys", "kauft"), ("likes", "mag")],
-        [("the red house", "das rote Haus"), ("two dogs", "zwei Hunde"), ("a new coat", "einen neuen Mantel")],
-    )
-]
-
-
-def _train(model: EncoderDecoder, tokenizer: Tokenizer) -> None:
-    batch = collate([tokenizer.encode(src) for src, _ in PAIRS], [tokenizer.encode(tgt) for _, tgt in PAIRS])
-    inputs = [torch.from_numpy(array) for array in (batch.src_tokens, batch.src_mask, batch.tgt_tokens)]
-    labels = torch.from_numpy(batch.labels).flatten()
-    optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
-    for _ in range(80):
-        optimizer.zero_grad()
-        F.cross_entropy(model(*inputs).flatten(0, 1), labels, ignore_index=PAD_ID).backward()
-        optimizer.step()
+from .by_heart import PAIRS, Compress, write_by_heart
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a data directory and a model trained on it."""
+    """A directory with a data directory and a model trained on it, in a few seconds."""
     path = tmp_path_factory.mktemp("compress")
-    for side, name in enumerate(("en.txt", "de.txt")):
-        (path / name).write_text("".join(pair[side] + "\n" for pair in PAIRS), encoding="utf-8")
-    texts = (path / "en.txt", path / "de.txt")
-    prepare_data(path / "data", train=texts, valid=texts, src_lang="en", tgt_lang="de", vocab_size=300)
-    tokenizer = open_sentence_pairs(path / "data").tokenizer
-    config = EncoderDecoderConfig(
-        family="lite-transformer",
-        src_vocab_size=tokenizer.vocab_size,
-        tgt_vocab_size=tokenizer.vocab_size,
-        embed_dim=64,
-        ffn_dim=64,
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        kernel_sizes=(3,),
-        decoder_kernel_sizes=(3,),
-        dropout=0.0,
-    )
-    torch.manual_seed(1)
-    model = build_model(config)
-    _train(model, tokenizer)
-    save_model_directory(
-        path / "model",
-        config=Config(name="by-heart", model=config),
-        state=model.state_dict(),
-        tokenizer_json=tokenizer.to_json(),
-        metrics={"valid": {"loss": 0.1}},
-    )
+    write_by_heart(path)
     return path
-
-
-class Compress:
-    """Runs ``lite-nlp compress`` on the model, with its data."""
-
-    def __init__(self, lite_nlp: LiteNlp, home: Path) -> None:
-        self._lite_nlp = lite_nlp
-        self._words: list[str | Path] = ["compress", home / "model", "--data", home / "data"]
-
-    def __call__(self, *words: str | Path) -> Done:
-        return self._lite_nlp(*self._words, *words)
-
-    def ledger(self, *words: str | Path) -> dict[str, Any]:
-        return self._lite_nlp.json(*self._words, *words)
-
-    def stages(self, *words: str | Path) -> list[dict[str, Any]]:
-        stages: list[dict[str, Any]] = self.ledger(*words)["stages"]
-        return stages
 
 
 @pytest.fixture
@@ -241,27 +166,6 @@ def test_the_tables_of_the_ledger_fit_a_terminal(run: Compress, home: Path, tmp_
         assert words in done.out
 
 
-def test_a_reference_that_does_not_fit_is_refused(run: Compress, home: Path, tmp_path: Path) -> None:
-    tokenizer = open_sentence_pairs(home / "data").tokenizer
-    config = LanguageModelConfig(
-        family="transformer", tgt_vocab_size=tokenizer.vocab_size, embed_dim=16, ffn_dim=16, num_decoder_layers=1
-    )
-    save_model_directory(
-        tmp_path / "language",
-        config=Config(name="language", model=config),
-        state=build_model(config).state_dict(),
-        tokenizer_json=tokenizer.to_json(),
-        metrics={},
-    )
-    done = run("--no-finetune", "--reference", tmp_path / "language", "--out", tmp_path / "small")
-    assert done.code == 2
-    assert "--reference language: expected a model of the same task: language: expected an encoder" in done.message
-    done = run("--no-finetune", "--reference", tmp_path / "nowhere", "--out", tmp_path / "small")
-    assert done.code == 1
-    assert "nowhere: expected a model directory" in done.message
-    assert not (tmp_path / "small").exists()
-
-
 def test_a_compression_that_lost_too_much_is_called_so(run: Compress, tmp_path: Path) -> None:
     done = run("--out", tmp_path / "small", "--no-finetune", "--target-size", "6.5KB", "--json")
     assert done.code == 0, done.err
@@ -342,117 +246,6 @@ def test_structured_pruning_of_a_sandwich_keeps_its_two_widths(lite_nlp: LiteNlp
 def test_target_size(run: Compress, tmp_path: Path) -> None:
     stages = run.stages("--out", tmp_path / "small", "--no-finetune", "--target-size", "30KB")
     assert stages[-1]["size_bytes"] <= 30_000
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ("--target-size", "1KB"),
-            "model: cannot be compressed to 1,000 bytes: without any of its matrices the file has",
-        ),
-        (("--target-ratio", "1000"), "no smaller dimension that was tried would fit"),
-        (("--target-size", "7KB", "--max-loss", "0"), "with a loss of at most 0.0 BLEU; the smallest loss reached"),
-    ],
-)
-def test_what_cannot_be_reached(run: Compress, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
-    code, output, errors = run("--out", tmp_path / "small", "--no-finetune", *options)
-    assert code == 1
-    assert output == ""
-    assert message in errors.replace("\n", " ")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (("--target-size", "small"), "expected a size such as 570KB"),
-        (("--target-ratio", "1"), "expected more than 1"),
-        (("--structured", "1"), "expected a fraction between 0 and 1"),
-        (("--no-finetune", "--finetune-steps", "5"), "expected one of them"),
-        (("--no-finetune", "--own-outputs"), "expected one of them"),
-        (("--no-finetune", "--effort", "quick"), "--no-finetune and --effort: expected one of them"),
-        (
-            ("--finetune-steps", "5", "--cycles", "6"),
-            "--cycles: expected at most the number of finetuning steps, 5, found 6",
-        ),
-        (("--effort", "quick", "--finetune-steps", "5"), "--effort and --finetune-steps: expected one of them"),
-        (("--max-loss", "-1"), "should be greater than or equal to 0"),
-    ],
-)
-def test_wrong_usage(run: Compress, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
-    done = run("--out", tmp_path / "small", *options)
-    assert done.code == 2
-    assert message in done.message
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_target_out_of_reach_says_what_would_reach_it(run: Compress, tmp_path: Path) -> None:
-    done = run("--out", tmp_path / "small", "--no-finetune", "--target-size", "4KB")
-    assert done.code == 1
-    found = re.search(
-        r"model: cannot be compressed to 4,000 bytes; the smallest file, with every matrix as coarse as it can be, has "
-        r"(?P<size>[\d,]+) bytes, (?P<more>[\d,]+) too many, 1\.\d\d times the target: matrices",
-        done.message,
-    )
-    assert found is not None, done.message
-    size, more = (int(found[key].replace(",", "")) for key in ("size", "more"))
-    assert size - more == 4000
-    assert "at 3 bits for each weight, a comfortable rate" in done.message
-    assert re.search(r"embed_dim 64 -> \d+.* parameters, about (3,\d{3}|4,000) bytes", done.message)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_existing_output_is_kept(run: Compress, tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
-    code, _, errors = run("--out", tmp_path)
-    assert code == 1
-    assert "output exists already" in errors
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def test_a_full_disk_midway_leaves_nothing(run: Compress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = Path.write_bytes
-
-    def full(self: Path, content: bytes) -> int:
-        if "kmeans" in self.name:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(self, content)
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    code, _, errors = run("--out", tmp_path / "small", "--no-finetune")
-    assert code == 1
-    assert "No space left on device" in errors
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\x89LNLP", "truncated: expected at least 24 bytes, found 5"),
-        (b"PK", "not a container: expected the first bytes"),
-        (None, "expected a model directory, a .lnlp file"),
-    ],
-)
-def test_a_damaged_or_missing_model_is_named(
-    lite_nlp: LiteNlp, tmp_path: Path, content: bytes | None, message: str
-) -> None:
-    damaged = tmp_path / "damaged.lnlp"
-    if content is not None:
-        damaged.write_bytes(content)
-    code, _, errors = lite_nlp("compress", damaged, "--out", tmp_path / "small")
-    assert code == 1
-    assert "damaged.lnlp" in errors
-    assert message in errors
-    assert not (tmp_path / "small").exists()
-
-
-def test_data_of_another_vocabulary_is_refused(run: Compress, home: Path, tmp_path: Path) -> None:
-    texts = (home / "en.txt", home / "de.txt")
-    prepare_data(tmp_path / "other", train=texts, valid=texts, src_lang="en", tgt_lang="de", vocab_size=280)
-    code, _, errors = run("--out", tmp_path / "small", "--data", tmp_path / "other")
-    assert code == 1
-    assert "expected data tokenized with the model's own tokenizer" in errors.replace("\n", " ")
 
 
 def test_everyday_sentences_are_divided_without_overlap(home: Path) -> None:

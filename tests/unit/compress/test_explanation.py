@@ -6,7 +6,7 @@ import pytest
 
 from lite_nlp.compress.explanation import preferred, price_of
 from lite_nlp.compress.quantize.protocol import Choice
-from tests.unit.compress.test_pipeline import compress
+from tests.unit.compress.regression import compress
 
 
 def _choice(bits: float, distortion: float) -> Choice:

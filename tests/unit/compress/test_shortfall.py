@@ -8,7 +8,7 @@ import pytest
 from lite_nlp.compress.lnlp.composition import MATRIX_KINDS
 from lite_nlp.compress.shortfall import out_of_reach
 from lite_nlp.core.errors import TargetSizeError
-from tests.unit.compress.test_pipeline import compress
+from tests.unit.compress.regression import compress
 
 
 def test_the_figures_of_the_smallest_file_are_in_the_message() -> None:

@@ -1,3 +1,5 @@
+"""Published corpora, downloaded from a server on this machine in the formats that they have."""
+
 import gzip
 import hashlib
 import json
@@ -16,20 +18,11 @@ from lite_nlp.core.progress import SilentProgress
 from lite_nlp.data.holdout import EveryNth, HoldOut, LastLines, Shares
 from lite_nlp.data.pairs.corpus import MAX_DOCUMENT_CHARACTERS
 from lite_nlp.data.published.catalogue import CORPORA
-from lite_nlp.data.published.corpora import (
-    corpus_languages,
-    download_examples,
-    download_pairs,
-    download_text,
-    local_examples,
-    local_pairs,
-    local_text,
-)
+from lite_nlp.data.published.corpora import download_examples, download_pairs, download_text
 from lite_nlp.data.published.entries import Archive, Columns, PublishedPairs, PublishedText, Stories, Text
 from lite_nlp.data.published.stories import split_story
-from lite_nlp.data.sources import ignore_bad_line
-from lite_nlp.data.text.readers import TextFile
 from tests.unit.data.archives import write_tar
+from tests.unit.data.published import examples_of, lines, pairs_of
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -72,10 +65,6 @@ def moved(part, base):
     return {language: Text(here(text.archive), text.member, text.markup) for language, text in part.items()}
 
 
-def lines(language, stem, n):
-    return "".join(f"{stem} {language} {i}\n" for i in range(n)).encode()
-
-
 def sgm(language, stem, n):
     body = "".join(f'<seg id="{i}"> {stem} {language} {i} </seg>\n' for i in range(n))
     return f'<srcset setid="x">\n<doc docid="1">\n<p>\n{body}</p></doc></srcset>\n'.encode()
@@ -84,10 +73,6 @@ def sgm(language, stem, n):
 def download(corpus, cache, languages=None):
     languages = languages or corpus.languages
     return download_pairs(corpus, cache, languages, progress=SilentProgress(), pause_s=0.0)
-
-
-def pairs_of(corpus, split):
-    return [pair for source in corpus.splits[split] for _, pair in source.read(ignore_bad_line)]
 
 
 def test_the_catalogue_imports_nothing_heavy():
@@ -271,14 +256,6 @@ def test_stories_without_highlights_or_article_are_empty_on_that_side():
     assert split_story("A b\tc\n@highlight\n'Quoted'\n@highlight\nHow?\n") == ("A b c", "'Quoted' How?")
 
 
-def examples_of(corpus, split):
-    return [
-        (example.label, example.first, example.second)
-        for source in corpus.splits[split]
-        for _, example in source.read(ignore_bad_line)
-    ]
-
-
 def inference(split, *labels):
     return "".join(
         json.dumps({"gold_label": label, "sentence1": f"{split}  premise\t{n}", "sentence2": "Ja, ü.", "pairID": "x"})
@@ -348,17 +325,6 @@ def test_running_texts(mirror, tmp_path):
     assert corpus.splits["train"][0].path.read_text() == "First Citizen:\n"
 
 
-def test_local_copies_of_examples_and_texts(tmp_path):
-    for split in ("train", "valid", "test"):
-        (tmp_path / f"{split}.tsv").write_text(f"yes\t{split} one\t{split} two\n")
-    (tmp_path / "train.txt.gz").write_bytes(gzip.compress(b"text\n"))
-    corpus = local_examples(CORPORA["snli"], tmp_path)
-    assert examples_of(corpus, "test") == [("yes", "test one", "test two")]
-    assert local_text(CORPORA["tinyshakespeare"], tmp_path).splits == {"train": [TextFile(tmp_path / "train.txt.gz")]}
-    with pytest.raises(DataError, match=r"expected a copy of wikitext-103, found no valid\.txt\[\.gz\], test\.txt"):
-        local_text(CORPORA["wikitext-103"], tmp_path)
-
-
 def test_shakespeare_is_plain_text(mirror, tmp_path):
     root, led_here = mirror
     for stem in ("train", "valid", "test"):
@@ -385,41 +351,3 @@ def test_failed_download_is_reported(mirror, tmp_path):
     _, led_here = mirror
     with pytest.raises(DataError, match=r"train\.en\.gz: expected to download it, found: HTTP Error 404"):
         download(led_here("multi30k"), tmp_path / "cache")
-
-
-def test_local_copy_with_and_without_gzip(tmp_path):
-    for stem in ("train", "val", "test2016"):
-        (tmp_path / f"{stem}.en.gz").write_bytes(gzip.compress(lines("en", stem, 2)))
-        (tmp_path / f"{stem}.de").write_bytes(lines("de", stem, 2))
-    corpus = local_pairs(CORPORA["multi30k"], tmp_path, ("de", "en"))
-    assert pairs_of(corpus, "valid") == [("val de 0", "val en 0"), ("val de 1", "val en 1")]
-    assert corpus.rule is None
-
-
-def test_local_copy_names_all_that_is_missing(tmp_path):
-    (tmp_path / "train.en").write_bytes(b"one\n")
-    with pytest.raises(DataError) as raised:
-        local_pairs(CORPORA["tatoeba"], tmp_path, ("en", "de"))
-    assert str(raised.value) == (
-        f"{tmp_path}: expected a copy of tatoeba, found no train.de[.gz], valid.en[.gz], valid.de[.gz], "
-        "test.en[.gz], test.de[.gz]"
-    )
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ((None, None), ("de", "en")),
-        (("en", None), ("en", "de")),
-        ((None, "de"), ("en", "de")),
-        (("de", "en"), ("de", "en")),
-    ],
-)
-def test_languages_follow_from_either(asked, expected):
-    assert corpus_languages(CORPORA["iwslt14"], *asked) == expected
-
-
-@pytest.mark.parametrize("asked", [("fr", None), ("en", "en"), ("de", "fr")])
-def test_other_languages_are_refused(asked):
-    with pytest.raises(DataError, match="corpus iwslt14: expected the languages de and en, found"):
-        corpus_languages(CORPORA["iwslt14"], *asked)

@@ -1,3 +1,5 @@
+"""Members are made by their recipes byte for byte, and recipes that do not fit are refused."""
+
 import math
 import struct
 import tracemalloc
@@ -27,17 +29,9 @@ from lite_nlp.export.runtime.recipes import (
     TensorPart,
     read_recipes,
 )
-from lite_nlp.export.runtime.rounded import STEP, RoundedTensor, RoundedWeights, read_codes
-from lite_nlp.export.runtime.scaled import ScaledTensor, Scaling, powers, read_scalings
+from lite_nlp.export.runtime.rounded import STEP, RoundedWeights
 from lite_nlp.models.embeddings import Positions
-
-MATRIX = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
-TENSORS: dict[str, NDArray[Any]] = {
-    "matrix": MATRIX,
-    "kernel": MATRIX[:, None, :],
-    "vector": np.array([7.0, 8.0], np.float32),
-    "counter": np.array([9, 10], np.int64),
-}
+from tests.unit.export.recipe_tensors import MATRIX, ROWS, TENSORS, rounded_tensors
 
 
 class Described(NamedTuple):
@@ -61,9 +55,7 @@ def _packed(**members: Described) -> Packed:
     return Packed(container="c", recipes=recipes, members={name: each.member for name, each in members.items()})
 
 
-#: Rows of two blocks; in 8 bits 127ths of the largest, 4 and 64, or its 16th, 4.
-ROWS = np.zeros((2, 64), np.float32)
-ROWS[0, :3], ROWS[1, 32:35] = (508, -4, 9.9), (64, -8, 0.75)
+#: The rows in 8 bits are 127ths of the largest, 4 and 64, or its 16th, 4.
 ROUNDED = {
     "eight": RoundedWeights(ROWS, 8, np.array([127, 16], np.uint8)),
     # The scale of the last block is a 7.25th, in bf16.
@@ -338,102 +330,8 @@ def test_recipes_that_are_none(document: bytes, message: str) -> None:
 
 def test_recipes_are_read_as_they_are_written() -> None:
     parts = {"a": _parts({"offset": 1, "tensor": "t", "transposed": True}), "b": ()}
-    recipes = Recipes(rounded=_rounded(m=8), parts=parts)
+    recipes = Recipes(rounded=rounded_tensors(m=8), parts=parts)
     stream, size_bytes = recipes.to_stream()
     packed = _packed(a=_member(b""), b=_member(b""))
     packed = packed.model_copy(update={"recipes": RecipesFile(file="r", size_bytes=size_bytes)})
     assert read_recipes(packed, stream, source="r") == recipes
-
-
-def _rounded(**bits: int) -> tuple[RoundedTensor, ...]:
-    return tuple(RoundedTensor.model_validate({"tensor": name, "bits": size}) for name, size in bits.items())
-
-
-def test_codes_are_read_one_matrix_after_another() -> None:
-    tensors = {"one": ROWS, "other": ROWS + 1}
-    codes = bytes([127, 16, STEP + 7, STEP + 1, 0, 7])
-    found = read_codes(_rounded(one=8, other=4), zlib.compress(codes), tensors, source="c")
-    assert found["one"].codes.tolist() == [127, 16]
-    assert found["other"].codes.tolist() == [[STEP + 7, STEP + 1], [0, 7]]
-    assert found["other"].values is tensors["other"]
-
-
-@pytest.mark.parametrize(
-    ("bits", "stream", "message"),
-    [
-        ({"none": 8}, zlib.compress(b""), "expected a tensor of the container, found 'none'"),
-        (
-            {"counter": 8},
-            zlib.compress(b"xx"),
-            r"counter: expected an fp32 matrix with rows, found int64 of",
-        ),
-        ({"matrix": 4}, zlib.compress(b""), r"rows of blocks of 32, found float32 of shape \(2, 3\)"),
-        ({"matrix": 8}, zlib.compress(b"\x00\x01"), "matrix: expected codes of 8 bits, found 0"),
-        ({"matrix": 8}, zlib.compress(b"\x01\x80"), "matrix: expected codes of 8 bits, found 128"),
-        ({"rows": 4}, zlib.compress(b"\x01\x08\x01\x01"), "rows: expected codes of 4 bits, found 8"),
-        ({"rows": 4}, zlib.compress(b"\x01\x80\x01\x01"), "rows: expected codes of 4 bits, found 128"),
-        ({"rows": 4}, zlib.compress(b"\x01\x01\x01\x88"), "rows: expected codes of 4 bits, found 136"),
-        ({"matrix": 8}, zlib.compress(b"\x01"), "expected a zlib stream of exactly 2 bytes, found 1"),
-        ({"matrix": 8}, zlib.compress(b"\x01\x01\x01"), "expected a zlib stream of exactly 2 bytes"),
-        ({"matrix": 8}, zlib.compress(b"\x01\x01")[:-1], "expected a zlib stream of exactly 2 bytes"),
-        ({"matrix": 8}, zlib.compress(b"\x01\x01") + b"x", "expected a zlib stream of exactly 2 bytes"),
-        ({"matrix": 8}, b"none", "expected a zlib stream, found another"),
-    ],
-)
-def test_codes_that_do_not_fit(bits: dict[str, int], stream: bytes, message: str) -> None:
-    with pytest.raises(BundleError, match=message):
-        read_codes(_rounded(**bits), stream, {**TENSORS, "rows": ROWS}, source="c")
-
-
-def test_values_are_scaled_by_powers_of_the_root_of_two() -> None:
-    # The root itself is rounded once; what is even is exact.
-    assert powers(np.array([0, 2, -4, 1, -1], np.int8)).tolist() == [
-        1,
-        2,
-        0.25,
-        1.41421353816986083984375,
-        0.7071067690849304,
-    ]
-    scaled = Scaling(rows=np.array([2, -2], np.int8), columns=np.array([0, 4, 1], np.int8)).apply(MATRIX)
-    root = np.float32(np.sqrt(2))
-    assert scaled.tolist() == [[2, 16, 6 * root], [2, 10, 3 * root]]
-    assert Scaling(rows=np.array([2, -4], np.int8)).apply(TENSORS["vector"]).tolist() == [14, 2]
-
-
-@pytest.mark.parametrize(
-    ("entry", "stream", "message"),
-    [
-        ({"tensor": "none", "rows": True}, b"", "expected a tensor of the container by its own name, found 'none'"),
-        ({"tensor": "counter", "rows": True}, b"\0\0", r"counter: expected an fp32 matrix or vector, found int64 of"),
-        (
-            {"tensor": "kernel", "rows": True},
-            b"\0\0",
-            r"expected an fp32 matrix or vector, found float32 of shape \(2, 1, 3\)",
-        ),
-        (
-            {"tensor": "vector", "columns": True},
-            b"\0\0",
-            r"vector: expected an fp32 matrix, found float32 of shape \(2,\)",
-        ),
-        ({"tensor": "vector", "rows": True}, b"\0\x7f", "vector: expected exponents within 126 of zero, found 127"),
-        ({"tensor": "vector", "rows": True}, b"\x81\0", "expected exponents within 126 of zero, found -127"),
-        ({"tensor": "vector", "rows": True}, b"\0", "expected a zlib stream of exactly 2 bytes, found 1"),
-        ({"tensor": "matrix", "rows": True, "columns": True}, bytes(6), "expected a zlib stream of exactly 5 bytes"),
-    ],
-)
-def test_exponents_that_do_not_fit(entry: dict[str, Any], stream: bytes, message: str) -> None:
-    with pytest.raises(BundleError, match=message):
-        read_scalings([ScaledTensor(**entry)], zlib.compress(stream), TENSORS, source="e")
-
-
-def test_a_tensor_is_scaled_once_and_at_all() -> None:
-    entry = {"tensor": "matrix", "rows": True}
-    with pytest.raises(ValidationError, match="scaled: expected each tensor once"):
-        Recipes.model_validate({"scaled": [entry, entry], "parts": {}})
-    with pytest.raises(ValidationError, match="matrix: expected scaled rows, columns or both, found neither"):
-        ScaledTensor(tensor="matrix")
-
-
-def test_a_matrix_has_codes_once() -> None:
-    with pytest.raises(ValidationError, match="expected each tensor once"):
-        Recipes(rounded=_rounded(m=8) + _rounded(m=4), parts={})

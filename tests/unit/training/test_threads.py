@@ -12,7 +12,7 @@ from lite_nlp.training import rehearsal, threads
 from lite_nlp.training.loop import train
 from lite_nlp.training.threads import fixed_threads, measure_threads, threads_restored
 
-from .test_loop import same, weights_at
+from .run_files import same, weights_at
 from .tiny_task import make_config, make_job
 
 
