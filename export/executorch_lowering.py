@@ -1,7 +1,8 @@
 """Lowering of graphs to a program for ExecuTorch, the parts that XNNPACK is to take handed to it."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from lite_nlp.export.runtime.signatures import IN_PLACE
 from lite_nlp.export.searches.in_place_step import KEPT
@@ -103,14 +105,41 @@ def _leave_constants(partition: Callable[[ExportedProgram], Any], program: Expor
     return result
 
 
-def write_program(lowered: Any) -> Any:
-    """A lowered program with its memory planned, as it is in the ``.pte`` file."""
+def write_program(lowered: Any, rows: Mapping[str, int]) -> Any:
+    """A lowered program with its memory planned, as it is in the ``.pte`` file.
+
+    Args:
+        lowered: From :func:`lower_programs`.
+        rows: By method, the most rows of a call, where that is fewer than it was traced for.
+    """
     from executorch.exir import ExecutorchBackendConfig
     from executorch.exir.passes import MemoryPlanningPass
 
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
-    return lowered.to_executorch(ExecutorchBackendConfig(passes=[_InitializeKept()], memory_planning_pass=planning))
+    config = ExecutorchBackendConfig(passes=[_InitializeKept()], memory_planning_pass=planning)
+    with ExitStack() as bounds:
+        for method, most in rows.items():
+            bounds.enter_context(_at_most(lowered.exported_program(method), most))
+        return lowered.to_executorch(config)
+
+
+@contextmanager
+def _at_most(program: ExportedProgram, rows: int) -> Iterator[None]:
+    """Context in which the first size of a program's arguments is at most ``rows``, while its memory is planned.
+
+    It cannot be traced for one or two rows: of a size that is known to be 1, or 2, torch makes a number.
+    """
+    inputs = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    sizes = [inputs[name].meta["val"].shape[0] for name in program.graph_signature.user_inputs]
+    with ExitStack() as before:
+        for size in sizes:
+            if isinstance(size, torch.SymInt):
+                ranges, symbol = size.node.shape_env.var_to_range, size.node.expr
+                before.callback(ranges.__setitem__, symbol, ranges[symbol])
+                # The runtime has no use for a least size, and from 1 to 1 it would be known again.
+                ranges[symbol] = ValueRanges(0, rows)
+        yield
 
 
 class _InitializeKept(PassBase):

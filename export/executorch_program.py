@@ -8,6 +8,7 @@ Linear's weights, which would store the largest tensor of the model twice. As in
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import torch
@@ -103,6 +104,7 @@ def make_program(
     rounding: Rounding,
     *,
     count: Callable[[Mapping[str, ExportedProgram]], _Counted],
+    rows: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[bytes, dict[str, MethodCalls], _Counted]:
     """Lower traced graphs to one program, a method for each.
 
@@ -110,6 +112,7 @@ def make_program(
         graphs: By the name of the method.
         rounding: Of the weights of products and tables.
         count: Counts the lowered graphs, by method, before their operators are bound to memory.
+        rows: By method, the most rows of a call, where that is fewer than it was traced for.
 
     Returns:
         The ``.pte`` file, what each method calls, and what ``count`` found.
@@ -125,7 +128,7 @@ def make_program(
         )
         # Before the file is made: what is in the program is bound to memory then, in place.
         counted = count({method: lowered.exported_program(method) for method in graphs})
-        written = write_program(lowered)
+        written = write_program(lowered, rows)
         content = bytes(written.buffer)
         _check_kernels(content, list(graphs))
     return content, _count_calls(written.executorch_program, list(graphs)), counted

@@ -91,6 +91,9 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
     for size in sorted(used):
         if size != "batch" and limits[size] < SIZES[1][size]:
             raise ModelError(f"{size}: expected a bound of at least {SIZES[1][size]}, found {limits[size]}")
+    # ONNX has no largest batch, and ExecuTorch's is set when memory is planned: of a bound of one or two torch would
+    # make a number.
+    limits["batch"] = max(limits["batch"], SIZES[1]["batch"])
     dims = {size: Dim(size, min=least_tokens(name) if size == "source" else 1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
     tensors = []

@@ -46,7 +46,7 @@ def executorch_product_call(shape: ProductShape, products: int, form: Form) -> C
         traced = torch.export.export(module, (given,))
         rounding = Rounding(precision="mixed", forms=dict.fromkeys(digests, form))
         lowered = lower_programs({_METHOD: prepare_program(traced, rounding=rounding)})
-        content = bytes(write_program(lowered).buffer)
+        content = bytes(write_program(lowered, {}).buffer)
     program = start_runtime(threads=1).load_program(content)
     method = program.load_method(_METHOD)
 

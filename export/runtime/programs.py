@@ -49,10 +49,6 @@ CHANGED_PREFIX: Final = "new."
 #: Names of the inputs of ``classify``, and of the number of their tokens, for each sentence.
 SENTENCE_SIZES: Final = {"first": "source", "second": "capacity"}
 
-#: Most rows that ExecuTorch's ``read`` takes. With a bound of two torch would trace it for that size alone, and the
-#: batches of tokens and of caches would no longer be the same unknown.
-_READ_ROWS: Final = 3
-
 _Arrays = Mapping[str, NDArray[Any]]
 
 
@@ -235,12 +231,12 @@ def graph_sizes(name: str, bounds: Bounds) -> dict[str, int]:
     """The largest size of each symbol in a graph.
 
     An ExecuTorch method plans memory for its largest sizes: where it takes more than one token of a row these are fewer
-    rows, and where caches come with them fewer tokens.
+    rows, and where caches come with them one row and fewer tokens.
     """
     sizes = bounds.largest
     if name == "read":
         tokens = min(READ_TOKENS, bounds.source, bounds.capacity)
-        return sizes | {"batch": min(_READ_ROWS, bounds.executorch_batch), "source": tokens}
+        return sizes | {"batch": 1, "source": tokens}
     return sizes if name == "decode_step" else sizes | {"batch": bounds.executorch_sources}
 
 

@@ -25,10 +25,9 @@ __all__ = ["write_task_bundle"]
 #: Everyday sentences that verify an export beside random ones, spread over the file.
 _PROOF_SENTENCES = 24
 
-#: Room that ExecuTorch plans for the states of the texts that are continued at once, and the fewest of these. It takes
-#: all of it when a program is opened.
+#: Room that ExecuTorch plans for the states of the texts that are continued at once, one at least. It takes all of it
+#: when a program is opened.
 _PLANNED_BYTES: Final = 2**25
-_FEWEST_ROWS: Final = 3
 
 
 def write_task_bundle(
@@ -77,7 +76,7 @@ def write_task_bundle(
         most = 1 + (MAX_STATE_BYTES - first) // further if further else longest
         capacity = min(most if max_tgt_tokens is None else max_tgt_tokens, longest)
         state = first + (capacity - 1) * further
-        rows = min(rows, max(_FEWEST_ROWS, _PLANNED_BYTES // state))
+        rows = min(rows, max(1, _PLANNED_BYTES // state))
     bounds = Bounds(source=source, capacity=capacity, executorch_batch=rows)
     return export_task_bundle(
         path,

@@ -67,6 +67,14 @@ def test_what_follows_no_polynomial_is_refused(count, message: str) -> None:
         fit_polynomials(lambda source, capacity: {"matmul": count(source, capacity)}, max_source=256, max_capacity=30)
 
 
+def test_sizes_that_a_graph_does_not_take_are_not_counted() -> None:
+    def count(source: int, capacity: int) -> Mapping[WorkKind, int]:
+        return {"matmul": 8 * source if source > 1 else 7}
+
+    fitted = fit_polynomials(count, max_source=256, max_capacity=30, min_source=2)
+    assert fitted == _kinds(matmul=Polynomial(((8, 1, 0),)))
+
+
 def test_bounds_too_small_to_tell() -> None:
     with pytest.raises(CountError, match="capacity: expected a bound of at least 6, found 5"):
         fit_polynomials(lambda source, capacity: {}, max_source=9, max_capacity=5)

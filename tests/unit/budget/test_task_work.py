@@ -17,6 +17,7 @@ CLASSIFIER = TaskWork({"classify": {"matmul": polynomial((3, 1, 0), (5, 0, 1), (
 TEXT = TaskWork(
     {
         "decode_step": {"matmul": polynomial((10, 0, 0), (2, 0, 1))},
+        "read": {"matmul": polynomial((10, 1, 0), (2, 1, 1))},
         "score": {"matmul": polynomial((4, 2, 0), (1, 0, 0))},
     }
 )
