@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from lite_nlp import bench_model, load_model, open_classifier, open_generator
 from lite_nlp.api.export import export_model
 from lite_nlp.artifacts.bundles import open_any_bundle
-from lite_nlp.budget.traced.graphs import work_from_json
+from lite_nlp.budget.traced.graphs import TaskWork, work_from_json
 from lite_nlp.data.pairs.everyday import read_everyday_pairs
 from lite_nlp.data.tokenizer import Tokenizer
 from lite_nlp.export.runtime.latency import tokens_sha256
@@ -240,9 +240,14 @@ def test_bench_measures_what_the_command_says(run: LiteNlp, files: Path, tmp_pat
             generated = generator.generate(lines)
         assert found["settings"]["tgt_tokens"] == sum(item.tokens for item in generated)
         assert not any(item.ended for item in generated)
-        # A step for the mark, each token of the prompt and all new ones but the last, at as many slots.
-        steps = [len(prompt) + 9 for [prompt] in examples]
-        assert row["macs"] == sum(sum(work.macs(1, count).values()) for count in steps)
+        # The mark and the prompt are read at once; a step is taken for all new tokens but the last, at as many slots.
+        assert isinstance(work, TaskWork)
+        read, step = (work.graphs[graph].values() for graph in ("read", "decode_step"))
+        assert row["macs"] == sum(
+            sum(kind(len(prompt) + 1, len(prompt) + 9) for kind in read)
+            + 8 * sum(kind(1, len(prompt) + 9) for kind in step)
+            for [prompt] in examples
+        )
     else:
         with open_classifier(files / f"{name}.zip") as classifier:
             labels = [item.label for line in lines if (item := classifier.classify(_example(line))) is not None]
