@@ -7,11 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 import torch
+from torch import nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
+from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from lite_nlp.export.executorch_edge import make_edge_program
 from lite_nlp.export.runtime.signatures import IN_PLACE
 from lite_nlp.export.searches.in_place_step import KEPT
 
@@ -25,7 +28,7 @@ def lower_programs(programs: dict[str, ExportedProgram]) -> Any:
     from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
-    from executorch.exir import EdgeCompileConfig, to_edge
+    from executorch.exir import EdgeCompileConfig, EdgeProgramManager
     from executorch.exir.backend.backend_details import CompileSpec
     from executorch.exir.backend.partitioner import DelegationSpec
 
@@ -59,25 +62,11 @@ def lower_programs(programs: dict[str, ExportedProgram]) -> Any:
     # The check of validity reads the length of the tensors that a list-valued operator returns, which fixes their size.
     # All tensors have the plain order of dimensions: two passes over every graph would say so at every copy.
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[_ATEN.linear.default])
-    # ExecuTorch advises to_edge_transform_and_lower, which decomposes every graph once more, so that its writes become
-    # values, and to_edge decomposes it too. These have been through both; without them lowering takes half of the time.
-    program: Any
-    for program in programs.values():
-        program.run_decompositions = partial(_decompose_rest, program)
-    lowered = to_edge(programs, compile_config=config).to_backend(partitioners)
+    edges = {method: make_edge_program(program, config) for method, program in programs.items()}
+    lowered: Any = EdgeProgramManager(edges, compile_config=config).to_backend(partitioners)
     # Which forgets it.
     lowered.compile_config = config
     return lowered
-
-
-def _decompose_rest(program: ExportedProgram, table: dict[Any, Any]) -> ExportedProgram:
-    """A program with the operators of ``table`` decomposed; itself where it has none of them.
-
-    Reading a size is in the table, and stays what it is.
-    """
-    if any(node.target in table and node.target is not _ATEN.sym_size.int for node in program.graph.nodes):
-        program = ExportedProgram.run_decompositions(program, table)
-    return program
 
 
 def _leave_constants(partition: Callable[[ExportedProgram], Any], program: ExportedProgram) -> Any:
@@ -102,7 +91,15 @@ def _leave_constants(partition: Callable[[ExportedProgram], Any], program: Expor
             for node in nodes:
                 del node.meta["delegation_tag"]
             del result.partition_tags[tag]
+    tagged = result.tagged_exported_program
+    tagged._graph_module = _Uncompiled(tagged.graph_module, tagged.graph)
     return result
+
+
+class _Uncompiled(_LazyGraphModule):
+    """A graph that is not compiled each time that a part is taken out of it: to log it is no reason to."""
+
+    __str__ = nn.Module.__str__
 
 
 def write_program(lowered: Any, rows: Mapping[str, int]) -> Any:

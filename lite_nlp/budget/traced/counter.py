@@ -32,10 +32,11 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from lite_nlp.budget.traced.calls import call_work, is_counted, refusal
 from lite_nlp.budget.traced.contractions import ProductTracker
 from lite_nlp.budget.traced.functions import FunctionWatcher, fake_packed
 from lite_nlp.budget.traced.kept import kept_as_it_was
-from lite_nlp.budget.traced.operators import FORMULAS, Call, base_name, bind_arguments, is_free
+from lite_nlp.budget.traced.operators import Call, base_name, bind_arguments
 from lite_nlp.budget.traced.work import Entry, ParameterCount, WorkCount, WorkKind
 from lite_nlp.core.errors import CountError, UnknownOperatorError
 
@@ -230,7 +231,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.higher_order.scan:
             return self._scan(*args, **kwargs)
         if not isinstance(func, OpOverload):
-            raise UnknownOperatorError(self._refusal(str(func)))
+            raise UnknownOperatorError(refusal(f"{func}{self._whereabouts()}"))
         operator = base_name(func)
         if operator == "aten._local_scalar_dense" and _has_numbers(args[0]):
             # A constant of the model, such as a width that it keeps as a buffer.
@@ -245,16 +246,11 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             kwargs = {name: self._converted(value) for name, value in kwargs.items()}
         if kwargs.get("device") is not None:
             kwargs["device"] = _CPU
-        if operator not in FORMULAS and not ProductTracker.knows(operator) and not is_free(func):
+        if not is_counted(func):
             return self._decompose(func, operator, args, kwargs)
         result = self._call(func, operator, args, kwargs)
         call = Call(arguments=bind_arguments(func, args, kwargs), result=result)
-        work = [(kind, formula(call)) for kind, formula in FORMULAS.get(operator, ())]
-        if contracted := self._products.observe(operator, call.arguments, result, is_view=func.is_view):
-            work.append(("contraction", contracted))
-        if work and call.is_complex():
-            raise UnknownOperatorError(self._refusal(f"{operator} of complex numbers"))
-        for kind, macs in work:
+        for kind, macs in call_work(func, call, self._products, whereabouts=self._whereabouts):
             self.record(operator, kind, macs)
         return result
 
@@ -283,14 +279,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         with self:
             result = func.decompose(*args, **kwargs)
         if result is NotImplemented:
-            raise UnknownOperatorError(self._refusal(operator))
+            raise UnknownOperatorError(refusal(f"{operator}{self._whereabouts()}"))
         return result
-
-    def _refusal(self, operator: str) -> str:
-        return (
-            f"operator {operator}{self._whereabouts()}: expected one whose Mult-Adds are known, found no formula for it"
-            " (lite_nlp.budget.traced.register_operator gives it one)"
-        )
 
     def _call(self, func: OpOverload, operator: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lite_nlp.artifacts.fused_decoder import FusedDecoder
+from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
 from lite_nlp.budget.traced.reconciliation import reconcile
 from lite_nlp.config.model import EncoderDecoderConfig
@@ -19,6 +20,7 @@ from lite_nlp.export.counting.torch_programs import (
     count_program,
     count_program_work,
 )
+from lite_nlp.export.executorch_edge import make_edge_program
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.onnx_graphs import convert_model, export_onnx
 from lite_nlp.export.runtime.layout import Bounds
@@ -171,3 +173,40 @@ def test_an_operator_without_a_formula_is_named() -> None:
     program = torch.export.export(_Determinant(), (x,))
     with pytest.raises(UnknownOperatorError, match=r"aten\.linalg_inv"):
         count_program(program, x)
+
+
+class _ByHand(nn.Module):
+    """A contraction written by hand, of views, a product and a sum, beside products and a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4)
+        self.output = nn.Linear(4, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = x.shape[0]
+        outer = x.unsqueeze(1) * x.unsqueeze(0).exp()
+        return self.output(self.norm(outer.sum(dim=0))).reshape(rows * 2, 3) @ x.new_ones(3, rows) / rows
+
+
+def _edge(module: nn.Module, x: Tensor, **options: Any) -> torch.export.ExportedProgram:
+    with quiet_libraries(), torch.no_grad():
+        from executorch.exir import EdgeCompileConfig
+
+        config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
+        return make_edge_program(torch.export.export(module.eval(), (x,), **options).run_decompositions({}), config)
+
+
+def test_a_lowered_program_is_counted_at_any_size_without_being_run() -> None:
+    sizes = ({0: torch.export.Dim("rows", min=2, max=16)},)
+    program = _edge(_ByHand(), torch.ones(5, 4), dynamic_shapes=sizes)
+    for rows in (2, 3, 16):
+        expected = count_work(_ByHand().eval(), torch.ones(rows, 4)).by_kind()
+        assert expected["contraction"] == rows * rows * 4
+        assert count_program(program, torch.ones(rows, 4)).by_kind() == expected
+
+
+def test_an_operator_without_a_formula_is_named_in_a_lowered_program() -> None:
+    program = _edge(_Determinant(), torch.eye(3))
+    with pytest.raises(UnknownOperatorError, match=r"aten\.linalg_inv"):
+        count_program(program, torch.eye(3))

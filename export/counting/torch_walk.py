@@ -1,0 +1,265 @@
+"""Walks through the graphs of torch's and ExecuTorch's programs, to count their work."""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor, fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+
+from lite_nlp.budget.traced.calls import call_work, is_counted
+from lite_nlp.budget.traced.contractions import ProductTracker
+from lite_nlp.budget.traced.counter import count_work
+from lite_nlp.budget.traced.operators import Call, base_name, bind_arguments
+from lite_nlp.budget.traced.work import Entry, WorkCount
+from lite_nlp.core.errors import CountError
+from lite_nlp.export.contrib import IN_PLACE_LIBRARY
+from lite_nlp.export.executorch_edits import is_mean
+
+__all__ = ["MergingRunner", "Runner", "count_edge_program", "run_program"]
+
+#: The operator that reads a number from a tensor.
+_READING: Final = "_local_scalar_dense"
+
+
+def count_edge_program(program: ExportedProgram, inputs: Sequence[Tensor], position: int) -> WorkCount:
+    """Count a program of ExecuTorch's edge dialect without running it: its graph knows the sizes of all values.
+
+    Args:
+        program: Before its operators are bound to memory.
+        inputs: Its arguments.
+        position: What it reads from a tensor.
+
+    Raises:
+        CountError: If its work cannot be told.
+    """
+    calls = _CallCounter()
+    sizes = _Sizes(program, inputs, position)
+    run_program(program, inputs, lambda module, means: _SizedWalk(module, means, position, calls, sizes))
+    return calls.work
+
+
+def run_program(
+    program: ExportedProgram, inputs: Sequence[Tensor], make: Callable[[fx.GraphModule, list[Tensor]], fx.Interpreter]
+) -> list[Any]:
+    """Run ``program``, which needs of its weights no more than their shapes; returns its outputs.
+
+    Args:
+        program: The program.
+        inputs: Its arguments.
+        make: Makes what runs its graph, given that and the weights that means are taken by.
+    """
+    given = iter(inputs)
+    arguments, means = [], []
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
+            arguments.append(next(given))
+        else:
+            value = node.meta["val"]
+            arguments.append(torch.empty(value.shape, dtype=value.dtype, device="meta"))
+            if is_mean(spec.target):
+                means.append(arguments[-1])
+    return list(make(program.graph_module, means).run(*arguments))
+
+
+class Runner(fx.Interpreter):
+    """Runs a graph of ATen operators, or of the edge dialect by the ATen operators that its own stand for.
+
+    Args:
+        module: The graph.
+        means: Weights of the products that are sums of layer norms.
+        position: What it reads from a tensor, which has no numbers here.
+    """
+
+    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = (), position: int = 0) -> None:
+        super().__init__(module)
+        self._means = {id(mean) for mean in means}
+        self._position = position
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One node: a delegate is run as what it was made of."""
+        if getattr(target, "__name__", "") == "executorch_call_delegate":
+            return run_program(args[0].original_module, args[1:], self._inner)
+        if target is torch.ops.higher_order.scan:
+            body: Any = args[0]
+            return target(lambda *inner: self._inner(body).run(*inner), *args[1:])
+        library = getattr(target, "namespace", "")
+        if _READING in getattr(target, "__name__", ""):
+            return self._position
+        if target is torch.ops.higher_order.auto_functionalized_v2:
+            # The writing of a cache, which is no work: its result and the cache.
+            return (kwargs["value"], *kwargs["_all_bases"])
+        if library == IN_PLACE_LIBRARY:
+            return self._execute(_attend_in_place, args, {})
+        if len(args) > 1 and id(args[1]) in self._means:
+            x, mean, *offset = args
+            # Of the two sums the second has an offset, and stands for the norm.
+            if offset:
+                self._execute(torch.ops.aten.native_layer_norm.default, (x, mean.shape[1:], None, None, 0.0), {})
+            return x.new_empty([*x.shape[:-1], 1])
+        return self._execute(target, args, kwargs)
+
+    def _inner(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> "Runner":
+        """What runs a graph within this one."""
+        return type(self)(module, means, self._position)
+
+    def _execute(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator, or a function that stands for one."""
+        return target(*args, **kwargs)
+
+
+def _attend_in_place(query: Tensor, key: Tensor, value: Tensor, position: int, *_: Any) -> Tensor:
+    """Attention of one token of each row (B, 1, H, d) to those up to its own in caches (B, C, H, d)."""
+    keys, values = (cache[:, : position + 1].transpose(1, 2) for cache in (key, value))
+    weights = torch.matmul(query.transpose(1, 2), keys.transpose(2, 3)).softmax(dim=-1)
+    return torch.matmul(weights, values).transpose(1, 2)
+
+
+class MergingRunner(Runner):
+    """Runs a graph, equal nodes with equal inputs once."""
+
+    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = (), position: int = 0) -> None:
+        super().__init__(module, means, position)
+        # The arguments are kept too: a tensor that is gone could lend its identity to another.
+        self._done: dict[Any, tuple[Any, Any]] = {}
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One node, unless an equal one came before it."""
+        if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+            return super().call_function(target, args, kwargs)
+        key = target, _identity(args), _identity(sorted(kwargs.items()))
+        if key not in self._done:
+            self._done[key] = super().call_function(target, args, kwargs), (args, kwargs)
+        return self._done[key][0]
+
+
+def _identity(value: Any) -> Any:
+    """A key of an argument: the identity of a tensor, the type and value of anything else."""
+    if isinstance(value, Tensor):
+        return "tensor", id(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_identity(part) for part in value)
+    return type(value), value
+
+
+class _CallCounter:
+    """Counts calls of operators whose results are known, one after the other, and runs none that has a formula.
+
+    Attributes:
+        work: What they took so far, by operator and kind.
+    """
+
+    def __init__(self) -> None:
+        self._products = ProductTracker()
+        self._entries: list[Entry] = []
+
+    @property
+    def work(self) -> WorkCount:
+        """The work of all calls so far."""
+        return WorkCount.from_entries(self._entries)
+
+    def count(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        """Count one call.
+
+        Args:
+            function: An operator. One without a formula is run as by :func:`count_work`, as is any other function.
+            args: Its arguments, with tensors on the device ``meta``.
+            kwargs: Likewise.
+            result: Its result, with such tensors.
+
+        Raises:
+            CountError: As :func:`count_work`.
+        """
+        if not isinstance(function, OpOverload) or not is_counted(function):
+            self._entries += count_work(function, *args, **kwargs).entries
+            return
+        call = Call(arguments=bind_arguments(function, args, kwargs), result=result)
+        for kind, macs in call_work(function, call, self._products):
+            self._entries.append(Entry(operator=base_name(function), module="", kind=kind, macs=macs, calls=1))
+
+
+class _Sizes:
+    """The sizes of a graph's values at one set of sizes of its inputs, as the graph knows them by their symbols.
+
+    Args:
+        program: The program.
+        inputs: Its arguments.
+        position: What it reads from a tensor.
+    """
+
+    def __init__(self, program: ExportedProgram, inputs: Sequence[Tensor], position: int) -> None:
+        self._numbers: dict[Any, int] = {}
+        given, names = iter(inputs), program.graph_signature.user_inputs
+        for node in program.graph.nodes:
+            if node.op == "placeholder" and node.name in names:
+                for symbol, size in zip(node.meta["val"].shape, next(given).shape, strict=True):
+                    self._numbers[_expression(symbol)] = size
+            elif _READING in getattr(node.target, "__name__", ""):
+                self._numbers[_expression(node.meta["val"])] = position
+        self._symbols = {symbol: size for symbol, size in self._numbers.items() if getattr(symbol, "is_symbol", False)}
+
+    def fix(self, value: Any) -> Any:
+        """A value of the graph with numbers for symbols; its tensors have no numbers in them.
+
+        Raises:
+            CountError: If a size does not follow from those of the inputs.
+        """
+        if isinstance(value, Tensor):
+            return torch.empty([self.fix(size) for size in value.shape], dtype=value.dtype, device="meta")
+        if isinstance(value, list | tuple):
+            return [self.fix(part) for part in value]
+        if not isinstance(value, torch.SymInt):
+            return value
+        expression = _expression(value)
+        if expression not in self._numbers:
+            size = expression.xreplace(self._symbols)
+            if not size.is_Integer:
+                raise CountError(f"size in a lowered graph: expected one that follows from its inputs', found {size}")
+            self._numbers[expression] = int(size)
+        return self._numbers[expression]
+
+
+def _expression(size: Any) -> Any:
+    return size.node.expr if isinstance(size, torch.SymInt) else size
+
+
+class _SizedWalk(Runner):
+    """Goes through a graph of the edge dialect, whose values' sizes it knows, and counts without running it.
+
+    Args:
+        module: The graph.
+        means: As in ``Runner``.
+        position: Likewise.
+        calls: Counts the calls.
+        sizes: Of the values.
+    """
+
+    def __init__(
+        self, module: fx.GraphModule, means: Sequence[Tensor], position: int, calls: _CallCounter, sizes: _Sizes
+    ) -> None:
+        super().__init__(module, means, position)
+        self._calls = calls
+        self._sizes = sizes
+        self._value: Any = None
+
+    def run_node(self, n: fx.Node) -> Any:
+        """One node, whose value the graph knows."""
+        self._value = n.meta.get("val")
+        return super().run_node(n)
+
+    def _inner(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> "_SizedWalk":
+        return _SizedWalk(module, means, self._position, self._calls, self._sizes)
+
+    def _execute(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if target is operator.getitem:
+            return target(*args)
+        result = self._sizes.fix(self._value)
+        if isinstance(result, list | Tensor):
+            # An operator of the dialect stands for one of ATen.
+            counted = target if isinstance(target, OpOverload) else getattr(target, "_op", target)
+            self._calls.count(counted, args, kwargs, result)
+        return result
