@@ -92,7 +92,10 @@ def make_edge_program(program: ExportedProgram, config: Any) -> ExportedProgram:
 
 
 def _decompose_rest(program: ExportedProgram, kept: Collection[Any]) -> ExportedProgram:
-    """A program of core ATen, but for the operators ``kept``; itself where it is one."""
+    """A program of core ATen, but for the operators ``kept``; itself where it is one.
+
+    Graphs that come here have been decomposed, and to do so again would take longer than all else here.
+    """
     from executorch.exir.tracer import _default_decomposition_table
 
     table: Any = _default_decomposition_table()
@@ -172,6 +175,7 @@ def _write_types(module: GraphModule) -> None:
 
 
 def _write_dialect(module: GraphModule) -> None:
+    """Call the dialect's operators in place of those that they stand for."""
     from executorch.exir.passes.replace_aten_with_edge_pass import aten_to_edge, should_lower_to_edge
 
     for node in module.graph.nodes:
