@@ -7,8 +7,7 @@ import pytest
 
 from lite_nlp.artifacts.models import load_model
 from tests.integration.conftest import LiteNlp
-
-from .tiny_training import write_files
+from tests.integration.tiny_training import write_files
 
 CONFIG = """
 name = "tiny"

@@ -6,8 +6,7 @@ from typing import Any
 
 from lite_nlp import prepare_data
 from tests.integration.conftest import Done, LiteNlp, write_model
-
-from .tiny_training import write_files
+from tests.integration.tiny_training import write_files
 
 #: A student that is smaller than its teacher, and takes its few steps with the same number of threads.
 STUDENT = ("--set", "model.ffn_dim=8", "--set", "training.max_steps=20", "--threads", "1")

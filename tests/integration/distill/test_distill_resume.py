@@ -11,22 +11,8 @@ import pytest
 from lite_nlp.core.locks import locked
 from lite_nlp.decoding.translate import Translator
 from lite_nlp.training.stepper import Stepper
-from tests.integration.conftest import LiteNlp
 
-from .tiny_distillation import Distill, metrics_of, weights_of, write_distillation
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("distill")
-    write_distillation(path)
-    return path
-
-
-@pytest.fixture
-def distill(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Distill:
-    monkeypatch.chdir(files)
-    return Distill(lite_nlp, tmp_path)
+from .tiny_distillation import Distill, metrics_of, weights_of
 
 
 @pytest.fixture

@@ -17,23 +17,7 @@ from lite_nlp.tasks.translation.calibration import everyday_calibration
 from lite_nlp.tasks.translation.evaluate import translate_all
 from tests.integration.conftest import LiteNlp, write_model
 
-from .by_heart import PAIRS, Compress, write_by_heart
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a data directory and a model trained on it, in a few seconds."""
-    path = tmp_path_factory.mktemp("compress")
-    write_by_heart(path)
-    return path
-
-
-@pytest.fixture
-def run(lite_nlp: LiteNlp, home: Path, monkeypatch: pytest.MonkeyPatch) -> Compress:
-    # A usual terminal, to see that the table fits it.
-    monkeypatch.setenv("COLUMNS", "80")
-    return Compress(lite_nlp, home)
-
+from .by_heart import PAIRS, Compress
 
 STAGES = ["original", "pruned", "kmeans", "entropy-coded"]
 

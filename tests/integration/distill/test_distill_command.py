@@ -11,20 +11,7 @@ from lite_nlp.artifacts.models import load_model
 from lite_nlp.core.errors import UsageError
 from tests.integration.conftest import LiteNlp
 
-from .tiny_distillation import Distill, metrics_of, weights_of, write_distillation, write_teacher
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("distill")
-    write_distillation(path)
-    return path
-
-
-@pytest.fixture
-def distill(lite_nlp: LiteNlp, files: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Distill:
-    monkeypatch.chdir(files)
-    return Distill(lite_nlp, tmp_path)
+from .tiny_distillation import Distill, metrics_of, weights_of, write_teacher
 
 
 def test_words_and_sequences_are_the_default_for_pairs(
