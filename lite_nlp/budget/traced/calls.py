@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch._ops import OpOverload
 
 from lite_nlp.budget.traced.contractions import ProductTracker
@@ -34,7 +35,8 @@ def call_work(
     """
     name = base_name(operator)
     work = [(kind, formula(call)) for kind, formula in FORMULAS.get(name, ())]
-    if contracted := products.observe(name, call.arguments, call.result, is_view=operator.is_view):
+    is_view = operator.is_view or torch.Tag.view_copy in operator.tags
+    if contracted := products.observe(name, call.arguments, call.result, is_view=is_view):
         work.append(("contraction", contracted))
     if work and call.is_complex():
         raise UnknownOperatorError(refusal(f"{name} of complex numbers{whereabouts()}"))

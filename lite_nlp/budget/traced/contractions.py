@@ -62,7 +62,7 @@ class ProductTracker:
             operator: Base name of the operator.
             arguments: Its arguments by name.
             result: What it returned.
-            is_view: Whether the result is a view of its argument.
+            is_view: Whether the result is a view of its argument, or a copy of one.
 
         Returns:
             The Mult-Adds that this call completes; 0 for most.

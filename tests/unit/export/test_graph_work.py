@@ -186,7 +186,8 @@ class _ByHand(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         rows = x.shape[0]
         outer = x.unsqueeze(1) * x.unsqueeze(0).exp()
-        return self.output(self.norm(outer.sum(dim=0))).reshape(rows * 2, 3) @ x.new_ones(3, rows) / rows
+        summed = outer.permute(1, 2, 0).sum(dim=2)
+        return self.output(self.norm(summed)).reshape(rows * 2, 3) @ x.new_ones(3, rows) / rows
 
 
 def _edge(module: nn.Module, x: Tensor, **options: Any) -> torch.export.ExportedProgram:
