@@ -17,14 +17,16 @@ ROWS = [[3, 4, 5, 6], [7], [], [8, 9, 10, 3, 4, 5, 6, 7], *[[number] * 3 for num
 class TableText:
     """The next token's logits depend on the token alone."""
 
+    max_read = 3
+
     def __init__(self) -> None:
         self.table = np.random.default_rng(0).normal(size=(TYPES, TYPES)).astype(np.float32)
 
     def start(self, rows: int, capacity: int) -> int:
         return rows
 
-    def step(self, tokens: NDArray[np.int64], state: int) -> tuple[NDArray[np.float32], int]:
-        return self.table[tokens], state
+    def read(self, tokens: NDArray[np.int64], state: int) -> tuple[NDArray[np.float32], int]:
+        return self.table[tokens[:, -1]], state
 
     def reorder(self, state: int, rows: NDArray[np.int64]) -> int:
         return len(rows)
@@ -58,8 +60,8 @@ def test_the_same_model_agrees() -> None:
         "sentences": len(ROWS),
         "tokens": found.tokens,
         "agreement": 1.0,
-        # Each token of the texts, and the end marks.
-        "log_probs": sum(len(row) + 1 for row in ROWS),
+        # Each token of the texts, and the end marks; and all types after each text.
+        "log_probs": sum(len(row) + 1 + TYPES for row in ROWS),
         "largest_error": 0.0,
     }
     assert found.tokens > len(ROWS)
@@ -71,10 +73,24 @@ def test_the_same_model_agrees() -> None:
 def test_another_token_is_found() -> None:
     other = TableText()
     # The likeliest after 4 is another, the probabilities of texts stay.
-    other.step = lambda tokens, state: (np.roll(other.table[tokens], 1, axis=1), state)  # type: ignore[method-assign]
+    other.read = lambda tokens, state: (  # type: ignore[method-assign]
+        np.roll(other.table[tokens[:, -1]], 1, axis=1),
+        state,
+    )
     with pytest.raises(
         BundleError, match=r"onnx: expected the model's own tokens and labels, found others in \d+ of 12"
     ):
+        compare(other).require(runtime="onnx")
+
+
+def test_other_words_after_many_tokens_at_once_are_found() -> None:
+    other = TableText()
+    # In a batch one row has no token beside its mark: there tokens are read one by one.
+    other.read = lambda tokens, state: (  # type: ignore[method-assign]
+        other.table[tokens[:, -1]] + np.float32(tokens.shape[1] == other.max_read) * np.arange(TYPES, dtype=np.float32),
+        state,
+    )
+    with pytest.raises(BundleError, match=r"onnx: expected log-probabilities within .* found a difference of"):
         compare(other).require(runtime="onnx")
 
 
