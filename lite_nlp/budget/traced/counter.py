@@ -355,7 +355,7 @@ _RUN_CODE: CodeType = _run.__code__
 def _is_users(frame: FrameType) -> bool:
     """Whether ``frame`` is neither torch's nor the counter's, nor that of a public function by which it was called."""
     module = str(frame.f_globals.get("__name__", ""))
-    counters = __name__, FunctionWatcher.__module__, "lite_nlp.api.budget"
+    counters = __name__, FunctionWatcher.__module__, call_work.__module__, "lite_nlp.api.budget"
     return module not in counters and module.partition(".")[0] != "torch"
 
 

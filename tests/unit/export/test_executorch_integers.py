@@ -174,7 +174,7 @@ def test_tables_and_products_of_four_bits_in_the_runtime(sizes: tuple[int, ...])
         prepared = prepare_program(traced, rounding=Rounding(precision="mixed", forms=forms))
         # Both parts have the form of the matrix that they are rows of.
         assert operators(prepared)[QUANTIZED.dequantize_per_channel_group.default] == 3
-        content = bytes(write_program(lower_programs({"forward": prepared})).buffer)
+        content = bytes(write_program(lower_programs({"forward": prepared}), {}).buffer)
     stored = {tuple(tensor.shape): tensor.dtype for tensor in prepared.state_dict.values()}
     assert stored[TYPES, BLOCK] == torch.uint8
     program = start_runtime(threads=1).load_program(content)
@@ -215,7 +215,7 @@ def test_layers_that_share_their_weights_are_lowered() -> None:
         # Two of the matrices have 64 outputs at least. Each product reads its own, and they are stored once.
         assert operators(prepared)[QUANTIZED.dequantize_per_channel.default] == 6
         assert sum(tensor.dtype == torch.int8 for tensor in prepared.state_dict.values()) == 2
-        content = bytes(write_program(lower_programs({"forward": prepared})).buffer)
+        content = bytes(write_program(lower_programs({"forward": prepared}), {}).buffer)
         expected = module(x).numpy()
     (found,) = start_runtime(threads=1).load_program(content).load_method("forward").execute([x])
     np.testing.assert_allclose(found.numpy(), expected, atol=0.02 * np.abs(expected).max())
