@@ -21,7 +21,7 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource
 from torch.utils._python_dispatch import _disable_current_modes
 
-from lite_nlp.export.executorch_edits import call_operator
+from lite_nlp.export.executorch_edits import call_operator, size_expression
 
 __all__ = ["make_edge_program"]
 
@@ -219,9 +219,9 @@ def _is_plain(value: Any) -> bool:
         return False
     step = 1
     for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
-        if _expression(stride) != step:
+        if size_expression(stride) != step:
             return False
-        step = step * _expression(size)
+        step = step * size_expression(size)
     return True
 
 
@@ -229,10 +229,5 @@ def _is_alike(value: Any, other: Any) -> bool:
     """Whether two values are tensors of the same type, sizes and strides."""
     if not isinstance(value, Tensor) or not isinstance(other, Tensor) or value.dtype != other.dtype:
         return False
-    sizes, others = ([_expression(size) for size in (*one.shape, *one.stride())] for one in (value, other))
+    sizes, others = ([size_expression(size) for size in (*one.shape, *one.stride())] for one in (value, other))
     return sizes == others
-
-
-def _expression(size: Any) -> Any:
-    """A size as a number or an expression of symbols: to compare these asks for the number of none."""
-    return size.node.expr if isinstance(size, SymInt) else size

@@ -1,4 +1,4 @@
-"""Additions to a graph for ExecuTorch that keep what the graph knows of its values."""
+"""Additions to a graph for ExecuTorch that keep what the graph knows of its values, and what it knows of a size."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Graph, Node
 
-__all__ = ["add_constant", "add_mean", "call_operator", "constant_values", "is_mean", "shape_rows"]
+__all__ = ["add_constant", "add_mean", "call_operator", "constant_values", "is_mean", "shape_rows", "size_expression"]
 
 #: Names of constants begin with it that products with one output take means by.
 _MEAN: Final = "mean_of_"
@@ -73,3 +73,8 @@ def shape_rows(graph: Graph, rows: Node, tokens: Node, width: int) -> Node:
         known = isinstance(size, int)
         sizes.append(size if known else call_operator(graph, torch.ops.aten.sym_size.int, tokens, axis))
     return call_operator(graph, torch.ops.aten.view.default, rows, [*sizes, width])
+
+
+def size_expression(size: Any) -> Any:
+    """A size as a number or an expression of symbols: to compare these asks for the number of none."""
+    return size.node.expr if isinstance(size, torch.SymInt) else size

@@ -17,7 +17,7 @@ from lite_nlp.budget.traced.operators import Call, base_name, bind_arguments
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError
 from lite_nlp.export.contrib import IN_PLACE_LIBRARY
-from lite_nlp.export.executorch_edits import is_mean
+from lite_nlp.export.executorch_edits import is_mean, size_expression
 
 __all__ = ["MergingRunner", "Runner", "count_edge_program", "run_program"]
 
@@ -197,9 +197,9 @@ class _Sizes:
         for node in program.graph.nodes:
             if node.op == "placeholder" and node.name in names:
                 for symbol, size in zip(node.meta["val"].shape, next(given).shape, strict=True):
-                    self._numbers[_expression(symbol)] = size
+                    self._numbers[size_expression(symbol)] = size
             elif _READING in getattr(node.target, "__name__", ""):
-                self._numbers[_expression(node.meta["val"])] = position
+                self._numbers[size_expression(node.meta["val"])] = position
         self._symbols = {symbol: size for symbol, size in self._numbers.items() if getattr(symbol, "is_symbol", False)}
 
     def fix(self, value: Any) -> Any:
@@ -214,17 +214,13 @@ class _Sizes:
             return [self.fix(part) for part in value]
         if not isinstance(value, torch.SymInt):
             return value
-        expression = _expression(value)
+        expression = size_expression(value)
         if expression not in self._numbers:
             size = expression.xreplace(self._symbols)
             if not size.is_Integer:
                 raise CountError(f"size in a lowered graph: expected one that follows from its inputs', found {size}")
             self._numbers[expression] = int(size)
         return self._numbers[expression]
-
-
-def _expression(size: Any) -> Any:
-    return size.node.expr if isinstance(size, torch.SymInt) else size
 
 
 class _SizedWalk(Runner):
