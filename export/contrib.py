@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
+from math import prod
 from typing import Final, NamedTuple
 
 import torch
@@ -26,10 +27,12 @@ __all__ = [
     "DOMAIN",
     "IN_PLACE_LIBRARY",
     "OLDEST_RUNTIME",
+    "attend_in_slots",
     "attend_source",
     "attend_with_cache",
     "caches_in_place",
     "load_in_place_library",
+    "takes_slots",
     "writes_in_place",
 ]
 
@@ -58,10 +61,10 @@ _place: ContextVar[_Place | None] = ContextVar("place", default=None)
 
 @contextmanager
 def caches_in_place(slot: int, ancestors: Tensor | None = None) -> Iterator[None]:
-    """Context in which :func:`attend_with_cache` writes the caches that it is given, of fixed length.
+    """Context in which attention to a cache writes the caches that it is given, of fixed length.
 
     Args:
-        slot: Of the present token of the first row, from 0; the others follow. A symbol while a graph is traced.
+        slot: Of the first present token, from 0; the others follow. A symbol while a graph is traced.
         ancestors: (B, T) int64, slots of the tokens of each row, the present one last. None for one row whose tokens
             are in order from slot 0.
     """
@@ -74,7 +77,7 @@ def caches_in_place(slot: int, ancestors: Tensor | None = None) -> Iterator[None
 
 
 def writes_in_place() -> bool:
-    """Whether :func:`attend_with_cache` writes the caches that it is given."""
+    """Whether attention to a cache writes the caches that it is given."""
     return _place.get() is not None
 
 
@@ -105,16 +108,35 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
         keys, values = torch.cat([key, own_key], dim=2), torch.cat([value, own_value], dim=2)
         scores = torch.matmul(query * head_dim**-0.5, keys.transpose(-2, -1))
         return torch.matmul(scores.softmax(dim=-1), values).reshape(*projected.shape[:-1], -1), keys, values
-    grown, before = (rows, heads, past + 1, head_dim), position.to(torch.int32)
-    out, keys, values = symbolic_multi_out(
-        f"{DOMAIN}::GroupQueryAttention",
-        (projected, None, None, key, value, before, before[0] + 1),
-        {"num_heads": heads, "kv_num_heads": heads},
-        dtypes=(torch.float32,) * 3,
-        shapes=((rows, 1, heads * head_dim), grown, grown),
-        version=1,
-    )
-    return out, keys, values
+    return _attend_grouped(projected, key, value, position, slots=past + 1)
+
+
+def takes_slots(x: Tensor, head_dim: int) -> bool:
+    """Whether :func:`attend_in_slots` has an operator for tokens ``x`` (B, T, D), heads of so many channels each."""
+    if writes_in_place():
+        return True
+    return torch.compiler.is_exporting() and statically_known_true(x.shape[1] == 1) and head_dim % _HEAD_MULTIPLE == 0
+
+
+def attend_in_slots(projected: Tensor, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Attention of tokens to themselves and those before them, in caches that have place for more.
+
+    One token of each row (``GroupQueryAttention``), which a runtime that is given the caches' memory for the new ones
+    writes where they are; within :func:`caches_in_place` some tokens of one row. Where there is an operator for it,
+    which :func:`takes_slots` tells, and nowhere else.
+
+    Args:
+        projected: Query, key and value side by side, (B, T, 3 H d).
+        key: Cache (B, H, C, d); within :func:`caches_in_place` (1, C, H, d).
+        value: Likewise.
+        position: (B,) int64, slot of the first token, the same in every row.
+
+    Returns:
+        The attended values (B, T, H d), and the caches with the tokens' keys and values.
+    """
+    if (place := _place.get()) is not None:
+        return _attend_in_place(projected, key, value, place), key, value
+    return _attend_grouped(projected, key, value, position, slots=key.shape[2])
 
 
 def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -153,9 +175,29 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
     return out if single else out.reshape(query.shape)
 
 
+def _attend_grouped(
+    projected: Tensor, key: Tensor, value: Tensor, position: Tensor, *, slots: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``GroupQueryAttention`` of one token (B, 1, 3 H d), whose caches have so many slots afterwards."""
+    rows, heads, _, head_dim = key.shape
+    after, before = (rows, heads, slots, head_dim), position.to(torch.int32)
+    out, keys, values = symbolic_multi_out(
+        f"{DOMAIN}::GroupQueryAttention",
+        (projected, None, None, key, value, before, before[0] + 1),
+        {"num_heads": heads, "kv_num_heads": heads},
+        dtypes=(torch.float32,) * 3,
+        shapes=((rows, 1, heads * head_dim), after, after),
+        version=1,
+    )
+    return out, keys, values
+
+
 def _attend_in_place(projected: Tensor, key: Tensor, value: Tensor, place: _Place) -> Tensor:
-    """Attention (B, 1, H d) of one token of each row, whose keys and values go into the caches (1, C, H, d)."""
-    rows, heads, head_dim = projected.shape[0], *key.shape[2:]
+    """Attention (B, T, H d) of tokens whose keys and values go into the caches (1, C, H, d).
+
+    One token of each row, or some of the only one.
+    """
+    rows, heads, head_dim = prod(projected.shape[:-1]), *key.shape[2:]
     parts = projected.chunk(3, dim=-1)
     if not torch.compiler.is_exporting():
         # Called, the operators take strides for those of plain tensors, which a program's always are.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import UnknownOperatorError
 
-__all__ = ["FORMULAS", "FREE_REASONS", "NESTED", "RUNTIME_OPERATORS", "NodeCall", "Shape"]
+__all__ = ["CACHED", "FORMULAS", "FREE_REASONS", "NESTED", "RUNTIME_OPERATORS", "NodeCall", "Shape"]
 
 Shape = tuple[int, ...]
 
@@ -146,13 +146,16 @@ def _grown_caches(inputs: Sequence[Shape]) -> list[Shape]:
     return [(rows, 1, heads * head_dim), grown, grown]
 
 
+#: Attention with caches of keys and values.
+CACHED: Final = "GroupQueryAttention"
+
 _OutputShapes = Callable[[Sequence[Shape]], Sequence[Shape]]
 
 #: The operators of ONNX Runtime's own domain, all of them products, with their formula and the shapes of their outputs,
 #: which ONNX does not know.
 RUNTIME_OPERATORS: Final[Mapping[str, tuple[Callable[[NodeCall], int], _OutputShapes]]] = {
     "DynamicQuantizeMatMul": (_quantized_product, lambda inputs: [(*inputs[0][:-1], inputs[1][1])]),
-    "GroupQueryAttention": (_attention_with_cache, _grown_caches),
+    CACHED: (_attention_with_cache, _grown_caches),
     "MatMulNBits": (_blockwise_product, lambda inputs: [(*inputs[0][:-1], inputs[1][0])]),
     "MultiHeadAttention": (_source_attention, lambda inputs: [inputs[0]]),
 }

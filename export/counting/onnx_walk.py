@@ -20,7 +20,15 @@ from onnx.reference import ReferenceEvaluator
 from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
-from lite_nlp.export.counting.onnx_operators import FORMULAS, FREE_REASONS, NESTED, RUNTIME_OPERATORS, NodeCall, Shape
+from lite_nlp.export.counting.onnx_operators import (
+    CACHED,
+    FORMULAS,
+    FREE_REASONS,
+    NESTED,
+    RUNTIME_OPERATORS,
+    NodeCall,
+    Shape,
+)
 from lite_nlp.export.counting.onnx_products import Products
 from lite_nlp.export.runtime.layout import Bounds
 
@@ -104,9 +112,13 @@ class _Walk:
         self._values: dict[str, NDArray[Any]] = {}
         self._products = Products()
         self._read_constants()
+        #: Caches with place for the token that attention adds; others become one token longer.
+        self._roomy: set[str] = set()
         for value in self._graph.input:
             if value.name not in self._types:
                 self._types[value.name] = _bind(value, sizes)
+            if any(dim.dim_param == "capacity" for dim in value.type.tensor_type.shape.dim):
+                self._roomy.add(value.name)
 
     def count(self) -> WorkCount:
         """The work of all nodes."""
@@ -151,6 +163,10 @@ class _Walk:
         """An operator of ONNX Runtime's own, whose outputs have the type of its first input."""
         formula, shape_outputs = RUNTIME_OPERATORS[node.op_type]
         inputs = [self._shape(node, name) if name else None for name in node.input]
+        if node.op_type == CACHED and node.input[3] in self._roomy:
+            rows, heads, slots, width = self._shape(node, node.input[3])
+            # As in the last step of that capacity.
+            inputs[3] = rows, heads, slots - 1, width
         outputs = list(shape_outputs([shape or () for shape in inputs]))[: len(node.output)]
         kind = self._types[node.input[0]].tensor_type.elem_type
         for name, shape in zip(node.output, outputs, strict=True):

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.budget.traced.graphs import TaskWork, fit_polynomials
-from lite_nlp.budget.traced.work import WorkCount
+from lite_nlp.budget.traced.graphs import Polynomial, TaskWork, fit_polynomials
+from lite_nlp.budget.traced.work import WorkCount, WorkKind
 from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.counting.torch_programs import count_program
 from lite_nlp.export.runtime.layout import Bounds
@@ -19,7 +19,7 @@ from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.task_tracing import TaskGraph
 from lite_nlp.export.tracing import TORCH_TYPES
 
-__all__ = ["count_lowered", "count_modules", "count_onnx_graphs", "count_programs"]
+__all__ = ["count_lowered", "count_modules", "count_onnx_graphs", "count_programs", "count_read_in_place"]
 
 
 def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
@@ -60,6 +60,33 @@ def count_lowered(
         CountError: As ``count_modules``.
     """
     return _fit(signatures, bounds, lambda name, tensors: count_program(programs[name], *tensors))
+
+
+def count_read_in_place(program: ExportedProgram, bounds: Bounds) -> dict[str, Mapping[WorkKind, Polynomial]]:
+    """Count the two graphs of a language model whose place a program of ``trace_read_in_place`` takes.
+
+    Args:
+        program: The program, lowered.
+        bounds: Largest sizes.
+
+    Returns:
+        The work of ``decode_step``, one token, and of ``read``, several, each the last of a capacity.
+
+    Raises:
+        CountError: As ``count_modules``.
+    """
+    position = torch.empty(1, dtype=torch.int64, device="meta")
+
+    @cache
+    def counted(tokens: int, capacity: int) -> Any:
+        given = torch.empty((1, tokens), dtype=torch.int64, device="meta")
+        return count_program(program, given, position, position=capacity - tokens).by_kind()
+
+    limits = {"max_source": graph_sizes("read", bounds)["source"], "max_capacity": bounds.capacity}
+    return {
+        "decode_step": fit_polynomials(lambda _, capacity: counted(1, capacity), **limits),
+        "read": fit_polynomials(counted, **limits),
+    }
 
 
 def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signature], bounds: Bounds) -> TaskWork:

@@ -113,8 +113,8 @@ class Runner(fx.Interpreter):
 
 
 def _attend_in_place(query: Tensor, key: Tensor, value: Tensor, position: int, *_: Any) -> Tensor:
-    """Attention of one token of each row (B, 1, H, d) to those up to its own in caches (B, C, H, d)."""
-    keys, values = (cache[:, : position + 1].transpose(1, 2) for cache in (key, value))
+    """Attention of tokens (B, T, H, d) in caches (B, C, H, d), the first at a position, to those up to the last."""
+    keys, values = (cache[:, : position + query.shape[1]].transpose(1, 2) for cache in (key, value))
     weights = torch.matmul(query.transpose(1, 2), keys.transpose(2, 3)).softmax(dim=-1)
     return torch.matmul(weights, values).transpose(1, 2)
 

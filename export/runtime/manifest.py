@@ -218,6 +218,9 @@ class Manifest(ManifestSection):
                     f"programs: expected the graphs {', '.join(sorted(expected)) or 'of no task'} alone for "
                     f"{self.task}, found {', '.join(sorted(entry.names)) or 'none'}"
                 )
+        unknown = set() if self.programs.onnx is None else {*self.programs.onnx.caches} - {*self.layout.changing}
+        if unknown:
+            raise ValueError(f"programs: onnx: caches: expected state that changes, found {', '.join(sorted(unknown))}")
         if (self.classes is None) == (self.task == "classification"):
             raise ValueError("classes: expected them of a classifier, and of nothing else")
         return self

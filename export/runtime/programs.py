@@ -6,9 +6,7 @@ language model, ``classify`` of a classifier.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from threading import Lock
-from typing import Annotated, Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, cast
 
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
@@ -16,21 +14,35 @@ from pydantic import Field, field_validator
 from lite_nlp.budget.traced.graphs import TASK_GRAPHS
 from lite_nlp.core.errors import BundleError
 from lite_nlp.decoding.continuation import READ_TOKENS
-from lite_nlp.export.runtime.executorch_methods import LoadedProgram, MethodCalls
+from lite_nlp.export.runtime.executorch_methods import MethodCalls
 from lite_nlp.export.runtime.layout import Bounds, Layout, ManifestSection
-from lite_nlp.export.runtime.limits import MAX_GRAPHS, MAX_LABELS, MAX_OPERATORS, Text, at_most
+from lite_nlp.export.runtime.limits import (
+    MAX_GRAPHS,
+    MAX_LABELS,
+    MAX_OPERATORS,
+    MAX_STATE_TENSORS,
+    Text,
+    at_most,
+)
 from lite_nlp.export.runtime.onnx import Release
 from lite_nlp.export.runtime.onnx_session import OnnxGraph, check_version
-from lite_nlp.export.runtime.signatures import Signature, TensorForm, decode_step_signature
+from lite_nlp.export.runtime.program_runners import ExecuTorchProgramRunner, OnnxProgramRunner
+from lite_nlp.export.runtime.signatures import (
+    READ_IN_PLACE,
+    Signature,
+    TensorForm,
+    decode_step_signature,
+    read_in_place_signature,
+)
 
 __all__ = [
     "CHANGED_PREFIX",
+    "READING",
     "SENTENCE_SIZES",
     "TRANSLATION",
     "Classes",
     "ExecuTorchPrograms",
     "OnnxPrograms",
-    "ProgramRunner",
     "Programs",
     "Task",
     "classify_arguments",
@@ -46,10 +58,11 @@ TRANSLATION: Final = "translation"
 #: What precedes a changing state tensor's name among ``decode_step``'s outputs.
 CHANGED_PREFIX: Final = "new."
 
+#: Graphs by which a language model reads.
+READING: Final = frozenset({"decode_step", "read"})
+
 #: Names of the inputs of ``classify``, and of the number of their tokens, for each sentence.
 SENTENCE_SIZES: Final = {"first": "source", "second": "capacity"}
-
-_Arrays = Mapping[str, NDArray[Any]]
 
 
 class Classes(ManifestSection):
@@ -71,14 +84,6 @@ class Classes(ManifestSection):
         return labels
 
 
-class ProgramRunner(Protocol):
-    """Calls the graphs of a bundle in one runtime."""
-
-    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
-        """The outputs of a graph by name."""
-        ...
-
-
 class OnnxPrograms(ManifestSection):
     """The ONNX graphs of a language model or classifier. Inputs and outputs are bound by name.
 
@@ -87,12 +92,14 @@ class OnnxPrograms(ManifestSection):
         weights: File with the weights of all, their external data under this very name.
         operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
         oldest_runtime: The oldest version of ONNX Runtime, ``major.minor``, that runs the graphs.
+        caches: State tensors that ``decode_step`` changes in one slot, and writes where they are if it is told to.
     """
 
     graphs: Annotated[dict[Text, Text], at_most(MAX_GRAPHS)]
     weights: Text = Field(min_length=1)
     operators: Annotated[tuple[Text, ...], at_most(MAX_OPERATORS)]
     oldest_runtime: Release
+    caches: Annotated[tuple[Text, ...], at_most(MAX_STATE_TENSORS)] = ()
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -126,30 +133,13 @@ class OnnxPrograms(ManifestSection):
                 name, read(self.graphs[name]), weights=weights, signature=signatures[name], threads=threads
             )
 
-        return OnnxProgramRunner(load)
-
-
-class OnnxProgramRunner:
-    """Runs graphs by name, each of which is loaded for its first call.
-
-    Args:
-        load: Loads a graph into ONNX Runtime.
-    """
-
-    def __init__(self, load: Callable[[str], OnnxGraph]) -> None:
-        self._graph = cache(load)
-
-    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
-        """The outputs of a graph by name.
-
-        Raises:
-            BundleError: If ONNX Runtime does not accept the graph, it is not what the manifest says, or it fails.
-        """
-        return self._graph(graph).run(arguments)
+        return OnnxProgramRunner(load, self.caches)
 
 
 class ExecuTorchPrograms(ManifestSection):
-    """The ExecuTorch program of a language model or classifier, a method for each graph, bound by position.
+    """The ExecuTorch program of a language model or classifier, bound by position.
+
+    It has a method for each graph, or ``read_in_place`` instead of both by which a language model reads.
 
     Attributes:
         program: The file.
@@ -166,8 +156,9 @@ class ExecuTorchPrograms(ManifestSection):
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the methods."""
-        return frozenset(self.calls)
+        """Names of the graphs."""
+        methods = frozenset(self.calls)
+        return methods - {READ_IN_PLACE} | READING if READ_IN_PLACE in methods else methods
 
     def open_runner(
         self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
@@ -176,42 +167,16 @@ class ExecuTorchPrograms(ManifestSection):
 
         Raises:
             MissingExtraError: If ExecuTorch is not installed.
+            RuntimeUnavailableError: If its library for language models is missing, which the program needs.
             BundleError: If it does not accept the program, or its methods are not what the manifest says.
         """
-        return ExecuTorchProgramRunner(read(self.program), signatures, bounds, threads=threads)
-
-
-class ExecuTorchProgramRunner:
-    """Runs methods by name, each of which gets its memory for its first call; threads that use it at once take turns.
-
-    Args:
-        content: The ``.pte`` file.
-        signatures: Of the methods.
-        bounds: Largest sizes; of a larger batch so many rows as fit are run at a time.
-        threads: Threads of one operator.
-    """
-
-    def __init__(self, content: bytes, signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int) -> None:
-        self._program = LoadedProgram(content, threads=threads)
-        self._signatures = signatures
-        self._sizes = {name: graph_sizes(name, bounds) for name in signatures}
-        for name, signature in signatures.items():
-            self._program.check(name, signature, self._sizes[name])
-        self._method = cache(lambda name: self._program.load(name, signatures[name], self._sizes[name]))
-        # The methods share the program's memory.
-        self._lock = Lock()
-
-    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
-        """The outputs of a method by name.
-
-        Raises:
-            BundleError: If ExecuTorch does not accept the method, or fails.
-        """
-        signature = self._signatures[graph]
-        given = [arguments[name] for name in signature.inputs]
-        with self._lock:
-            found = self._program.run(self._method(graph), given, rows=self._sizes[graph]["batch"])
-        return dict(zip(signature.outputs, found, strict=True))
+        known = dict(signatures)
+        if READ_IN_PLACE in self.calls:
+            (_, types) = known["decode_step"].outputs["logits"].shape
+            known[READ_IN_PLACE] = read_in_place_signature(cast(int, types))
+        methods = {name: known[name] for name in self.calls}
+        sizes = {name: graph_sizes(name, bounds) for name in methods}
+        return ExecuTorchProgramRunner(read(self.program), methods, sizes, threads=threads)
 
 
 class Programs(ManifestSection):
@@ -234,7 +199,7 @@ def graph_sizes(name: str, bounds: Bounds) -> dict[str, int]:
     rows, and where caches come with them one row and fewer tokens.
     """
     sizes = bounds.largest
-    if name == "read":
+    if name in ("read", READ_IN_PLACE):
         tokens = min(READ_TOKENS, bounds.source, bounds.capacity)
         return sizes | {"batch": 1, "source": tokens}
     return sizes if name == "decode_step" else sizes | {"batch": bounds.executorch_sources}

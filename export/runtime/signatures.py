@@ -17,6 +17,7 @@ __all__ = [
     "IN_PLACE",
     "IN_PLACE_SIGNATURES",
     "LOG_PROBS",
+    "READ_IN_PLACE",
     "ROWS_IN_PLACE",
     "TOKENS",
     "Signature",
@@ -28,12 +29,16 @@ __all__ = [
     "encode_signature",
     "greedy_signature",
     "in_place_signature",
+    "read_in_place_signature",
     "rows_in_place_signature",
 ]
 
 #: Methods of an ExecuTorch program for a step of one row, and of several, whose state stays in the program.
 IN_PLACE: Final = "decode_in_place"
 ROWS_IN_PLACE: Final = "decode_rows_in_place"
+
+#: That of a language model which reads one row, one token or several, whose state stays in the program.
+READ_IN_PLACE: Final = "read_in_place"
 
 #: Outputs of a whole search.
 TOKENS: Final = "tokens"
@@ -156,6 +161,14 @@ def rows_in_place_signature(layout: Layout) -> Signature:
             **{tensor.name: TensorForm(tensor.dtype, tensor.shape) for tensor in layout.given},
         },
         outputs={"logits": TensorForm("float32", ("batch", layout.tgt_size))},
+    )
+
+
+def read_in_place_signature(tgt_size: int) -> Signature:
+    """What ``read_in_place`` takes and gives, with as many types in the logits as there are in the vocabulary."""
+    return Signature(
+        inputs={"tokens": TensorForm("int64", (1, "source")), "position": TensorForm("int64", (1,))},
+        outputs={"logits": TensorForm("float32", (1, tgt_size))},
     )
 
 

@@ -2,48 +2,37 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.manifest import Manifest
-from lite_nlp.export.runtime.programs import (
-    CHANGED_PREFIX,
-    Classes,
-    ProgramRunner,
-    classify_arguments,
-    graph_sizes,
-)
+from lite_nlp.export.runtime.program_runners import ProgramRunner
+from lite_nlp.export.runtime.programs import Classes, classify_arguments, graph_sizes
 from lite_nlp.export.runtime.registry import find_runtime
-from lite_nlp.export.runtime.tensors import check_ids, expect_tensor, zero_state
+from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
+from lite_nlp.export.runtime.text_steps import KeptSteps, PassedSteps, TextSteps
 
 __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
-
-#: Tokens that a state has place for at first, and by which that grows: a step takes and gives tensors of that
-#: size, whatever of them is in use.
-_ROOM: Final = 64
 
 
 @dataclass(frozen=True)
 class TextState:
-    """State of a language model between calls.
+    """Texts between calls; used up by the next one.
 
     Attributes:
-        tensors: By name; the batch is the first dimension of each.
+        steps: What those of the engine need.
         rows: Texts.
         capacity: Most tokens.
-        room: Tokens that the tensors have place for.
         tokens: Those so far.
     """
 
-    tensors: State
+    steps: Any
     rows: int
     capacity: int
-    room: int
     tokens: int = 0
 
 
@@ -57,31 +46,34 @@ class TextEngine:
     Attributes:
         max_steps: Largest capacity.
         max_read: Most tokens that are read at once.
+        max_rows: Most texts that are read at once; None for any number.
         max_tokens: Longest text that is scored at once.
     """
 
     def __init__(self, manifest: Manifest, runner: ProgramRunner) -> None:
-        self._manifest = manifest
         self._runner = runner
         self._types = manifest.vocabulary.tgt_size
         self.max_steps = manifest.bounds.capacity
         self.max_read = graph_sizes("read", manifest.bounds)["source"]
         self.max_tokens = manifest.bounds.source
+        self._kept = KeptSteps(manifest.layout, runner, self.max_read) if runner.keeps_state else None
+        self._steps: TextSteps = self._kept or PassedSteps(manifest.layout, runner)
+        self.max_rows = self._steps.max_rows
 
     def start(self, rows: int, capacity: int) -> TextState:
         """The state before the first token of so many texts, for at most ``capacity`` tokens.
 
         Raises:
-            BundleError: If the bundle was exported for fewer steps.
+            BundleError: If the bundle was exported for fewer steps, or runs fewer texts at once.
         """
         if rows < 1 or not 1 <= capacity <= self.max_steps:
             raise BundleError(
                 f"capacity: the bundle was exported for 1 to {self.max_steps} steps, found {capacity} of {rows} rows; "
                 "expected fewer or an export with a larger --max-tgt-tokens"
             )
-        room = min(capacity, _ROOM)
-        tensors = zero_state(self._manifest.state, rows=rows, capacity=room)
-        return TextState(tensors, rows=rows, capacity=capacity, room=room)
+        if self.max_rows is not None and rows > self.max_rows:
+            raise BundleError(f"rows: expected at most {self.max_rows} at once, found {rows}")
+        return TextState(self._steps.start(rows, capacity), rows=rows, capacity=capacity)
 
     def read(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:
         """Feed the next tokens of each row, (B, T); return the last one's logits (B, V) and the new state.
@@ -97,36 +89,16 @@ class TextEngine:
                 f"state's capacity of {state.capacity} has left, found {tokens.shape}"
             )
         check_ids("read", tokens, self._types)
-        count = tokens.shape[1]
-        if (room := self.next_room(state, count)) > state.room:
-            state = self._widened(state, room)
-        graph, given = ("decode_step", tokens[:, 0]) if count == 1 else ("read", tokens)
-        found = self._runner.run(graph, {"tokens": given, **state.tensors})
-        logits = expect_tensor(f"{graph}: logits", found["logits"], "float32", (state.rows, self._types))
-        tensors = dict(state.tensors)
-        for name in self._manifest.layout.changing:
-            before = tensors[name]
-            tensors[name] = expect_tensor(f"{graph}: {name}", found[CHANGED_PREFIX + name], before.dtype, before.shape)
-        return logits, replace(state, tensors=tensors, tokens=state.tokens + count)
+        logits, steps = self._steps.read(tokens, state.steps, state.tokens)
+        return logits, replace(state, steps=steps, tokens=state.tokens + tokens.shape[1])
 
-    def next_room(self, state: TextState, tokens: int) -> int:
-        """Tokens that the tensors have place for when so many are read, all of which their attention goes over."""
-        blocks = -(-(state.tokens + tokens) // _ROOM)
-        return min(state.capacity, max(state.room, blocks * _ROOM))
-
-    def _widened(self, state: TextState, room: int) -> TextState:
-        """The state with place for so many tokens, zeros in it as at first."""
-        tensors = dict(state.tensors)
-        for tensor in self._manifest.state:
-            if "capacity" in tensor.shape:
-                ends = [(0, room - state.room if size == "capacity" else 0) for size in tensor.shape]
-                tensors[tensor.name] = np.pad(tensors[tensor.name], ends)
-        return replace(state, tensors=tensors, room=room)
+    def attended(self, state: TextState, tokens: int) -> int:
+        """Slots that the attention of so many next tokens goes over."""
+        return self._steps.attended(state.steps, tokens, state.tokens)
 
     def reorder(self, state: TextState, rows: NDArray[np.int64]) -> TextState:
-        """Gather rows of every tensor of the state."""
-        tensors = {name: value[rows] for name, value in state.tensors.items()}
-        return replace(state, tensors=tensors, rows=len(rows))
+        """Gather rows of the state."""
+        return replace(state, steps=self._steps.reorder(state.steps, rows), rows=len(rows))
 
     def score(self, tokens: NDArray[np.int64], labels: NDArray[np.int64]) -> NDArray[np.float32]:
         """Log-probabilities (B, T) of ``labels`` (B, T), each given ``tokens`` (B, T) up to its position.
@@ -142,6 +114,8 @@ class TextEngine:
             )
         for given in (tokens, labels):
             check_ids("score", given, self._types)
+        if self._kept is not None:
+            self._kept.forget()
         found = self._runner.run("score", {"tokens": tokens, "labels": labels})
         scores: NDArray[np.float32] = expect_tensor("score: log_probs", found["log_probs"], "float32", tokens.shape)
         return scores

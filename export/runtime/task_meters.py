@@ -20,8 +20,8 @@ __all__ = ["ClassificationMeter", "ContinuationMeter", "MeasuredText"]
 class MeasuredText(TextStepModel, Protocol):
     """A language model that says how far the attention of its next tokens goes."""
 
-    def next_room(self, state: State, tokens: int) -> int:
-        """Tokens that the state has place for when so many are read."""
+    def attended(self, state: State, tokens: int) -> int:
+        """Slots that the attention of so many next tokens goes over."""
         ...
 
 
@@ -147,6 +147,11 @@ class _CountedText:
         """Most tokens that are read at once."""
         return self._model.max_read
 
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows."""
+        return self._model.max_rows
+
     def start(self, rows: int, capacity: int) -> State:
         """The state before the first token."""
         return self._model.start(rows, capacity)
@@ -154,7 +159,7 @@ class _CountedText:
     def read(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
         """Feed the next tokens of each row."""
         rows, count = tokens.shape
-        self.macs += rows * self._row_macs(count, self._model.next_room(state, count))
+        self.macs += rows * self._row_macs(count, self._model.attended(state, count))
         return self._model.read(tokens, state)
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:

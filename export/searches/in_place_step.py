@@ -1,11 +1,12 @@
-"""A decoder step of one row whose changing state stays in the program, traced for ExecuTorch.
+"""A decoder step of one row whose changing state stays in the program, traced for ExecuTorch; so a language model's.
 
 A program with the state among its arguments copies a dozen tensors out and in at every step. Here caches are written
 where they lie, and attention reads no further than the present token. With one row every size but the source's is
-fixed, and a cache is read where it lies; several take a step of their own, ``rows_in_place_step``.
+fixed, and a cache is read where it lies; several take a step of their own, ``rows_in_place_step``. A language model
+reads one token or several of a row by one graph.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -13,16 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from lite_nlp.decoding.torch_model import SteppedModel
 from lite_nlp.export.contrib import caches_in_place
 from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
+from lite_nlp.export.runtime.programs import graph_sizes
 from lite_nlp.export.runtime.quiet import quiet_libraries
+from lite_nlp.export.runtime.signatures import READ_IN_PLACE
 from lite_nlp.export.searches.growing_state import STEPS, StateExample, state_example
 from lite_nlp.export.searches.rows_in_place_step import RowsInPlaceStep
-from lite_nlp.export.tracing import TORCH_TYPES, trace_graph
+from lite_nlp.export.tracing import SIZES, TORCH_TYPES, trace_graph
 
-__all__ = ["KEPT", "InPlaceStep", "TracedInPlaceSteps", "trace_in_place_steps"]
+__all__ = ["KEPT", "InPlaceStep", "TracedInPlaceSteps", "trace_in_place_steps", "trace_read_in_place"]
 
 #: Names of the buffers begin with it that have to be numbers from the first step on: they are multiplied by 0 there.
 KEPT: Final = "kept_"
@@ -47,24 +49,32 @@ class InPlaceStep(nn.Module):
     """One step, whose changing state is in buffers; at position 0 it begins anew.
 
     Args:
-        model: A ``SteppedModel`` whose caches grow by :func:`~lite_nlp.export.contrib.attend_with_cache` alone.
+        model: A ``SteppedModel`` or ``SteppedText`` whose caches, of which each has the tokens in its third dimension,
+            are changed by :func:`~lite_nlp.export.contrib.attend_with_cache` or ``attend_in_slots`` alone.
         layout: Of its state.
-        growing: For the caches, the dimension of the tokens.
+        caches: Their names.
         capacity: Tokens that they have place for.
+        method: What the model takes the step by: ``decode_step``, or ``read``, several tokens.
     """
 
     def __init__(
-        self, model: nn.Module, layout: Sequence[StateTensor], growing: Mapping[str, int], capacity: int
+        self,
+        model: nn.Module,
+        layout: Sequence[StateTensor],
+        caches: Collection[str],
+        capacity: int,
+        method: str = "decode_step",
     ) -> None:
         super().__init__()
         self.model = model
+        self.method = method
         self.layout = tuple(layout)
         self.capacity = capacity
         self.caches: dict[str, str] = {}
         self.kept: dict[str, str] = {}
         for place, tensor in enumerate(tensor for tensor in layout if tensor.changes):
             sizes = [1, *cast(tuple[int, ...], tensor.shape[1:])]
-            if tensor.name in growing:
+            if tensor.name in caches:
                 # (1, C, H, d), the tokens before the heads.
                 _, heads, _, channels = sizes
                 sizes, names, name = [1, capacity, heads, channels], self.caches, f"cache_{place}"
@@ -73,12 +83,15 @@ class InPlaceStep(nn.Module):
             names[tensor.name] = name
             self.register_buffer(name, torch.zeros(sizes, dtype=TORCH_TYPES[tensor.dtype]))
 
-    def forward(self, token: Tensor, position: Tensor, given: tuple[Tensor, ...]) -> Tensor:
-        """Feed a token (1,) at a position (1,), with the state that does not change; returns logits (1, V)."""
+    def forward(self, tokens: Tensor, position: Tensor, given: tuple[Tensor, ...]) -> Tensor:
+        """Feed a token (1,), or several (1, T), from a position (1,) on; returns logits (1, V).
+
+        ``given`` is the state that does not change.
+        """
         # A symbol while traced, which int() would ask for its number.
         place = cast(int, position.item())
         torch._check(place >= 0)  # type: ignore[no-untyped-call]
-        torch._check(place < self.capacity)  # type: ignore[no-untyped-call]
+        torch._check(place < self.capacity + 1 - tokens.shape[-1])  # type: ignore[no-untyped-call]
         going = position > 0
         state = dict(zip((tensor.name for tensor in self.layout if not tensor.changes), given, strict=True))
         state |= {name: getattr(self, buffer) for name, buffer in self.caches.items()}
@@ -86,12 +99,12 @@ class InPlaceStep(nn.Module):
             value = getattr(self, buffer)
             state[name] = value * going.to(value.dtype)
         with caches_in_place(place):
-            logits, new_state = cast(SteppedModel, self.model).decode_step(
-                token, {tensor.name: state[tensor.name] for tensor in self.layout}
+            logits, new_state = getattr(self.model, self.method)(
+                tokens, {tensor.name: state[tensor.name] for tensor in self.layout}
             )
         for name, buffer in self.kept.items():
             getattr(self, buffer).copy_(new_state[name])
-        return logits
+        return cast(Tensor, logits)
 
 
 def trace_in_place_steps(model: nn.Module, bounds: Bounds, *, rows: bool = True) -> TracedInPlaceSteps | None:
@@ -119,6 +132,29 @@ def trace_in_place_steps(model: nn.Module, bounds: Bounds, *, rows: bool = True)
             row=_trace_row(model, bounds, example, given, source),
             rows=_trace_rows(model, bounds, example, given, source) if rows else None,
         )
+
+
+def trace_read_in_place(model: nn.Module, layout: Sequence[StateTensor], bounds: Bounds) -> ExportedProgram:
+    """Trace a language model's reading of one row, one token or several, whose state stays in the program.
+
+    Args:
+        model: A ``SteppedText`` in evaluation mode, on the CPU, in fp32, as for :class:`InPlaceStep`.
+        layout: Of its state.
+        bounds: Largest sizes.
+
+    Returns:
+        From tokens (1, T) and the position (1,) of the first, both int64, to logits (1, V).
+
+    Raises:
+        ModelError: If it cannot be traced.
+    """
+    caches = [tensor.name for tensor in layout if "capacity" in tensor.shape]
+    tokens = Dim("source", min=1, max=graph_sizes(READ_IN_PLACE, bounds)["source"])
+    with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
+        graph = InPlaceStep(model, layout, caches, bounds.capacity, "read")
+        example = torch.ones(1, SIZES[0]["source"], dtype=torch.int64)
+        arguments = example, torch.ones(1, dtype=torch.int64), ()
+        return trace_graph(READ_IN_PLACE, graph, arguments, ({1: tokens}, {}, ()))
 
 
 def _trace_row(

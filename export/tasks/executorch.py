@@ -1,9 +1,15 @@
-"""The graphs of language models and classifiers as one ExecuTorch program, a method for each."""
+"""The graphs of language models and classifiers as one ExecuTorch program, a method for each or for two."""
 
-from lite_nlp.export.counting.task_graphs import count_lowered
+from collections.abc import Mapping
+
+from torch.export import ExportedProgram
+
+from lite_nlp.budget.traced.graphs import TaskWork
+from lite_nlp.export.counting.task_graphs import count_lowered, count_read_in_place
 from lite_nlp.export.executorch_program import ENTRY, make_program, refuse_loops
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.runtime.programs import ExecuTorchPrograms, graph_sizes
+from lite_nlp.export.runtime.programs import READING, ExecuTorchPrograms, graph_sizes
+from lite_nlp.export.runtime.signatures import READ_IN_PLACE
 from lite_nlp.export.tasks.files import TaskFiles, TracedTask
 
 __all__ = ["export_task_executorch"]
@@ -15,10 +21,19 @@ def export_task_executorch(traced: TracedTask, rounding: Rounding) -> TaskFiles:
     Recurrent layers, and operators that the runtime has no kernel for, are refused.
     """
     refuse_loops(traced.programs.values())
+    programs = dict(traced.programs)
+    if traced.read_in_place is not None:
+        programs = {name: program for name, program in programs.items() if name not in READING}
+        programs[READ_IN_PLACE] = traced.read_in_place
+    kept = {name: signature for name, signature in traced.signatures.items() if name in programs}
+
+    def count(lowered: Mapping[str, ExportedProgram]) -> TaskWork:
+        graphs = dict(count_lowered(lowered, kept, traced.bounds).graphs)
+        if READ_IN_PLACE in lowered:
+            graphs |= count_read_in_place(lowered[READ_IN_PLACE], traced.bounds)
+        return TaskWork(graphs)
+
     content, calls, work = make_program(
-        traced.programs,
-        rounding,
-        count=lambda lowered: count_lowered(lowered, traced.signatures, traced.bounds),
-        rows={name: graph_sizes(name, traced.bounds)["batch"] for name in traced.programs},
+        programs, rounding, count=count, rows={name: graph_sizes(name, traced.bounds)["batch"] for name in kept}
     )
     return TaskFiles(ExecuTorchPrograms(program=ENTRY.program, calls=calls), {ENTRY.program: content}, work)

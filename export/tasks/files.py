@@ -23,12 +23,18 @@ class TracedTask:
         programs: By the name of the graph.
         signatures: Of the graphs.
         bounds: Sizes for which they are valid.
+        step: Of a language model, ``decode_step`` in operators of ONNX Runtime; None for that of the model itself.
+        read_in_place: Of a language model, the reading of one text whose state stays in the program
+            (:func:`~lite_nlp.export.searches.in_place_step.trace_read_in_place`), which takes the place of
+            ``decode_step`` and ``read`` in ExecuTorch; None for those.
         conversions: What the graphs have been converted to, by name, so that none is converted twice.
     """
 
     programs: Mapping[str, ExportedProgram]
     signatures: Mapping[str, Signature]
     bounds: Bounds
+    step: ExportedProgram | None = None
+    read_in_place: ExportedProgram | None = None
     conversions: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
 

@@ -1,9 +1,11 @@
 """The graphs of language models and classifiers as ONNX files that share one file of weights."""
 
+from collections import Counter
 from typing import Any
 
 import onnx
 
+from lite_nlp.export.counting.onnx_operators import CACHED
 from lite_nlp.export.counting.task_graphs import count_onnx_graphs
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.onnx_conversion import (
@@ -15,7 +17,7 @@ from lite_nlp.export.onnx_conversion import (
     share_weights,
 )
 from lite_nlp.export.onnx_integers import round_weights
-from lite_nlp.export.runtime.programs import OnnxPrograms
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX, OnnxPrograms
 from lite_nlp.export.tasks.files import TaskFiles, TracedTask
 
 __all__ = ["convert_task", "export_task_onnx"]
@@ -23,7 +25,10 @@ __all__ = ["convert_task", "export_task_onnx"]
 
 def convert_task(traced: TracedTask) -> dict[str, Any]:
     """The ``ModelProto`` of each graph, in fp32; they may be changed."""
-    for name, program in traced.programs.items() if not traced.conversions else ():
+    programs = dict(traced.programs)
+    if traced.step is not None:
+        programs["decode_step"] = traced.step
+    for name, program in programs.items() if not traced.conversions else ():
         signature = traced.signatures[name]
         model = convert_program(
             program, {key: form.shape for key, form in signature.inputs.items()}, list(signature.outputs)
@@ -44,5 +49,25 @@ def export_task_onnx(traced: TracedTask, rounding: Rounding) -> TaskFiles:
     graphs, weights = share_weights(models)
     names = {name: f"{name}.onnx" for name in graphs}
     files = {names[name]: content for name, content in graphs.items()} | {WEIGHTS: weights}
-    entry = OnnxPrograms(graphs=names, weights=WEIGHTS, operators=operators, oldest_runtime=oldest_runtime(operators))
+    entry = OnnxPrograms(
+        graphs=names,
+        weights=WEIGHTS,
+        operators=operators,
+        oldest_runtime=oldest_runtime(operators),
+        caches=_written_caches(models["decode_step"].graph) if "decode_step" in models else (),
+    )
     return TaskFiles(entry, files, count_onnx_graphs(graphs, traced.signatures, traced.bounds))
+
+
+def _written_caches(graph: Any) -> tuple[str, ...]:
+    """Inputs of a step that become outputs by attention alone, which may write them where they are."""
+    readers = Counter(name for node in graph.node for name in node.input)
+    given, made = {value.name for value in graph.input}, {value.name for value in graph.output}
+    caches = [
+        before
+        for node in graph.node
+        if node.op_type == CACHED
+        for before, after in zip(node.input[3:5], node.output[1:3], strict=True)
+        if before in given and after == CHANGED_PREFIX + before and after in made and readers[before] == 1
+    ]
+    return tuple(caches)

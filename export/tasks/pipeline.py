@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 from torch import nn
+from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError
@@ -27,10 +28,12 @@ from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms,
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.layout import Bounds, Layout, Precision
+from lite_nlp.export.runtime.layout import Bounds, Layout, Precision, StateTensor
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
+from lite_nlp.export.runtime.signatures import Signature
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
+from lite_nlp.export.searches.in_place_step import trace_read_in_place
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
 from lite_nlp.export.tasks.divergence import ClassDivergence, TextDivergence
 from lite_nlp.export.tasks.executorch import export_task_executorch
@@ -64,6 +67,9 @@ class TaskModel:
         vocab_size: Types of its vocabulary.
         classes: Of a classifier.
         proof: Token ids of sentences, without special ids, that are compared beside random ones.
+        step_form: Of a language model, the same in a form that runtimes read fastest: its caches, which have the
+            tokens in their third dimension, are changed by :func:`~lite_nlp.export.contrib.attend_in_slots` alone,
+            wherever that has an operator. None if there is none.
     """
 
     module: nn.Module
@@ -71,6 +77,7 @@ class TaskModel:
     vocab_size: int
     classes: Classes | None = None
     proof: Sequence[Sequence[int]] = ()
+    step_form: nn.Module | None = None
 
 
 def export_task_bundle(
@@ -83,6 +90,7 @@ def export_task_bundle(
     calibration: Sequence[Sequence[Sequence[int]]] = (),
     runtimes: Sequence[str] | None = None,
     packing: Packing | None = None,
+    portable: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     accept: Callable[[Path], None] = lambda bundle: None,
@@ -106,6 +114,7 @@ def export_task_bundle(
         runtimes: Names of the runtimes to export for; None for all that can run the model. ExecuTorch cannot run
             recurrent layers, which is logged.
         packing: What to make a compact bundle with; None for a plain one.
+        portable: Whether the ONNX graphs have operators of the ONNX standard alone.
         force: Whether an existing file may be overwritten.
         progress: Receives each stage as it begins.
         accept: Given the finished bundle before it takes its place; whatever it raises keeps the bundle from doing so.
@@ -133,7 +142,10 @@ def export_task_bundle(
         logging.getLogger("lite_nlp").warning(
             f"{card.name}: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers"
         )
-    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds)
+    step, read_in_place = _trace_forms(
+        model, signatures, state, bounds, onnx="onnx" in chosen and not portable, executorch="executorch" in chosen
+    )
+    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds, step=step, read_in_place=read_in_place)
     progress.start("counting the work of the model", None)
     columns = {MODEL: count_modules(graphs, bounds)}
     merged = count_programs(programs, graphs, bounds)
@@ -196,6 +208,26 @@ def export_task_bundle(
             progress=progress,
         )
     return write_accepted(plans, write)
+
+
+def _trace_forms(
+    model: TaskModel,
+    signatures: Mapping[str, Signature],
+    state: Sequence[StateTensor],
+    bounds: Bounds,
+    *,
+    onnx: bool,
+    executorch: bool,
+) -> tuple[ExportedProgram | None, ExportedProgram | None]:
+    """What a model's other form has for each runtime, as ``TracedTask`` takes it."""
+    form = model.step_form
+    if form is None:
+        return None, None
+    step = task_graphs(form, {"decode_step": signatures["decode_step"]}, state)["decode_step"]
+    return (
+        trace_task_graph("decode_step", step, bounds) if onnx else None,
+        trace_read_in_place(form, state, bounds) if executorch else None,
+    )
 
 
 def _collect_files(card: ModelCard, found: Iterable[TaskFiles], plan: Sequence[PlannedMatrix]) -> dict[str, bytes]:

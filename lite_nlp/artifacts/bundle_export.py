@@ -101,6 +101,7 @@ def write_model_bundle(
             exported,
             card=card,
             packing=packing,
+            portable=portable,
             max_src_tokens=max_src_tokens,
             max_tgt_tokens=max_tgt_tokens,
             precision=precision,

@@ -26,7 +26,7 @@ from lite_nlp.export.runtime.registry import RUNTIMES
 __all__ = ["cached_bundle"]
 
 #: Incremented when the exporter changes its output within one version of the package.
-_EXPORT_VERSION: Final = 6
+_EXPORT_VERSION: Final = 7
 
 
 def cached_bundle(source: Source, *, runtime: str | None = None, progress: Progress | None = None) -> Path:

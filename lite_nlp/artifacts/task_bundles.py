@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lite_nlp.artifacts.classes import SENTENCES, read_labels
 from lite_nlp.artifacts.input_length import source_bound
@@ -25,10 +25,6 @@ __all__ = ["write_task_bundle"]
 #: Everyday sentences that verify an export beside random ones, spread over the file.
 _PROOF_SENTENCES = 24
 
-#: Room that ExecuTorch plans for the states of the texts that are continued at once, one at least. It takes all of it
-#: when a program is opened.
-_PLANNED_BYTES: Final = 2**25
-
 
 def write_task_bundle(
     path: Path,
@@ -36,6 +32,7 @@ def write_task_bundle(
     *,
     card: "ModelCard",
     packing: "Packing | None",
+    portable: bool,
     max_src_tokens: int | None,
     max_tgt_tokens: int | None,
     precision: Precision,
@@ -52,6 +49,7 @@ def write_task_bundle(
         loaded: The model.
         card: What else the bundle holds.
         packing: What to make a compact bundle with; None for a plain one.
+        portable: Whether the ONNX graphs have operators of the ONNX standard alone.
         max_src_tokens: Longest sentence of a classifier, end mark included; None is what the model reads. A language
             model scores at least as long texts as it was trained on; None is 256, or these if they are longer.
         max_tgt_tokens: Most steps of a language model; None is all that the model has positions for, or that a state
@@ -71,12 +69,12 @@ def write_task_bundle(
     source = capacity = min(source_bound(config, max_src_tokens), longest)
     rows = DEFAULT_BOUNDS.executorch_batch
     if model.task == "language-modelling":
+        # ExecuTorch keeps the state of one text.
+        rows = 1
         source = min(max(source, config.training.block_tokens), longest)
         first, further = _state_bytes(loaded)
         most = 1 + (MAX_STATE_BYTES - first) // further if further else longest
         capacity = min(most if max_tgt_tokens is None else max_tgt_tokens, longest)
-        state = first + (capacity - 1) * further
-        rows = min(rows, max(1, _PLANNED_BYTES // state))
     bounds = Bounds(source=source, capacity=capacity, executorch_batch=rows)
     return export_task_bundle(
         path,
@@ -87,6 +85,7 @@ def write_task_bundle(
         calibration=calibration,
         runtimes=runtimes,
         packing=packing,
+        portable=portable,
         force=force,
         progress=progress,
         accept=accept,
@@ -103,9 +102,10 @@ def _state_bytes(loaded: LoadedModel) -> tuple[int, int]:
 
 
 def _describe(loaded: LoadedModel) -> "TaskModel":
+    from lite_nlp.artifacts.fused_text import fuse_attention
     from lite_nlp.export.runtime.programs import Classes
     from lite_nlp.export.tasks.pipeline import TaskModel
-    from lite_nlp.models.build import as_classifier
+    from lite_nlp.models.build import as_classifier, as_language_model
 
     pairs = read_everyday_pairs()
     lines = [english for english, _ in pairs[:: max(1, len(pairs) // _PROOF_SENTENCES)]][:_PROOF_SENTENCES]
@@ -113,7 +113,10 @@ def _describe(loaded: LoadedModel) -> "TaskModel":
     vocab_size = loaded.tokenizer.vocab_size
     architecture = loaded.config.model.architecture
     if architecture not in SENTENCES:
-        return TaskModel(module=loaded.model, task="language-modelling", vocab_size=vocab_size, proof=proof)
+        fused = fuse_attention(as_language_model(loaded.model, source=loaded.name))
+        return TaskModel(
+            module=loaded.model, task="language-modelling", vocab_size=vocab_size, proof=proof, step_form=fused
+        )
     labels = read_labels(
         loaded.metrics, as_classifier(loaded.model, source=loaded.name).config.num_classes, name=loaded.name
     )

@@ -41,12 +41,20 @@ class TextStepModel(Protocol):
         """Most tokens T that it is given at once."""
         ...
 
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows B; None for any number."""
+        ...
+
     def start(self, rows: int, capacity: int) -> State:
         """The state before the first token of so many rows, for at most ``capacity`` tokens."""
         ...
 
     def read(self, tokens: NDArray[np.int64], state: State) -> tuple[NDArray[np.float32], State]:
-        """Consume tokens (B, T); return the logits (B, V) of the one after the last, and the new state."""
+        """Consume tokens (B, T); return the logits (B, V) of the one after the last, and the new state.
+
+        The old one must not be used again: what it consists of may have become the new one.
+        """
         ...
 
     def reorder(self, state: State, rows: NDArray[np.int64]) -> State:
@@ -110,7 +118,7 @@ def continue_rows(
     max_positions: int,
     numbers: Sequence[int],
 ) -> list[TokenRun]:
-    """Continue every row, all of them in one batch; the result for a row does not depend on the others.
+    """Continue every row, as many at once as the model takes; the result for a row does not depend on the others.
 
     Args:
         model: The engine.
@@ -124,8 +132,13 @@ def continue_rows(
         ModelError: If the model produces logits that are not finite.
     """
     runs = [TokenRun() for _ in prompts]
-    for _ in continue_steps(model, prompts, runs, options, max_positions=max_positions, numbers=numbers):
-        pass
+    count = max(1, len(prompts) if model.max_rows is None else model.max_rows)
+    for start in range(0, len(prompts), count):
+        rows = slice(start, start + count)
+        for _ in continue_steps(
+            model, prompts[rows], runs[rows], options, max_positions=max_positions, numbers=numbers[rows]
+        ):
+            pass
     return runs
 
 
@@ -138,7 +151,10 @@ def continue_steps(
     max_positions: int,
     numbers: Sequence[int],
 ) -> Iterator[None]:
-    """:func:`continue_rows` step by step, into ``runs``; stop iterating to cancel."""
+    """Continue rows in one batch, step by step, into ``runs``; arguments as of :func:`continue_rows`.
+
+    Stop iterating to cancel.
+    """
     if not prompts:
         return
     given = [[EOS_ID, *prompt] for prompt in prompts]

@@ -118,6 +118,7 @@ class TorchTextModel(_TorchSteps[SteppedText]):
     """
 
     max_read: Final = READ_TOKENS
+    max_rows: Final = None
 
     @torch.inference_mode()
     def start(self, rows: int, capacity: int) -> dict[str, Tensor]:

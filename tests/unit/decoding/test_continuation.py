@@ -16,6 +16,7 @@ class TableModel:
     """The next token's logits depend on the last two tokens and the position; counts its calls and tokens."""
 
     max_read = 2
+    max_rows = None
 
     def __init__(self, seed: int = 0, end: float = -1.0) -> None:
         random = np.random.default_rng(seed)

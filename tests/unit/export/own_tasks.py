@@ -117,10 +117,10 @@ class Recall(Bigram):
 
 
 def export(path: Path, module: nn.Module, **changes: Any) -> Manifest:
-    task = "language-modelling" if isinstance(module, Bigram) else "classification"
+    task = changes.pop("task", "language-modelling" if isinstance(module, Bigram) else "classification")
     values: dict[str, Any] = {"module": module.eval(), "task": task, "vocab_size": TYPES}
     if task == "classification":
         values["classes"] = CLASSES
-    names = ("precision", "runtimes", "packing", "calibration", "bounds")
+    names = ("precision", "runtimes", "packing", "portable", "calibration", "bounds")
     options = {"bounds": BOUNDS} | {key: changes.pop(key) for key in names if key in changes}
     return export_task_bundle(path, model=TaskModel(**{**values, **changes}), card=CARD, **options)

@@ -20,7 +20,7 @@ from lite_nlp.export.matrices import Matrix, ProductShape
 from lite_nlp.export.mixed import plan
 from lite_nlp.export.onnx_conversion import all_graphs
 from lite_nlp.export.packing import Packing
-from lite_nlp.export.runtime import task_engines
+from lite_nlp.export.runtime import text_steps
 from lite_nlp.export.runtime.bundle import open_bundle
 from lite_nlp.export.runtime.engine import create_engine
 from lite_nlp.export.runtime.layout import Bounds
@@ -135,7 +135,7 @@ def test_the_language_model_and_its_work(bundles: Path, runtime: str) -> None:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_the_room_of_a_state_grows_with_the_text(bundles: Path, runtime: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_engines, "_ROOM", 5)
+    monkeypatch.setattr(text_steps, "_ROOM", 5)
     bundle = open_bundle(bundles / "recall.zip", runtime=runtime)
     engine, module = create_text_engine(bundle, runtime=runtime, threads=1), TorchTextModel(Recall().eval())
     for count, expected_rooms in ((1, [5] * 5 + [10] * 5 + [12] * 2), (3, [5, 10, 10, 12]), (6, [10, 12])):
@@ -143,11 +143,11 @@ def test_the_room_of_a_state_grows_with_the_text(bundles: Path, runtime: str, mo
         rooms = []
         for first in range(3, 15, count):
             tokens = np.array([range(first, first + count), range(2 * first, 2 * first + count)])
-            rooms.append(engine.next_room(state, count))
+            rooms.append(engine.attended(state, count))
             logits, state = engine.read(tokens, state)
             expected, other = module.read(tokens, other)
             np.testing.assert_allclose(logits, expected, atol=1e-5)
-            assert state.tensors["seen"].shape == (2, rooms[-1], 8)
+            assert state.steps.tensors["seen"].shape == (2, rooms[-1], 8)
         assert rooms == expected_rooms
 
 

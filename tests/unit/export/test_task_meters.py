@@ -34,6 +34,7 @@ class SlowText:
     """Says 5 until the text has ``length`` tokens, then ends it."""
 
     max_read = 2
+    max_rows = None
 
     def __init__(self, clock, length):
         self.clock, self.length, self.calls = clock, length, 0
@@ -50,7 +51,7 @@ class SlowText:
         logits[np.arange(rows), np.where(state + count > self.length, EOS_ID, 5)] = 9
         return logits, state + count
 
-    def next_room(self, state, tokens):
+    def attended(self, state, tokens):
         """Four slots, then four more: of one row, whose state is its tokens."""
         return min(self.capacity, 4 * ((int(state[0]) + tokens + 3) // 4))
 

@@ -18,6 +18,7 @@ class TableText:
     """The next token's logits depend on the token alone."""
 
     max_read = 3
+    max_rows = None
 
     def __init__(self) -> None:
         self.table = np.random.default_rng(0).normal(size=(TYPES, TYPES)).astype(np.float32)

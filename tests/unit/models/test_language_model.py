@@ -10,57 +10,17 @@ from torch import Tensor
 
 from lite_nlp.artifacts.directory import load_model_directory, model_from_state, save_model_directory
 from lite_nlp.budget.closed_form.state import count_state
-from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import Config, parse_model
+from lite_nlp.config.preset import Config
 from lite_nlp.core.errors import DataError, ModelError
 from lite_nlp.models.build import as_encoder_decoder, as_language_model
 from lite_nlp.models.conversion import Conversion, constant_state_bytes, convert_config, convert_model
 from lite_nlp.models.language_model import LanguageModel
 from tests.selection import VARIANT_NAMES, select
-from tests.unit.models.conftest import VARIANTS, randomized, small_config
+from tests.unit.models.conftest import randomized, small_config
+from tests.unit.models.language_models import LM_VARIANTS, TYPES, language_model, language_model_config
 
-TYPES = 37
-ADAPTIVE: dict[str, Any] = {"embedding": "adaptive", "adaptive_cutoffs": (9, 20), "adaptive_factor": 2}
 #: In fp64: what happens deep inside a stack of random LayerNorms reaches the logits faintly, and must show.
 CLOSE = {"rtol": 1e-9, "atol": 1e-9}
-
-_SOURCE_KEYS = ("src_vocab_size", "num_encoder_layers", "kernel_sizes", "cross_attention", "cross_feature_size")
-
-
-def _decoder_alone(variant: dict[str, Any]) -> dict[str, Any]:
-    """The same family and options without encoder and cross-attention."""
-    kept = {key: value for key, value in variant.items() if key not in _SOURCE_KEYS}
-    if kept.get("tie_embeddings") == "decoder":
-        kept["tie_embeddings"] = "all"
-    return kept
-
-
-LM_VARIANTS = {
-    # The one whose linear attention is in cross-attention alone is no t2r without it.
-    **{name: _decoder_alone(variant) for name, variant in VARIANTS.items() if name != "t2r-cross-only"},
-    "adaptive": {"family": "transformer", **ADAPTIVE},
-    "adaptive-lsra": {**_decoder_alone(VARIANTS["lsra-dynamic-glu"]), **ADAPTIVE, "pre_norm": True},
-    "adaptive-subformer": {**_decoder_alone(VARIANTS["sandwich-wide"]), **ADAPTIVE},
-    "adaptive-t2r": {**_decoder_alone(VARIANTS["t2r"]), **ADAPTIVE, "adaptive_cutoffs": (30,)},
-}
-
-
-def _config(**changes: Any) -> ModelConfig:
-    values = {
-        "architecture": "language-model",
-        "embed_dim": 16,
-        "ffn_dim": 24,
-        "num_heads": 2,
-        "conv_num_heads": 2,
-        "num_decoder_layers": 2,
-        "tgt_vocab_size": TYPES,
-        "dropout": 0.0,
-    }
-    return parse_model({**values, **changes})
-
-
-def _model(**changes: Any) -> LanguageModel:
-    return as_language_model(randomized(_config(**changes)), source="test")
 
 
 @pytest.fixture(params=select(LM_VARIANTS, [*VARIANT_NAMES, "adaptive", "adaptive-t2r"]))
@@ -91,7 +51,7 @@ def _generate(model: LanguageModel, text: Tensor, capacity: int) -> Tensor:
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-9)])
 def test_steps_equal_the_forward(variant: dict[str, Any], dtype: torch.dtype, tolerance: float) -> None:
-    model, text = _model(**variant).to(dtype), _text(3, 40)
+    model, text = language_model(**variant).to(dtype), _text(3, 40)
     with torch.inference_mode():
         full = model(text)
         for capacity in (40, 57):
@@ -99,7 +59,7 @@ def test_steps_equal_the_forward(variant: dict[str, Any], dtype: torch.dtype, to
 
 
 def test_a_text_may_be_read_in_any_parts(variant: dict[str, Any]) -> None:
-    model, text = _model(**variant).double(), _text(3, 40)
+    model, text = language_model(**variant).double(), _text(3, 40)
     with torch.inference_mode():
         full = model(text)
         for parts in ([40], [1, 2, 30, 7], [17, 1, 22], [39, 1]):
@@ -109,7 +69,7 @@ def test_a_text_may_be_read_in_any_parts(variant: dict[str, Any]) -> None:
 
 
 def test_padding_and_batch_change_nothing(variant: dict[str, Any]) -> None:
-    model, text = _model(**variant).double(), _text(4, 11)
+    model, text = language_model(**variant).double(), _text(4, 11)
     with torch.inference_mode():
         together = model(text)
         for row, length in enumerate((11, 6, 1, 3)):
@@ -119,7 +79,7 @@ def test_padding_and_batch_change_nothing(variant: dict[str, Any]) -> None:
 
 
 def test_rows_may_stand_at_different_positions(variant: dict[str, Any]) -> None:
-    model, text = _model(**variant).double(), _text(2, 8)
+    model, text = language_model(**variant).double(), _text(2, 8)
     with torch.inference_mode():
         state = fresh = model.init_state(2, 8)
         for tokens in text[:, :3].unbind(1):
@@ -133,7 +93,7 @@ def test_rows_may_stand_at_different_positions(variant: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("length", [1, 4])
 def test_reading_changes_neither_its_input_nor_the_shapes(variant: dict[str, Any], length: int) -> None:
-    model = _model(**variant)
+    model = language_model(**variant)
     with torch.inference_mode():
         state = model.init_state(2, 6)
         before = {name: value.clone() for name, value in state.items()}
@@ -146,14 +106,14 @@ def test_reading_changes_neither_its_input_nor_the_shapes(variant: dict[str, Any
 
 
 def test_the_state_is_as_large_as_the_formula_says(variant: dict[str, Any]) -> None:
-    model = _model(**variant)
+    model = language_model(**variant)
     numbers = {name: value[0].numel() for name, value in model.init_state(3, 23).items()}
     assert numbers.pop("position") == 1
     assert sum(numbers.values()) == sum(count_state(model.config, tgt_len=23).values())
 
 
 def test_no_token_sees_the_future(variant: dict[str, Any]) -> None:
-    model, text = _model(**variant).double(), _text(2, 9)
+    model, text = language_model(**variant).double(), _text(2, 9)
     changed = text.clone()
     changed[:, 5:] = 4
     with torch.inference_mode():
@@ -161,14 +121,14 @@ def test_no_token_sees_the_future(variant: dict[str, Any]) -> None:
 
 
 def test_target_log_probs_are_those_of_the_logits(variant: dict[str, Any]) -> None:
-    model, text, labels = _model(**variant).double(), _text(3, 12), _text(3, 12).flip(1)
+    model, text, labels = language_model(**variant).double(), _text(3, 12), _text(3, 12).flip(1)
     with torch.inference_mode():
         expected = -F.cross_entropy(model(text).transpose(1, 2), labels, reduction="none")
         torch.testing.assert_close(model.target_log_probs(text, labels), expected, **CLOSE)
 
 
 def test_saved_and_loaded_equals_original(variant: dict[str, Any], tmp_path: Path) -> None:
-    model, text = _model(**variant), _text(2, 7)
+    model, text = language_model(**variant), _text(2, 7)
     config = Config(name="small", model=model.config)
     save_model_directory(tmp_path, config=config, state=model.state_dict(), tokenizer_json=b"{}", metrics={})
     loaded = load_model_directory(tmp_path)
@@ -178,12 +138,12 @@ def test_saved_and_loaded_equals_original(variant: dict[str, Any], tmp_path: Pat
 
 
 def test_every_tensor_has_one_name(variant: dict[str, Any]) -> None:
-    state = _model(**variant).state_dict()
+    state = language_model(**variant).state_dict()
     assert len({tensor.data_ptr() for tensor in state.values()}) == len(state)
 
 
 def _trained(variant: dict[str, Any], *, bf16: bool) -> tuple[LanguageModel, Tensor]:
-    model = _model(**{**variant, "dropout": 0.1, "attention_dropout": 0.1, "conv_dropout": 0.1}).train()
+    model = language_model(**{**variant, "dropout": 0.1, "attention_dropout": 0.1, "conv_dropout": 0.1}).train()
     text = _text(5, 41)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
         loss = -model.target_log_probs(text[:, :-1], text[:, 1:]).mean()
@@ -205,7 +165,7 @@ def test_a_bf16_step_stays_finite(variant: dict[str, Any]) -> None:
 
 def test_layers_are_those_of_torch() -> None:
     """A pre-norm stack with the weights of ``torch.nn.TransformerEncoderLayer`` under a causal mask."""
-    model = _model(family="transformer", pre_norm=True, final_norm=True)
+    model = language_model(family="transformer", pre_norm=True, final_norm=True)
     text = _text(2, 9)
     x = model.vocabulary.embed(text) * 4 + model.positions.first(9)
     for layer in model.layers:
@@ -228,22 +188,22 @@ def test_layers_are_those_of_torch() -> None:
 
 
 def test_an_untied_output_has_its_own_table() -> None:
-    assert _model(family="transformer", tie_embeddings="none").vocabulary.own_output.weight.shape == (TYPES, 16)
+    assert language_model(family="transformer", tie_embeddings="none").vocabulary.own_output.weight.shape == (TYPES, 16)
 
 
 def test_long_texts_need_no_quadratic_mask() -> None:
-    assert not _model(**LM_VARIANTS["t2r"]).layers.needs_causal_mask
-    assert _model(**LM_VARIANTS["t2r-every-second"]).layers.needs_causal_mask
+    assert not language_model(**LM_VARIANTS["t2r"]).layers.needs_causal_mask
+    assert language_model(**LM_VARIANTS["t2r-every-second"]).layers.needs_causal_mask
 
 
 def test_texts_beyond_the_positions_are_refused() -> None:
-    model = _model(family="transformer", max_positions=8)
+    model = language_model(family="transformer", max_positions=8)
     with pytest.raises(DataError, match=r"sequence of 9 tokens: expected at most model.max_positions = 8"):
         model(_text(1, 9))
 
 
 def test_converted_models_keep_their_weights_and_a_constant_state() -> None:
-    model = _model(family="transformer")
+    model = language_model(family="transformer")
     config = Config(name="plain", model=model.config)
     converted_config = convert_config(config, Conversion(causal=5, cross=None), name="plain")
     assert converted_config.model == model.config.model_copy(
@@ -257,13 +217,13 @@ def test_converted_models_keep_their_weights_and_a_constant_state() -> None:
 
 
 def test_cross_attention_that_is_not_there_cannot_be_converted() -> None:
-    config = Config(name="plain", model=_config(family="transformer"))
+    config = Config(name="plain", model=language_model_config(family="transformer"))
     with pytest.raises(ModelError, match=r"plain: expected cross-attention to convert, found a language-model"):
         convert_config(config, Conversion(causal=5, cross=5), name="plain")
 
 
 def test_maps_merged_into_the_projections_change_nothing() -> None:
-    model, text = _model(**{**LM_VARIANTS["t2r"], "self_feature_size": 4}).double(), _text(2, 30)
+    model, text = language_model(**{**LM_VARIANTS["t2r"], "self_feature_size": 4}).double(), _text(2, 30)
     attention = model.layers[0].mixer.attention
     with torch.inference_mode():
         assert attention.merged.kept(torch.zeros(1, 1, 16, dtype=torch.float64))
@@ -277,7 +237,7 @@ def test_maps_merged_into_the_projections_change_nothing() -> None:
 
 
 def test_a_model_of_the_wrong_kind_is_named() -> None:
-    language, translation = _model(family="transformer"), randomized(small_config(family="transformer"))
+    language, translation = language_model(family="transformer"), randomized(small_config(family="transformer"))
     with pytest.raises(ModelError, match=r"runs/x: expected an encoder-decoder, found a language-model"):
         as_encoder_decoder(language, source="runs/x")
     with pytest.raises(ModelError, match=r"runs/x: expected a language-model, found an encoder-decoder"):

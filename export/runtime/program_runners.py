@@ -1,0 +1,131 @@
+"""Runners of the graphs of language models and classifiers, which are called by name. No torch."""
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from threading import Lock
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import NDArray
+
+from lite_nlp.core.errors import RuntimeUnavailableError
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, load_operators
+from lite_nlp.export.runtime.onnx_session import OnnxGraph
+from lite_nlp.export.runtime.signatures import READ_IN_PLACE, Signature
+
+__all__ = ["ExecuTorchProgramRunner", "OnnxProgramRunner", "ProgramRunner", "StepBinder"]
+
+_Arrays = Mapping[str, NDArray[Any]]
+
+
+class ProgramRunner(Protocol):
+    """Calls the graphs of a bundle in one runtime.
+
+    Attributes:
+        keeps_state: Whether it has ``read_in_place``, by which the runtime keeps a language model's state itself.
+    """
+
+    keeps_state: bool
+
+    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
+        """The outputs of a graph by name."""
+        ...
+
+
+@runtime_checkable
+class StepBinder(Protocol):
+    """A runner that can write a language model's caches where they are.
+
+    Attributes:
+        caches: Their names; none if ``decode_step`` gives new ones.
+    """
+
+    caches: Collection[str]
+
+    def bind_step(self, given: _Arrays, results: _Arrays) -> Callable[[], None]:
+        """A call of ``decode_step`` that reads and writes always the same arrays.
+
+        Args:
+            given: Inputs by name.
+            results: Outputs by name; of a cache the input itself.
+        """
+        ...
+
+
+class OnnxProgramRunner:
+    """Runs graphs by name, each of which is loaded for its first call.
+
+    Args:
+        load: Loads a graph into ONNX Runtime.
+        caches: State tensors that ``decode_step`` may write where they are.
+    """
+
+    keeps_state = False
+
+    def __init__(self, load: Callable[[str], OnnxGraph], caches: Collection[str]) -> None:
+        self._graph = cache(load)
+        self.caches = caches
+
+    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
+        """The outputs of a graph by name.
+
+        Raises:
+            BundleError: If ONNX Runtime does not accept the graph, it is not what the manifest says, or it fails.
+        """
+        return self._graph(graph).run(arguments)
+
+    def bind_step(self, given: _Arrays, results: _Arrays) -> Callable[[], None]:
+        """See :class:`StepBinder`.
+
+        Raises:
+            BundleError: As by :meth:`run`.
+        """
+        return self._graph("decode_step").bind(given, results)
+
+
+class ExecuTorchProgramRunner:
+    """Runs methods by name, each of which gets its memory for its first call; threads that use it at once take turns.
+
+    Args:
+        content: The ``.pte`` file.
+        signatures: Of the methods.
+        sizes: By method, the largest size of each symbol; of a larger batch so many rows as fit are run at a time.
+        threads: Threads of one operator.
+
+    Raises:
+        RuntimeUnavailableError: If a method needs ExecuTorch's library for language models, and it is not there.
+        BundleError: If ExecuTorch does not accept the program, or its methods are not what the signatures say.
+    """
+
+    def __init__(
+        self,
+        content: bytes,
+        signatures: Mapping[str, Signature],
+        sizes: Mapping[str, Mapping[str, int]],
+        *,
+        threads: int,
+    ) -> None:
+        self.keeps_state = READ_IN_PLACE in signatures
+        self._program = LoadedProgram(content, threads=threads)
+        self._signatures, self._sizes = signatures, sizes
+        for name, signature in signatures.items():
+            self._program.check(name, signature, sizes[name])
+        if self.keeps_state and not load_operators():
+            raise RuntimeUnavailableError(
+                "--runtime executorch: expected ExecuTorch with its library for language models (llama::custom_sdpa), "
+                "found one without it"
+            )
+        self._method = cache(lambda name: self._program.load(name, signatures[name], sizes[name]))
+        # The methods share the program's memory.
+        self._lock = Lock()
+
+    def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
+        """The outputs of a method by name.
+
+        Raises:
+            BundleError: If ExecuTorch does not accept the method, or fails.
+        """
+        signature = self._signatures[graph]
+        given = [arguments[name] for name in signature.inputs]
+        with self._lock:
+            found = self._program.run(self._method(graph), given, rows=self._sizes[graph]["batch"])
+        return dict(zip(signature.outputs, found, strict=True))

@@ -1,0 +1,254 @@
+"""How a language model's state goes from one call to the next: as tensors, or in the runtime. No torch.
+
+Shape letters: B rows, T tokens, V types.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lite_nlp.core.errors import BundleError
+from lite_nlp.export.runtime.interface import State
+from lite_nlp.export.runtime.layout import Layout
+from lite_nlp.export.runtime.program_runners import ProgramRunner, StepBinder
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX
+from lite_nlp.export.runtime.signatures import READ_IN_PLACE
+from lite_nlp.export.runtime.tensors import expect_tensor, zero_state
+
+__all__ = ["KeptSteps", "PassedSteps", "TextSteps"]
+
+#: Tokens that passed tensors have place for at first, and by which that grows: a call takes and gives tensors of that
+#: size, whatever of them is in use.
+_ROOM: Final = 64
+
+_Read = tuple[NDArray[np.float32], Any]
+
+
+class TextSteps(Protocol):
+    """Reads the tokens of rows. What :meth:`read` or :meth:`reorder` was given must not be used again."""
+
+    @property
+    def max_rows(self) -> int | None:
+        """Most rows; None for any number."""
+        ...
+
+    def start(self, rows: int, capacity: int) -> Any:
+        """The state before the first token of so many rows, for at most ``capacity`` tokens."""
+        ...
+
+    def read(self, tokens: NDArray[np.int64], state: Any, before: int) -> _Read:
+        """Read tokens (B, T) after so many before; returns logits (B, V) and the new state."""
+        ...
+
+    def reorder(self, state: Any, rows: NDArray[np.int64]) -> Any:
+        """The state whose row ``i`` is the present row ``rows[i]``."""
+        ...
+
+    def attended(self, state: Any, tokens: int, before: int) -> int:
+        """Slots that attention goes over where so many tokens are read after so many before."""
+        ...
+
+
+class BoundStep(NamedTuple):
+    """A step from arrays to arrays.
+
+    Attributes:
+        call: Makes it.
+        tokens: (B,) int64, read by it.
+        logits: (B, V), written by it.
+        kept: What of the state it reads, and what it writes instead.
+    """
+
+    call: Callable[[], None]
+    tokens: NDArray[np.int64]
+    logits: NDArray[np.float32]
+    kept: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+
+    def take(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Feed a token of each row, (B,); returns logits (B, V)."""
+        self.tokens[:] = tokens
+        self.call()
+        for before, after in self.kept:
+            before[:] = after
+        return self.logits.copy()
+
+
+@dataclass(frozen=True)
+class PassedState:
+    """A state as tensors.
+
+    Attributes:
+        tensors: By name; the batch is the first dimension of each.
+        capacity: Most tokens.
+        room: Tokens that the tensors have place for.
+        step: One that changes the tensors; None if there is none, or none yet.
+    """
+
+    tensors: State
+    capacity: int
+    room: int
+    step: BoundStep | None = None
+
+
+class PassedSteps:
+    """The state goes into every call and comes out of it, or is written where it is.
+
+    Args:
+        layout: Of the graphs.
+        runner: Calls ``decode_step`` for one token, ``read`` for several.
+    """
+
+    max_rows = None
+
+    def __init__(self, layout: Layout, runner: ProgramRunner) -> None:
+        self._layout = layout
+        self._runner = runner
+
+    def start(self, rows: int, capacity: int) -> PassedState:
+        """Zeros."""
+        room = min(capacity, _ROOM)
+        return PassedState(zero_state(self._layout.state, rows=rows, capacity=room), capacity, room)
+
+    def read(self, tokens: NDArray[np.int64], state: PassedState, before: int) -> _Read:
+        """See :class:`TextSteps`.
+
+        Raises:
+            BundleError: If the graph gives other tensors than the layout says.
+        """
+        rows, count = tokens.shape
+        if (room := _room(state, before + count)) > state.room:
+            state = self._widened(state, room)
+        if count == 1:
+            state = self._bound(state, rows)
+            if state.step is not None:
+                return state.step.take(tokens[:, 0]), state
+        graph, given = ("decode_step", tokens[:, 0]) if count == 1 else ("read", tokens)
+        found = self._runner.run(graph, {"tokens": given, **state.tensors})
+        logits = expect_tensor(f"{graph}: logits", found["logits"], "float32", (rows, self._layout.tgt_size))
+        tensors = dict(state.tensors)
+        for name in self._layout.changing:
+            held = tensors[name]
+            tensors[name] = expect_tensor(f"{graph}: {name}", found[CHANGED_PREFIX + name], held.dtype, held.shape)
+        return logits, replace(state, tensors=tensors, step=None)
+
+    def _bound(self, state: PassedState, rows: int) -> PassedState:
+        """The state with a step that changes its tensors, if the runner has one."""
+        runner = self._runner
+        if state.step is not None or not isinstance(runner, StepBinder) or not runner.caches:
+            return state
+        tensors = {name: np.ascontiguousarray(value) for name, value in state.tensors.items()}
+        after = {name: tensors[name] for name in self._layout.changing}
+        after |= {name: np.empty_like(value) for name, value in after.items() if name not in runner.caches}
+        tokens, logits = np.empty(rows, np.int64), np.empty((rows, self._layout.tgt_size), np.float32)
+        results = {"logits": logits, **{CHANGED_PREFIX + name: value for name, value in after.items()}}
+        call = runner.bind_step({"tokens": tokens, **tensors}, results)
+        kept = [(tensors[name], value) for name, value in after.items() if name not in runner.caches]
+        return replace(state, tensors=tensors, step=BoundStep(call, tokens, logits, kept))
+
+    def reorder(self, state: PassedState, rows: NDArray[np.int64]) -> PassedState:
+        """Gather rows of every tensor."""
+        return replace(state, tensors={name: value[rows] for name, value in state.tensors.items()}, step=None)
+
+    def attended(self, state: PassedState, tokens: int, before: int) -> int:
+        """All that there is room for; of a token whose cache is written where it is, those so far."""
+        in_place = tokens == 1 and isinstance(self._runner, StepBinder) and bool(self._runner.caches)
+        return before + 1 if in_place else _room(state, before + tokens)
+
+    def _widened(self, state: PassedState, room: int) -> PassedState:
+        """The state with place for so many tokens, zeros in it as at first."""
+        tensors = dict(state.tensors)
+        for tensor in self._layout.state:
+            if "capacity" in tensor.shape:
+                ends = [(0, room - state.room if size == "capacity" else 0) for size in tensor.shape]
+                tensors[tensor.name] = np.pad(tensors[tensor.name], ends)
+        return replace(state, tensors=tensors, room=room, step=None)
+
+
+@dataclass(frozen=True)
+class KeptState:
+    """A text whose state the runtime has.
+
+    Attributes:
+        fed: (1, T) int64, its tokens so far.
+        moment: Of the latest call, by which it is known whether the runtime still has it.
+    """
+
+    fed: NDArray[np.int64]
+    moment: int
+
+
+class KeptSteps:
+    """One text at a time, whose state stays in the runtime, where caches are written in place.
+
+    The runtime has the state of one text, until another method runs, for they share the memory. Where that, or a call
+    for another text, came in between, the text's tokens are read once more.
+
+    Args:
+        layout: Of the graphs.
+        runner: Calls ``read_in_place``.
+        max_read: Most tokens that it takes.
+    """
+
+    max_rows = 1
+
+    def __init__(self, layout: Layout, runner: ProgramRunner, max_read: int) -> None:
+        self._tgt_size = layout.tgt_size
+        self._run = runner.run
+        self._max_read = max_read
+        self._moment = 0
+        # What the runtime has is one for all threads.
+        self._lock = Lock()
+
+    def forget(self) -> None:
+        """Another method runs: what the runtime has of a text is gone."""
+        with self._lock:
+            self._moment += 1
+
+    def start(self, rows: int, capacity: int) -> KeptState:
+        """No tokens of the only row; the caches have their capacity."""
+        return KeptState(np.zeros((rows, 0), np.int64), self._moment)
+
+    def read(self, tokens: NDArray[np.int64], state: KeptState, before: int) -> _Read:
+        """See :class:`TextSteps`.
+
+        Raises:
+            BundleError: If the program gives other logits than the layout says.
+        """
+        with self._lock:
+            if before and state.moment != self._moment:
+                for start in range(0, before, self._max_read):
+                    self._call(state.fed[:, start : start + self._max_read], start)
+            logits = self._call(tokens, before)
+            self._moment += 1
+            return logits, KeptState(np.concatenate([state.fed, tokens], axis=1), self._moment)
+
+    def _call(self, tokens: NDArray[np.int64], position: int) -> NDArray[np.float32]:
+        found = self._run(READ_IN_PLACE, {"tokens": tokens, "position": np.array([position])})
+        logits: NDArray[np.float32] = expect_tensor(
+            f"{READ_IN_PLACE}: logits", found["logits"], "float32", (1, self._tgt_size)
+        )
+        return logits
+
+    def reorder(self, state: KeptState, rows: NDArray[np.int64]) -> KeptState:
+        """The same, since there is one row.
+
+        Raises:
+            BundleError: If more are asked for.
+        """
+        if rows.tolist() != [0]:
+            raise BundleError(f"{READ_IN_PLACE}: expected the only row of the state, found rows {rows.tolist()}")
+        return state
+
+    def attended(self, state: KeptState, tokens: int, before: int) -> int:
+        """The tokens themselves."""
+        return before + tokens
+
+
+def _room(state: PassedState, tokens: int) -> int:
+    """Place for so many tokens, in blocks."""
+    blocks = -(-tokens // _ROOM)
+    return min(state.capacity, max(state.room, blocks * _ROOM))

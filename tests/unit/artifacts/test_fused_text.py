@@ -1,0 +1,205 @@
+"""Language models in the form for runtimes: what they say is what the models say."""
+
+import json
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from lite_nlp.artifacts.fused_text import fuse_attention
+from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
+from lite_nlp.decoding.continuation import GenerationOptions, continue_rows
+from lite_nlp.decoding.torch_model import TorchTextModel
+from lite_nlp.export.runtime import program_runners, text_steps
+from lite_nlp.export.runtime.bundle import open_bundle
+from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.manifest import parse_manifest
+from lite_nlp.export.runtime.task_engines import TextEngine, create_text_engine
+from lite_nlp.export.searches.in_place_step import InPlaceStep
+from lite_nlp.export.task_tracing import describe_text_state
+from lite_nlp.models.language_model import LanguageModel
+from tests.selection import VARIANT_NAMES, select
+from tests.unit.export.own_tasks import TYPES, export
+from tests.unit.models.language_models import LM_VARIANTS, language_model
+
+#: Heads of 8 channels, which every operator takes; a convolution keeps a window beside the caches.
+MIXED: dict[str, Any] = {
+    "family": "lite-transformer",
+    "embed_dim": 32,
+    "decoder_kernel_sizes": (3, 5),
+    "tgt_vocab_size": TYPES,
+    "max_positions": 64,
+}
+BOUNDS = Bounds(source=20, capacity=24, executorch_batch=1)
+
+
+def _texts(rows: int, length: int) -> Tensor:
+    return torch.randint(3, TYPES, (rows, length), generator=torch.Generator().manual_seed(length))
+
+
+@pytest.mark.parametrize("name", select(LM_VARIANTS, [*VARIANT_NAMES, "adaptive", "adaptive-t2r"]))
+def test_the_state_may_stay_where_it_is(name: str) -> None:
+    model = language_model(**LM_VARIANTS[name]).eval()
+    fused, state = fuse_attention(model), describe_text_state(model)
+    kept = InPlaceStep(fused, state, [tensor.name for tensor in state if "capacity" in tensor.shape], 12, "read")
+    with torch.no_grad():
+        # The second text begins where the first is still in the buffers.
+        for text in _texts(2, 12) % model.config.tgt_vocab_size:
+            for parts in ([1] * 12, [5, 1, 6]):
+                place, expected = 0, model.init_state(1, 12)
+                for part in text[None].split(parts, dim=1):
+                    logits, expected = model.read(part, expected)
+                    found = kept(part, torch.tensor([place]), ())
+                    torch.testing.assert_close(found, logits, rtol=1e-5, atol=1e-5)
+                    place += part.shape[1]
+
+
+def test_it_has_the_weights_of_the_model() -> None:
+    model = language_model(**MIXED)
+    shared = {id(parameter) for parameter in model.parameters()}
+    assert {id(parameter) for parameter in fuse_attention(model).parameters()} == shared
+
+
+@pytest.fixture(scope="module")
+def mixed() -> LanguageModel:
+    return language_model(**MIXED).eval()
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory, mixed: LanguageModel) -> Path:
+    path = tmp_path_factory.mktemp("fused") / "mixed.zip"
+    export(path, mixed, task="language-modelling", step_form=fuse_attention(mixed), bounds=BOUNDS)
+    return path
+
+
+def _engine(bundle: Path, runtime: str) -> TextEngine:
+    return create_text_engine(open_bundle(bundle), runtime=runtime, threads=1)
+
+
+def test_what_the_bundle_says(bundle: Path, mixed: LanguageModel) -> None:
+    manifest = open_bundle(bundle).manifest
+    onnx, executorch = manifest.programs.onnx, manifest.programs.executorch
+    assert onnx is not None
+    assert executorch is not None
+    assert onnx.operators == ("com.microsoft::GroupQueryAttention",)
+    caches = [tensor.name for tensor in manifest.state if "capacity" in tensor.shape]
+    assert len(caches) == 4
+    assert onnx.caches == tuple(caches)
+    assert set(executorch.calls) == {"read_in_place", "score"}
+    kernels = executorch.calls["read_in_place"].kernels
+    assert (kernels["llama::custom_sdpa.out"], kernels["llama::update_cache.out"]) == (2, 4)
+    assert executorch.names == onnx.names
+    assert manifest.graphs["torch"] == manifest.graphs["onnx"] == manifest.graphs["executorch"]
+
+
+def test_a_step_writes_caches_where_they_are(
+    bundle: Path, mixed: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_steps, "_ROOM", 8)
+    engine, module = _engine(bundle, "onnx"), TorchTextModel(mixed)
+    texts = _texts(3, 20).numpy()
+    state, other = engine.start(3, 20), module.start(3, 20)
+    assert [engine.attended(state, count) for count in (1, 2, 9)] == [1, 8, 16]
+    held = []
+    for part in np.split(texts, [1, 2, 3, 6, 7, 8, 9, 19], axis=1):
+        logits, state = engine.read(part, state)
+        expected, other = module.read(part, other)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+        held.append(state.steps.tensors["layers.0.self_key"])
+    # The same arrays from one step to the next, new ones where several tokens are read or the room is used up.
+    assert [after is before for before, after in pairwise(held)] == [True, True, False, True, True, False, False, True]
+
+
+def test_rows_that_leave_take_their_caches_along(bundle: Path, mixed: LanguageModel) -> None:
+    engine, module = _engine(bundle, "onnx"), TorchTextModel(mixed)
+    texts = _texts(3, 4).numpy()
+    state, other = engine.start(3, 4), module.start(3, 4)
+    for place, rows in enumerate(([0, 1, 2], [2, 0], [1, 1, 0], [0])):
+        state, other = engine.reorder(state, np.array(rows)), module.reorder(other, np.array(rows))
+        part = texts[: len(rows), place : place + 1]
+        logits, state = engine.read(part, state)
+        expected, other = module.read(part, other)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_a_program_has_one_text_at_a_time(bundle: Path, mixed: LanguageModel) -> None:
+    engine, module = _engine(bundle, "executorch"), TorchTextModel(mixed)
+    assert (engine.max_rows, engine.max_read) == (1, 20)
+    first, second = _texts(2, 22).numpy()[:, None]
+    # Two texts in turns, and the other method of the program in between: what is lost is read again.
+    states = [engine.start(1, 22), engine.start(1, 22)]
+    others = [module.start(1, 22), module.start(1, 22)]
+    for cut in ((0, 20), (20, 21), (21, 22)):
+        for place, text in enumerate((first, second)):
+            part = text[:, slice(*cut)]
+            logits, states[place] = engine.read(part, states[place])
+            expected, others[place] = module.read(part, others[place])
+            np.testing.assert_allclose(logits, expected, atol=1e-5)
+        if cut == (20, 21):
+            np.testing.assert_allclose(
+                engine.score(first[:, :9], first[:, 1:10]), module.score(first[:, :9], first[:, 1:10]), atol=1e-5
+            )
+    assert engine.attended(states[0], 1) == 23
+    assert engine.reorder(states[0], np.array([0])) == states[0]
+    for call, message in (
+        (lambda: engine.start(2, 8), "rows: expected at most 1 at once, found 2"),
+        (
+            lambda: engine.reorder(states[0], np.array([0, 0])),
+            r"expected the only row of the state, found rows \[0, 0\]",
+        ),
+        (lambda: engine.read(first[:, :1], states[0]), "1 to 0 of each"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("runtime", ["onnx", "executorch"])
+def test_rows_are_continued_as_in_torch(bundle: Path, mixed: LanguageModel, runtime: str) -> None:
+    prompts = [row[:length] for row, length in zip(_texts(4, 10).tolist(), (0, 1, 5, 9), strict=True)]
+    options = GenerationOptions(max_tokens=8, temperature=2.0, seed=3)
+    found, expected = (
+        continue_rows(model, prompts, options, max_positions=24, numbers=range(4))
+        for model in (_engine(bundle, runtime), TorchTextModel(mixed))
+    )
+    assert [run.tokens for run in found] == [run.tokens for run in expected]
+    assert len({tuple(run.tokens) for run in found}) == 4
+
+
+def test_portable_graphs_and_heads_that_the_operator_does_not_take(tmp_path: Path, mixed: LanguageModel) -> None:
+    narrow = language_model(**{**MIXED, "embed_dim": 16, "num_heads": 4}).eval()
+    for name, model, portable in (("portable", mixed, True), ("narrow", narrow, False)):
+        options = {"task": "language-modelling", "step_form": fuse_attention(model), "bounds": BOUNDS}
+        manifest = export(tmp_path / f"{name}.zip", model, **options, portable=portable, runtimes=["onnx"])
+        assert manifest.programs.onnx is not None
+        assert (manifest.programs.onnx.operators, manifest.programs.onnx.caches) == ((), ())
+
+
+def test_a_bundle_that_says_other_things_is_refused(bundle: Path) -> None:
+    with zipfile.ZipFile(bundle) as archive:
+        document = json.loads(archive.read("manifest.json"))
+    onnx, executorch = (document["programs"][name] for name in ("onnx", "executorch"))
+    calls = executorch["calls"]
+    for name, entry, message in (
+        (
+            "onnx",
+            {**onnx, "caches": ["layers.0.self_key", "other"]},
+            "expected state that changes, found other",
+        ),
+        ("onnx", {**onnx, "caches": 300 * ["position"]}, "programs.onnx.caches"),
+        ("executorch", {**executorch, "calls": {"read_in_place": calls["score"]}}, "decode_step, read, score alone"),
+        ("executorch", {**executorch, "calls": {**calls, "write": calls["score"]}}, "decode_step, read, score alone"),
+    ):
+        changed = {**document, "programs": {**document["programs"], name: entry}}
+        with pytest.raises(BundleError, match=message):
+            parse_manifest(json.dumps(changed).encode(), source="own.zip")
+
+
+def test_executorch_without_its_library_is_named(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program_runners, "load_operators", lambda: False)
+    with pytest.raises(RuntimeUnavailableError, match=r"library for language models .* found one without it"):
+        _engine(bundle, "executorch")
