@@ -16,6 +16,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.contrib import OLDEST_RUNTIME
+from lite_nlp.export.decomposing import known_operators
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = [
@@ -67,7 +68,7 @@ def convert_program(
     Returns:
         A ``ModelProto``.
     """
-    with quiet_libraries(), _one_registry(), torch.no_grad():
+    with quiet_libraries(), known_operators(), _one_registry(), torch.no_grad():
         converted = torch.onnx.export(
             program,
             (),

@@ -118,6 +118,7 @@ class Proof:
     options: SearchOptions = field(default_factory=SearchOptions)
 
 
+@rare_collections()
 def export_bundle(
     path: str | Path,
     *,
@@ -189,8 +190,7 @@ def export_bundle(
         for runtime in chosen:
             progress.start(EXPORTERS[runtime].task, None)
             exporter = EXPORTERS[runtime]
-            with rare_collections():
-                graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
+            graphs[runtime] = exporter.export(traced, search_form or model, rounding, compact=packing is not None)
         work = columns | {runtime: found.work for runtime, found in graphs.items()}
         searches = {f"{name} {kind}": one for name, found in graphs.items() for kind, one in found.search_work.items()}
         check_agreement({**work, **searches}, merged=merged, source=str(path))

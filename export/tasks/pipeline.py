@@ -80,6 +80,7 @@ class TaskModel:
     step_form: nn.Module | None = None
 
 
+@rare_collections()
 def export_task_bundle(
     path: Path,
     *,
@@ -155,8 +156,7 @@ def export_task_bundle(
         found = {}
         for runtime in chosen:
             progress.start(EXPORTERS[runtime].task, None)
-            with rare_collections():
-                found[runtime] = _EXPORTS[runtime](traced, rounding)
+            found[runtime] = _EXPORTS[runtime](traced, rounding)
         work = columns | {runtime: made.work for runtime, made in found.items()}
         check_agreement(work, merged=merged, source=str(path))
         files, packed = _collect_files(card, found.values(), plan), None

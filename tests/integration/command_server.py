@@ -6,6 +6,7 @@ of torch; exports, and whatever runs in ExecuTorch, would import that for as lon
 comes back; what runs is ``lite_nlp.cli.main`` as the installed command runs it.
 """
 
+import gc
 import json
 import os
 import socket
@@ -59,6 +60,9 @@ def command_directory(path: Path) -> Iterator[Path]:
 def _serve(address: str) -> None:
     for name in _PREPARED:
         import_module(name)
+    # As tests/conftest.py does; and what was imported is never looked at again, which would also copy its memory.
+    gc.set_threshold(50_000, 20, 50)
+    gc.freeze()
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen()

@@ -83,13 +83,15 @@ def test_verbose_lists_what_xnnpack_does_not_take(int8_bundle: tuple[Path, dict[
     assert all(called.delegated > 0 for called in calls.values())
 
 
-def test_integer_weights_run_without_torch(int8_bundle: tuple[Path, dict[str, Any], str], tmp_path: Path) -> None:
+def test_integer_weights_run_without_torch(
+    int8_bundle: tuple[Path, dict[str, Any], str], tmp_path: Path, lite_nlp: LiteNlp
+) -> None:
     source = tmp_path / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in SENTENCES[:3]), encoding="utf-8")
     done = run_process("translate", str(int8_bundle[0]), "--runtime", "onnx", "--input", str(source), missing=TORCH)
     assert (done.returncode, done.stdout.count("\n")) == (0, 3), done.stderr
-    other = run_process("translate", str(int8_bundle[0]), "--runtime", "executorch", "--input", str(source))
-    assert (other.returncode, other.stdout.count("\n")) == (0, 3), other.stderr
+    other = lite_nlp("translate", int8_bundle[0], "--runtime", "executorch", "--input", source)
+    assert (other.code, other.out.count("\n")) == (0, 3), other.err
 
 
 def test_a_compact_bundle_of_integers_is_the_plain_one_in_fewer_bytes(
@@ -147,5 +149,5 @@ def test_mixed_weights_run_without_torch_and_say_what_they_are(
     assert all(planned["losses"]["fp32"] == 0 for planned in plan)
     translated = run_process("translate", str(path), "--runtime", "onnx", "--text", SENTENCES[0], missing=TORCH)
     assert translated.returncode == 0, translated.stderr
-    other = run_process("translate", str(path), "--runtime", "executorch", "--text", SENTENCES[0])
-    assert other.returncode == 0, other.stderr
+    other = lite_nlp("translate", path, "--runtime", "executorch", "--text", SENTENCES[0])
+    assert other.code == 0, other.err

@@ -1,0 +1,44 @@
+"""The benchmark of language models: what it reads, and its rows; no time is held against anything."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.unit.export.own_tasks import Recall, export
+
+FOLDER = Path(__file__).parents[3] / "benchmarks"
+
+
+@pytest.fixture
+def continue_text() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(FOLDER))
+    yield importlib.import_module("continue_text")
+    sys.path.remove(str(FOLDER))
+    del sys.modules["continue_text"]
+
+
+def test_bundles_side_by_side(
+    continue_text: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "recall.zip"
+    export(path, Recall(), runtimes=["onnx"])
+    shapes = []
+    read = continue_text.TextEngine.read
+    monkeypatch.setattr(
+        continue_text.TextEngine, "read", lambda self, text, state: shapes.append(text.shape) or read(self, text, state)
+    )
+    options = [path, path, "--prompt", "5", "--tokens", "3", "--rounds", "2"]
+    continue_text.main([*map(str, options), "--json"])
+    # A step of each engine when it is opened; then two bundles, two rounds and a turn before them.
+    assert shapes == [(1, 1)] * 2 + [(1, 5), (1, 1), (1, 1), (1, 1)] * 6
+    found = json.loads(capsys.readouterr().out)
+    assert found["settings"] == {"runtime": "onnx", "prompt": 5, "tokens": 3, "threads": 1, "rounds": 2}
+    assert [(row["bundle"], row["precision"]) for row in found["rows"]] == 2 * [("recall.zip", "fp32")]
+    assert found["rows"][0]["cpu_ratio"] == 1
+    continue_text.main([*map(str, options)])
+    assert "CPU, of the first" in capsys.readouterr().out
