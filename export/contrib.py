@@ -111,19 +111,17 @@ def attend_with_cache(projected: Tensor, key: Tensor, value: Tensor, position: T
     return _attend_grouped(projected, key, value, position, slots=past + 1)
 
 
-def takes_slots(x: Tensor, head_dim: int) -> bool:
-    """Whether :func:`attend_in_slots` has an operator for tokens ``x`` (B, T, D), heads of so many channels each."""
-    if writes_in_place():
-        return True
-    return torch.compiler.is_exporting() and statically_known_true(x.shape[1] == 1) and head_dim % _HEAD_MULTIPLE == 0
+def takes_slots(head_dim: int) -> bool:
+    """Whether :func:`attend_in_slots` has an operator here for heads of so many channels."""
+    return writes_in_place() or (torch.compiler.is_exporting() and head_dim % _HEAD_MULTIPLE == 0)
 
 
 def attend_in_slots(projected: Tensor, key: Tensor, value: Tensor, position: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Attention of tokens to themselves and those before them, in caches that have place for more.
 
-    One token of each row (``GroupQueryAttention``), which a runtime that is given the caches' memory for the new ones
-    writes where they are; within :func:`caches_in_place` some tokens of one row. Where there is an operator for it,
-    which :func:`takes_slots` tells, and nowhere else.
+    ``GroupQueryAttention``: one token of each row, or several of one row or of rows without any before them. A runtime
+    that is given the caches' memory for the new ones writes where they are. Within :func:`caches_in_place`, tokens of
+    one row. Only where :func:`takes_slots` says that there is an operator for it.
 
     Args:
         projected: Query, key and value side by side, (B, T, 3 H d).
@@ -178,15 +176,18 @@ def attend_source(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Te
 def _attend_grouped(
     projected: Tensor, key: Tensor, value: Tensor, position: Tensor, *, slots: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """``GroupQueryAttention`` of one token (B, 1, 3 H d), whose caches have so many slots afterwards."""
+    """``GroupQueryAttention`` of tokens (B, T, 3 H d), whose caches have so many slots afterwards."""
     rows, heads, _, head_dim = key.shape
+    tokens = projected.shape[1]
     after, before = (rows, heads, slots, head_dim), position.to(torch.int32)
+    # The last token's slot, and how many are in use with it.
+    last = before if statically_known_true(tokens == 1) else before + (tokens - 1)
     out, keys, values = symbolic_multi_out(
         f"{DOMAIN}::GroupQueryAttention",
-        (projected, None, None, key, value, before, before[0] + 1),
+        (projected, None, None, key, value, last, last[0] + 1),
         {"num_heads": heads, "kv_num_heads": heads},
         dtypes=(torch.float32,) * 3,
-        shapes=((rows, 1, heads * head_dim), after, after),
+        shapes=((rows, tokens, heads * head_dim), after, after),
         version=1,
     )
     return out, keys, values

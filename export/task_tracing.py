@@ -79,8 +79,14 @@ def task_graphs(
     return {name: TaskGraph(modules[name], signature) for name, signature in signatures.items()}
 
 
-def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedProgram:
+def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds, *, least: int | None = None) -> ExportedProgram:
     """Trace a graph for any sizes within the bounds.
+
+    Args:
+        name: Of the graph.
+        graph: The graph.
+        bounds: Largest sizes.
+        least: Fewest source tokens; None for those that such a graph is called with.
 
     Raises:
         ModelError: If torch cannot, or a bound is below the sizes that it is traced with.
@@ -94,7 +100,8 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds) -> ExportedPro
     # ONNX has no largest batch, and ExecuTorch's is set when memory is planned: of a bound of one or two torch would
     # make a number.
     limits["batch"] = max(limits["batch"], SIZES[1]["batch"])
-    dims = {size: Dim(size, min=least_tokens(name) if size == "source" else 1, max=limits[size]) for size in used}
+    fewest = {"source": least_tokens(name) if least is None else least}
+    dims = {size: Dim(size, min=fewest.get(size, 1), max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
     tensors = []
     for form in forms:

@@ -118,9 +118,10 @@ FORMULAS: Final[Mapping[str, tuple[WorkKind, Callable[[NodeCall], int]]]] = {
 
 
 def _attention_with_cache(call: NodeCall) -> int:
-    """Scores and values of one token over all before it and itself: (B, 1, 3 H d) over (B, H, P, d)."""
+    """Scores and values of tokens over all before them and themselves: (B, T, 3 H d) over (B, H, P, d)."""
+    tokens = call.shape(0)[1]
     rows, heads, past, head_dim = call.shape(3)
-    return 2 * rows * heads * (past + 1) * head_dim
+    return 2 * rows * heads * tokens * (past + tokens) * head_dim
 
 
 def _source_attention(call: NodeCall) -> int:
@@ -141,9 +142,10 @@ def _blockwise_product(call: NodeCall) -> int:
 
 
 def _grown_caches(inputs: Sequence[Shape]) -> list[Shape]:
+    tokens = inputs[0][1]
     rows, heads, past, head_dim = inputs[3]
-    grown = (rows, heads, past + 1, head_dim)
-    return [(rows, 1, heads * head_dim), grown, grown]
+    grown = (rows, heads, past + tokens, head_dim)
+    return [(rows, tokens, heads * head_dim), grown, grown]
 
 
 #: Attention with caches of keys and values.

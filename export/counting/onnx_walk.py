@@ -112,7 +112,7 @@ class _Walk:
         self._values: dict[str, NDArray[Any]] = {}
         self._products = Products()
         self._read_constants()
-        #: Caches with place for the token that attention adds; others become one token longer.
+        #: Caches with place for the tokens that attention adds; others become longer.
         self._roomy: set[str] = set()
         for value in self._graph.input:
             if value.name not in self._types:
@@ -164,9 +164,10 @@ class _Walk:
         formula, shape_outputs = RUNTIME_OPERATORS[node.op_type]
         inputs = [self._shape(node, name) if name else None for name in node.input]
         if node.op_type == CACHED and node.input[3] in self._roomy:
+            _, tokens, _ = self._shape(node, node.input[0])
             rows, heads, slots, width = self._shape(node, node.input[3])
-            # As in the last step of that capacity.
-            inputs[3] = rows, heads, slots - 1, width
+            # As of the last tokens of that capacity.
+            inputs[3] = rows, heads, slots - tokens, width
         outputs = list(shape_outputs([shape or () for shape in inputs]))[: len(node.output)]
         kind = self._types[node.input[0]].tensor_type.elem_type
         for name, shape in zip(node.output, outputs, strict=True):

@@ -98,7 +98,16 @@ def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signa
     import onnx
 
     models = {name: onnx.load_from_string(content) for name, content in files.items()}
-    return TaskWork({name: _polynomials(name, signatures[name], bounds, _onnx(models[name])) for name in models})
+    work = {name: _polynomials(name, signatures[name], bounds, _onnx(models[name])) for name in models}
+    if "read" in models and "decode_step" not in models:
+        # It reads single tokens too.
+        count = cache(lambda capacity: count_onnx(models["read"], {"batch": 1, "source": 1, "capacity": capacity}))
+        work["decode_step"] = fit_polynomials(
+            lambda _, capacity: count(capacity).by_kind(),
+            max_source=graph_sizes("read", bounds)["source"],
+            max_capacity=bounds.capacity,
+        )
+    return TaskWork(work)
 
 
 def _onnx(model: Any) -> Callable[[Mapping[str, int]], WorkCount]:

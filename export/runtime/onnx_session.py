@@ -90,6 +90,8 @@ class OnnxGraph:
     def bind(self, given: Mapping[str, NDArray[Any]], results: Mapping[str, NDArray[Any]]) -> Callable[[], None]:
         """A call that always reads its inputs from the same arrays and writes its outputs to the same.
 
+        Whoever makes it keeps the arrays, of which the runtime knows no more than their memory.
+
         Args:
             given: Inputs by name, of which the graph takes those that it has.
             results: All outputs by name. One may be an input too, for operators that read nothing where they wrote.

@@ -12,7 +12,7 @@ from lite_nlp.export.runtime.executorch_methods import LoadedProgram, load_opera
 from lite_nlp.export.runtime.onnx_session import OnnxGraph
 from lite_nlp.export.runtime.signatures import READ_IN_PLACE, Signature
 
-__all__ = ["ExecuTorchProgramRunner", "OnnxProgramRunner", "ProgramRunner", "StepBinder"]
+__all__ = ["ExecuTorchProgramRunner", "OnnxProgramRunner", "ProgramRunner", "ReadBinder"]
 
 _Arrays = Mapping[str, NDArray[Any]]
 
@@ -32,17 +32,17 @@ class ProgramRunner(Protocol):
 
 
 @runtime_checkable
-class StepBinder(Protocol):
+class ReadBinder(ProgramRunner, Protocol):
     """A runner that can write a language model's caches where they are.
 
     Attributes:
-        caches: Their names; none if ``decode_step`` gives new ones.
+        caches: Their names; none if its graphs give new ones.
     """
 
     caches: Collection[str]
 
-    def bind_step(self, given: _Arrays, results: _Arrays) -> Callable[[], None]:
-        """A call of ``decode_step`` that reads and writes always the same arrays.
+    def bind_read(self, given: _Arrays, results: _Arrays) -> Callable[[], None]:
+        """A call of ``read`` that reads and writes always the same arrays.
 
         Args:
             given: Inputs by name.
@@ -56,7 +56,7 @@ class OnnxProgramRunner:
 
     Args:
         load: Loads a graph into ONNX Runtime.
-        caches: State tensors that ``decode_step`` may write where they are.
+        caches: State tensors that ``read`` may write where they are.
     """
 
     keeps_state = False
@@ -73,13 +73,13 @@ class OnnxProgramRunner:
         """
         return self._graph(graph).run(arguments)
 
-    def bind_step(self, given: _Arrays, results: _Arrays) -> Callable[[], None]:
-        """See :class:`StepBinder`.
+    def bind_read(self, given: _Arrays, results: _Arrays) -> Callable[[], None]:
+        """See :class:`ReadBinder`.
 
         Raises:
             BundleError: As by :meth:`run`.
         """
-        return self._graph("decode_step").bind(given, results)
+        return self._graph("read").bind(given, results)
 
 
 class ExecuTorchProgramRunner:

@@ -92,7 +92,8 @@ class OnnxPrograms(ManifestSection):
         weights: File with the weights of all, their external data under this very name.
         operators: Those of the graphs that are not of the ONNX standard, ``domain::name``, sorted.
         oldest_runtime: The oldest version of ONNX Runtime, ``major.minor``, that runs the graphs.
-        caches: State tensors that ``decode_step`` changes in one slot, and writes where they are if it is told to.
+        caches: State tensors of a language model that ``read`` changes in the slots of its tokens alone, where they are
+            if it is told to. It takes the place of ``decode_step`` then.
     """
 
     graphs: Annotated[dict[Text, Text], at_most(MAX_GRAPHS)]
@@ -108,8 +109,9 @@ class OnnxPrograms(ManifestSection):
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the graphs."""
-        return frozenset(self.graphs)
+        """Names of the graphs, whichever does their work."""
+        graphs = frozenset(self.graphs)
+        return graphs | {"decode_step"} if self.caches and "read" in graphs else graphs
 
     def open_runner(
         self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
@@ -156,7 +158,7 @@ class ExecuTorchPrograms(ManifestSection):
 
     @property
     def names(self) -> frozenset[str]:
-        """Names of the graphs."""
+        """Names of the graphs, whichever method does their work."""
         methods = frozenset(self.calls)
         return methods - {READ_IN_PLACE} | READING if READ_IN_PLACE in methods else methods
 

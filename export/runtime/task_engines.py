@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.manifest import Manifest
-from lite_nlp.export.runtime.program_runners import ProgramRunner
+from lite_nlp.export.runtime.program_runners import ProgramRunner, ReadBinder
 from lite_nlp.export.runtime.programs import Classes, classify_arguments, graph_sizes
 from lite_nlp.export.runtime.registry import find_runtime
 from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
-from lite_nlp.export.runtime.text_steps import KeptSteps, PassedSteps, TextSteps
+from lite_nlp.export.runtime.text_steps import KeptSteps, PassedSteps, TextSteps, WrittenSteps
 
 __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
 
@@ -57,7 +57,13 @@ class TextEngine:
         self.max_read = graph_sizes("read", manifest.bounds)["source"]
         self.max_tokens = manifest.bounds.source
         self._kept = KeptSteps(manifest.layout, runner, self.max_read) if runner.keeps_state else None
-        self._steps: TextSteps = self._kept or PassedSteps(manifest.layout, runner)
+        self._steps: TextSteps
+        if self._kept is not None:
+            self._steps = self._kept
+        elif isinstance(runner, ReadBinder) and runner.caches:
+            self._steps = WrittenSteps(manifest.layout, runner)
+        else:
+            self._steps = PassedSteps(manifest.layout, runner)
         self.max_rows = self._steps.max_rows
 
     def start(self, rows: int, capacity: int) -> TextState:

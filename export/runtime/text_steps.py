@@ -1,4 +1,4 @@
-"""How a language model's state goes from one call to the next: as tensors, or in the runtime. No torch.
+"""How a language model's state goes from one call to the next: as tensors, in place, or in the runtime. No torch.
 
 Shape letters: B rows, T tokens, V types.
 """
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
-from lite_nlp.export.runtime.program_runners import ProgramRunner, StepBinder
+from lite_nlp.export.runtime.program_runners import ProgramRunner, ReadBinder
 from lite_nlp.export.runtime.programs import CHANGED_PREFIX
 from lite_nlp.export.runtime.signatures import READ_IN_PLACE
 from lite_nlp.export.runtime.tensors import expect_tensor, zero_state
 
-__all__ = ["KeptSteps", "PassedSteps", "TextSteps"]
+__all__ = ["KeptSteps", "PassedSteps", "TextSteps", "WrittenSteps"]
 
 #: Tokens that passed tensors have place for at first, and by which that grows: a call takes and gives tensors of that
 #: size, whatever of them is in use.
@@ -53,12 +53,12 @@ class TextSteps(Protocol):
         ...
 
 
-class BoundStep(NamedTuple):
-    """A step from arrays to arrays.
+class BoundRead(NamedTuple):
+    """A call from arrays to arrays.
 
     Attributes:
         call: Makes it.
-        tokens: (B,) int64, read by it.
+        tokens: (B, T) int64, read by it.
         logits: (B, V), written by it.
         kept: What of the state it reads, and what it writes instead.
     """
@@ -68,8 +68,8 @@ class BoundStep(NamedTuple):
     logits: NDArray[np.float32]
     kept: Sequence[tuple[NDArray[Any], NDArray[Any]]]
 
-    def take(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Feed a token of each row, (B,); returns logits (B, V)."""
+    def read(self, tokens: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Read tokens (B, T); returns logits (B, V)."""
         self.tokens[:] = tokens
         self.call()
         for before, after in self.kept:
@@ -85,17 +85,17 @@ class PassedState:
         tensors: By name; the batch is the first dimension of each.
         capacity: Most tokens.
         room: Tokens that the tensors have place for.
-        step: One that changes the tensors; None if there is none, or none yet.
+        step: The call that reads one token of each row and changes the tensors; None if there is none, or none yet.
     """
 
     tensors: State
     capacity: int
     room: int
-    step: BoundStep | None = None
+    step: BoundRead | None = None
 
 
 class PassedSteps:
-    """The state goes into every call and comes out of it, or is written where it is.
+    """The state goes into every call and comes out of it.
 
     Args:
         layout: Of the graphs.
@@ -106,7 +106,7 @@ class PassedSteps:
 
     def __init__(self, layout: Layout, runner: ProgramRunner) -> None:
         self._layout = layout
-        self._runner = runner
+        self._run = runner.run
 
     def start(self, rows: int, capacity: int) -> PassedState:
         """Zeros."""
@@ -120,52 +120,84 @@ class PassedSteps:
             BundleError: If the graph gives other tensors than the layout says.
         """
         rows, count = tokens.shape
-        if (room := _room(state, before + count)) > state.room:
-            state = self._widened(state, room)
-        if count == 1:
-            state = self._bound(state, rows)
-            if state.step is not None:
-                return state.step.take(tokens[:, 0]), state
+        state = self._widened(state, before + count)
         graph, given = ("decode_step", tokens[:, 0]) if count == 1 else ("read", tokens)
-        found = self._runner.run(graph, {"tokens": given, **state.tensors})
+        found = self._run(graph, {"tokens": given, **state.tensors})
         logits = expect_tensor(f"{graph}: logits", found["logits"], "float32", (rows, self._layout.tgt_size))
         tensors = dict(state.tensors)
         for name in self._layout.changing:
             held = tensors[name]
             tensors[name] = expect_tensor(f"{graph}: {name}", found[CHANGED_PREFIX + name], held.dtype, held.shape)
-        return logits, replace(state, tensors=tensors, step=None)
-
-    def _bound(self, state: PassedState, rows: int) -> PassedState:
-        """The state with a step that changes its tensors, if the runner has one."""
-        runner = self._runner
-        if state.step is not None or not isinstance(runner, StepBinder) or not runner.caches:
-            return state
-        tensors = {name: np.ascontiguousarray(value) for name, value in state.tensors.items()}
-        after = {name: tensors[name] for name in self._layout.changing}
-        after |= {name: np.empty_like(value) for name, value in after.items() if name not in runner.caches}
-        tokens, logits = np.empty(rows, np.int64), np.empty((rows, self._layout.tgt_size), np.float32)
-        results = {"logits": logits, **{CHANGED_PREFIX + name: value for name, value in after.items()}}
-        call = runner.bind_step({"tokens": tokens, **tensors}, results)
-        kept = [(tensors[name], value) for name, value in after.items() if name not in runner.caches]
-        return replace(state, tensors=tensors, step=BoundStep(call, tokens, logits, kept))
+        return logits, replace(state, tensors=tensors)
 
     def reorder(self, state: PassedState, rows: NDArray[np.int64]) -> PassedState:
         """Gather rows of every tensor."""
         return replace(state, tensors={name: value[rows] for name, value in state.tensors.items()}, step=None)
 
     def attended(self, state: PassedState, tokens: int, before: int) -> int:
-        """All that there is room for; of a token whose cache is written where it is, those so far."""
-        in_place = tokens == 1 and isinstance(self._runner, StepBinder) and bool(self._runner.caches)
-        return before + 1 if in_place else _room(state, before + tokens)
+        """All that there is room for."""
+        return _room(state, before + tokens)
 
-    def _widened(self, state: PassedState, room: int) -> PassedState:
+    def _widened(self, state: PassedState, tokens: int) -> PassedState:
         """The state with place for so many tokens, zeros in it as at first."""
+        room = _room(state, tokens)
+        if room == state.room:
+            return state
         tensors = dict(state.tensors)
         for tensor in self._layout.state:
             if "capacity" in tensor.shape:
                 ends = [(0, room - state.room if size == "capacity" else 0) for size in tensor.shape]
                 tensors[tensor.name] = np.pad(tensors[tensor.name], ends)
         return replace(state, tensors=tensors, room=room, step=None)
+
+
+class WrittenSteps(PassedSteps):
+    """The state is changed where it is.
+
+    Args:
+        layout: Of the graphs.
+        runner: Calls ``read`` for one token or several.
+    """
+
+    def __init__(self, layout: Layout, runner: ReadBinder) -> None:
+        super().__init__(layout, runner)
+        self._binder = runner
+
+    def read(self, tokens: NDArray[np.int64], state: PassedState, before: int) -> _Read:
+        """See :class:`TextSteps`.
+
+        Raises:
+            BundleError: If the runtime fails.
+        """
+        rows, count = tokens.shape
+        state = self._widened(state, before + count)
+        if count == 1:
+            step = state.step or self._bind(state.tensors, rows, 1)
+            return step.read(tokens), replace(state, step=step)
+        # Attention takes several tokens of several rows only where none are before them.
+        parts = [slice(rows)] if rows == 1 or not before else [slice(row, row + 1) for row in range(rows)]
+        logits = [
+            self._bind({name: value[part] for name, value in state.tensors.items()}, len(tokens[part]), count).read(
+                tokens[part]
+            )
+            for part in parts
+        ]
+        return np.concatenate(logits), state
+
+    def attended(self, state: PassedState, tokens: int, before: int) -> int:
+        """Those so far."""
+        return before + tokens
+
+    def _bind(self, tensors: State, rows: int, count: int) -> BoundRead:
+        """A call that reads so many tokens of each row and changes the tensors."""
+        caches = self._binder.caches
+        after = {
+            name: tensors[name] if name in caches else np.empty_like(tensors[name]) for name in self._layout.changing
+        }
+        tokens, logits = np.empty((rows, count), np.int64), np.empty((rows, self._layout.tgt_size), np.float32)
+        results = {"logits": logits, **{CHANGED_PREFIX + name: value for name, value in after.items()}}
+        call = self._binder.bind_read({"tokens": tokens, **tensors}, results)
+        return BoundRead(call, tokens, logits, [(tensors[name], after[name]) for name in after if name not in caches])
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,14 @@ class _TaskDivergence(Divergence):
 
     Args:
         traced: The model.
-        graph: Name of the graph.
+        names: Of graphs, the first that there is.
     """
 
-    def __init__(self, traced: TracedTask, graph: str) -> None:
+    def __init__(self, traced: TracedTask, *names: str) -> None:
         self._signatures = traced.signatures
-        super().__init__({graph: convert_task(traced)[graph]})
+        graphs = convert_task(traced)
+        self._graph = next(name for name in names if name in graphs)
+        super().__init__({self._graph: graphs[self._graph]})
 
     def load(self, name: str, graph: bytes, weights: bytes) -> OnnxGraph:
         """The graph in ONNX Runtime."""
@@ -53,16 +55,18 @@ class TextDivergence(_TaskDivergence):
         self._state = state
         self._capacity = min(_MOST_TOKENS, traced.bounds.capacity)
         self._texts = [[EOS_ID, *row][: self._capacity] for row in spread(rows)]
-        super().__init__(traced, "decode_step")
+        super().__init__(traced, "decode_step", "read")
 
     def predict(self, runners: Mapping[str, Any]) -> Iterator[NDArray[np.float32]]:
         """The log-probabilities of each text's tokens."""
-        (step,) = runners.values()
+        step = runners[self._graph]
+        # (1,), or (1, 1) where the graph takes several tokens.
+        shape = [1] * len(self._signatures[self._graph].inputs["tokens"].shape)
         for text in self._texts:
             state = zero_state(self._state, rows=1, capacity=self._capacity)
             found = []
             for token in text:
-                outputs = step.run({"tokens": np.array([token], np.int64), **state})
+                outputs = step.run({"tokens": np.full(shape, token, np.int64), **state})
                 found.append(outputs["logits"])
                 state = {name: outputs[CHANGED_PREFIX + name] for name in state}
             yield log_probs(np.concatenate(found))

@@ -23,7 +23,8 @@ class TracedTask:
         programs: By the name of the graph.
         signatures: Of the graphs.
         bounds: Sizes for which they are valid.
-        step: Of a language model, ``decode_step`` in operators of ONNX Runtime; None for that of the model itself.
+        read: Of a language model, ``read`` in operators of ONNX Runtime, of one token too, so that it takes the place
+            of ``decode_step``; None for those of the model itself.
         read_in_place: Of a language model, the reading of one text whose state stays in the program
             (:func:`~lite_nlp.export.searches.in_place_step.trace_read_in_place`), which takes the place of
             ``decode_step`` and ``read`` in ExecuTorch; None for those.
@@ -33,7 +34,7 @@ class TracedTask:
     programs: Mapping[str, ExportedProgram]
     signatures: Mapping[str, Signature]
     bounds: Bounds
-    step: ExportedProgram | None = None
+    read: ExportedProgram | None = None
     read_in_place: ExportedProgram | None = None
     conversions: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 

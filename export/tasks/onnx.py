@@ -4,6 +4,7 @@ from collections import Counter
 from typing import Any
 
 import onnx
+from torch.export import ExportedProgram
 
 from lite_nlp.export.counting.onnx_operators import CACHED
 from lite_nlp.export.counting.task_graphs import count_onnx_graphs
@@ -17,24 +18,34 @@ from lite_nlp.export.onnx_conversion import (
     share_weights,
 )
 from lite_nlp.export.onnx_integers import round_weights
-from lite_nlp.export.runtime.programs import CHANGED_PREFIX, OnnxPrograms
+from lite_nlp.export.runtime.programs import CHANGED_PREFIX, READING, OnnxPrograms
 from lite_nlp.export.tasks.files import TaskFiles, TracedTask
 
 __all__ = ["convert_task", "export_task_onnx"]
 
 
 def convert_task(traced: TracedTask) -> dict[str, Any]:
-    """The ``ModelProto`` of each graph, in fp32; they may be changed."""
-    programs = dict(traced.programs)
-    if traced.step is not None:
-        programs["decode_step"] = traced.step
-    for name, program in programs.items() if not traced.conversions else ():
-        signature = traced.signatures[name]
-        model = convert_program(
-            program, {key: form.shape for key, form in signature.inputs.items()}, list(signature.outputs)
-        )
-        traced.conversions[name] = model.SerializeToString()
+    """The ``ModelProto`` of each graph, in fp32; they may be changed.
+
+    Where caches can be written in place, ``read`` takes single tokens too, and there is no ``decode_step``.
+    """
+    if not traced.conversions:
+        programs = dict(traced.programs)
+        if traced.read is not None:
+            read = _convert(traced, "read", traced.read)
+            if _written_caches(read.graph):
+                programs = {name: program for name, program in programs.items() if name not in READING}
+                traced.conversions["read"] = read.SerializeToString()
+        for name, program in programs.items():
+            traced.conversions[name] = _convert(traced, name, program).SerializeToString()
     return {name: onnx.load_from_string(content) for name, content in traced.conversions.items()}
+
+
+def _convert(traced: TracedTask, name: str, program: ExportedProgram) -> Any:
+    signature = traced.signatures[name]
+    return convert_program(
+        program, {key: form.shape for key, form in signature.inputs.items()}, list(signature.outputs)
+    )
 
 
 def export_task_onnx(traced: TracedTask, rounding: Rounding) -> TaskFiles:
@@ -54,14 +65,15 @@ def export_task_onnx(traced: TracedTask, rounding: Rounding) -> TaskFiles:
         weights=WEIGHTS,
         operators=operators,
         oldest_runtime=oldest_runtime(operators),
-        caches=_written_caches(models["decode_step"].graph) if "decode_step" in models else (),
+        caches=_written_caches(models["read"].graph) if "read" in models else (),
     )
     return TaskFiles(entry, files, count_onnx_graphs(graphs, traced.signatures, traced.bounds))
 
 
 def _written_caches(graph: Any) -> tuple[str, ...]:
-    """Inputs of a step that become outputs by attention alone, which may write them where they are."""
-    readers = Counter(name for node in graph.node for name in node.input)
+    """Inputs of a graph that become outputs by attention alone, which may write them where they are."""
+    # A node that asks for sizes reads none of the numbers.
+    readers = Counter(name for node in graph.node if node.op_type != "Shape" for name in node.input)
     given, made = {value.name for value in graph.input}, {value.name for value in graph.output}
     caches = [
         before

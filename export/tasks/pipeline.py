@@ -30,7 +30,7 @@ from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle
 from lite_nlp.export.runtime.layout import Bounds, Layout, Precision, StateTensor
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
-from lite_nlp.export.runtime.programs import Classes, Programs, Task, program_signatures
+from lite_nlp.export.runtime.programs import READING, Classes, Programs, Task, program_signatures
 from lite_nlp.export.runtime.signatures import Signature
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
 from lite_nlp.export.searches.in_place_step import trace_read_in_place
@@ -143,10 +143,10 @@ def export_task_bundle(
         logging.getLogger("lite_nlp").warning(
             f"{card.name}: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers"
         )
-    step, read_in_place = _trace_forms(
+    read, read_in_place = _trace_forms(
         model, signatures, state, bounds, onnx="onnx" in chosen and not portable, executorch="executorch" in chosen
     )
-    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds, step=step, read_in_place=read_in_place)
+    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds, read=read, read_in_place=read_in_place)
     progress.start("counting the work of the model", None)
     columns = {MODEL: count_modules(graphs, bounds)}
     merged = count_programs(programs, graphs, bounds)
@@ -201,7 +201,7 @@ def export_task_bundle(
         texts = model.task == "language-modelling"
         plans = plan_forms(
             TextDivergence(traced, state, sides[0]) if texts else ClassDivergence(traced, sides),
-            steps=["decode_step"],
+            steps=READING,
             limit=_MOST_DIVERGENCE[model.task],
             product_calls=product_calls(chosen),
             parameters={name: value for program in programs.values() for name, value in program.state_dict.items()},
@@ -223,9 +223,9 @@ def _trace_forms(
     form = model.step_form
     if form is None:
         return None, None
-    step = task_graphs(form, {"decode_step": signatures["decode_step"]}, state)["decode_step"]
+    read = task_graphs(form, {"read": signatures["read"]}, state)["read"]
     return (
-        trace_task_graph("decode_step", step, bounds) if onnx else None,
+        trace_task_graph("read", read, bounds, least=1) if onnx else None,
         trace_read_in_place(form, state, bounds) if executorch else None,
     )
 

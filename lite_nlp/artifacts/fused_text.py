@@ -18,8 +18,8 @@ __all__ = ["fuse_attention"]
 def fuse_attention(model: LanguageModel) -> LanguageModel:
     """A model with the weights of another that computes what it does, with the same state.
 
-    A step of one token and, within :func:`~lite_nlp.export.contrib.caches_in_place`, the reading of some have softmax
-    attention as one operator each. Everything else is the model's own.
+    Traced, and within :func:`~lite_nlp.export.contrib.caches_in_place`, the softmax attention of the next tokens is one
+    operator. Everything else is the model's own.
 
     Args:
         model: In evaluation mode; not changed.
@@ -48,7 +48,7 @@ class _FusedSelfAttention(nn.Module):
     def step(self, x: Tensor, state: dict[str, Tensor], position: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Tokens ``x`` (B, T, D), the first at ``position`` (B,); returns the output (B, T, D) and the new caches."""
         block = self.block
-        if not takes_slots(x, block.head_dim):
+        if not takes_slots(block.head_dim):
             return block.step(x, state, position)
         projected = block.in_proj(x)
         out, keys, values = attend_in_slots(projected, state["self_key"], state["self_value"], position)

@@ -15,13 +15,17 @@ from lite_nlp.artifacts.fused_text import fuse_attention
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.decoding.continuation import GenerationOptions, continue_rows
 from lite_nlp.decoding.torch_model import TorchTextModel
+from lite_nlp.export.onnx_integers import find_matrices
 from lite_nlp.export.runtime import program_runners, text_steps
 from lite_nlp.export.runtime.bundle import open_bundle
-from lite_nlp.export.runtime.layout import Bounds
+from lite_nlp.export.runtime.layout import Bounds, Layout
 from lite_nlp.export.runtime.manifest import parse_manifest
+from lite_nlp.export.runtime.programs import program_signatures
 from lite_nlp.export.runtime.task_engines import TextEngine, create_text_engine
 from lite_nlp.export.searches.in_place_step import InPlaceStep
-from lite_nlp.export.task_tracing import describe_text_state
+from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
+from lite_nlp.export.tasks.divergence import TextDivergence
+from lite_nlp.export.tasks.files import TracedTask
 from lite_nlp.models.language_model import LanguageModel
 from tests.selection import VARIANT_NAMES, select
 from tests.unit.export.own_tasks import TYPES, export
@@ -86,6 +90,7 @@ def test_what_the_bundle_says(bundle: Path, mixed: LanguageModel) -> None:
     onnx, executorch = manifest.programs.onnx, manifest.programs.executorch
     assert onnx is not None
     assert executorch is not None
+    assert set(onnx.graphs) == {"read", "score"}
     assert onnx.operators == ("com.microsoft::GroupQueryAttention",)
     caches = [tensor.name for tensor in manifest.state if "capacity" in tensor.shape]
     assert len(caches) == 4
@@ -104,15 +109,15 @@ def test_a_step_writes_caches_where_they_are(
     engine, module = _engine(bundle, "onnx"), TorchTextModel(mixed)
     texts = _texts(3, 20).numpy()
     state, other = engine.start(3, 20), module.start(3, 20)
-    assert [engine.attended(state, count) for count in (1, 2, 9)] == [1, 8, 16]
+    assert [engine.attended(state, count) for count in (1, 2, 9)] == [1, 2, 9]
     held = []
     for part in np.split(texts, [1, 2, 3, 6, 7, 8, 9, 19], axis=1):
         logits, state = engine.read(part, state)
         expected, other = module.read(part, other)
         np.testing.assert_allclose(logits, expected, atol=1e-5)
         held.append(state.steps.tensors["layers.0.self_key"])
-    # The same arrays from one step to the next, new ones where several tokens are read or the room is used up.
-    assert [after is before for before, after in pairwise(held)] == [True, True, False, True, True, False, False, True]
+    # The same arrays from one call to the next, new ones where the room is used up.
+    assert [after is before for before, after in pairwise(held)] == [True, True, True, True, True, False, False, True]
 
 
 def test_rows_that_leave_take_their_caches_along(bundle: Path, mixed: LanguageModel) -> None:
@@ -203,3 +208,21 @@ def test_executorch_without_its_library_is_named(bundle: Path, monkeypatch: pyte
     monkeypatch.setattr(program_runners, "load_operators", lambda: False)
     with pytest.raises(RuntimeUnavailableError, match=r"library for language models .* found one without it"):
         _engine(bundle, "executorch")
+
+
+def test_the_loss_of_a_mixed_precision_is_measured_token_by_token(mixed: LanguageModel) -> None:
+    state = describe_text_state(mixed)
+    signatures = program_signatures("language-modelling", Layout(state, BOUNDS, TYPES))
+    graphs = {form: task_graphs(form, signatures, state) for form in (mixed, fuse_attention(mixed))}
+    (own, other) = graphs.values()
+    plain = {name: trace_task_graph(name, own[name], BOUNDS) for name in ("decode_step", "read")}
+    measured = []
+    for read in (None, trace_task_graph("read", other["read"], BOUNDS, least=1)):
+        traced = TracedTask(programs=plain, signatures=signatures, bounds=BOUNDS, read=read)
+        divergence = TextDivergence(traced, state, _texts(3, 8).tolist())
+        (matrix,) = [one for one in find_matrices(*divergence.models.values()) if one.outputs == TYPES]
+        measured.append([divergence.measure({}), divergence.measure({matrix.key: "int8"})])
+        assert set(divergence.models) == {"decode_step" if read is None else "read"}
+    assert measured[0][0] == measured[1][0] == 0
+    assert measured[0][1] > 0
+    assert measured[1][1] == pytest.approx(measured[0][1], rel=1e-3)
