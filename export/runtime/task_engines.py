@@ -51,15 +51,15 @@ class TextEngine:
     """
 
     def __init__(self, manifest: Manifest, runner: ProgramRunner) -> None:
-        self._runner = runner
+        self._run = runner.run
         self._types = manifest.vocabulary.tgt_size
         self.max_steps = manifest.bounds.capacity
         self.max_read = graph_sizes("read", manifest.bounds)["source"]
         self.max_tokens = manifest.bounds.source
-        self._kept = KeptSteps(manifest.layout, runner, self.max_read) if runner.keeps_state else None
         self._steps: TextSteps
-        if self._kept is not None:
-            self._steps = self._kept
+        if runner.keeps_state:
+            self._steps = kept = KeptSteps(manifest.layout, runner, self.max_read)
+            self._run = kept.run
         elif isinstance(runner, ReadBinder) and runner.caches:
             self._steps = WrittenSteps(manifest.layout, runner)
         else:
@@ -120,9 +120,7 @@ class TextEngine:
             )
         for given in (tokens, labels):
             check_ids("score", given, self._types)
-        if self._kept is not None:
-            self._kept.forget()
-        found = self._runner.run("score", {"tokens": tokens, "labels": labels})
+        found = self._run("score", {"tokens": tokens, "labels": labels})
         scores: NDArray[np.float32] = expect_tensor("score: log_probs", found["log_probs"], "float32", tokens.shape)
         return scores
 

@@ -3,7 +3,7 @@
 Shape letters: B rows, T tokens, V types.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
@@ -235,10 +235,11 @@ class KeptSteps:
         # What the runtime has is one for all threads.
         self._lock = Lock()
 
-    def forget(self) -> None:
-        """Another method runs: what the runtime has of a text is gone."""
+    def run(self, graph: str, arguments: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Run another method, after which the runtime has no text."""
         with self._lock:
             self._moment += 1
+            return self._run(graph, arguments)
 
     def start(self, rows: int, capacity: int) -> KeptState:
         """No tokens of the only row; the caches have their capacity."""

@@ -160,23 +160,21 @@ def continue_steps(
     given = [[EOS_ID, *prompt] for prompt in prompts]
     limits = [min(options.max_tokens, max_positions - len(prompt)) for prompt in prompts]
     generators = [np.random.default_rng([options.seed, number]) for number in numbers]
-    rows = np.arange(len(prompts))
-    latest = np.full(len(prompts), EOS_ID, np.int64)
+    # Lists: of the few numbers of a step NumPy would make arrays in the time that a hundred of them take.
+    rows, latest = list(range(len(prompts))), [EOS_ID] * len(prompts)
     state = model.start(len(rows), max(len(row) - 1 + limit for row, limit in zip(given, limits, strict=True)))
     place = 0
     while True:
         # As many as all rows have left of their prompts; a row without any goes on with the token chosen for it.
         length = max(1, min(model.max_read, *(len(given[row]) - place for row in rows)))
-        tokens = [
-            given[row][place : place + length] or [token] for row, token in zip(rows, latest.tolist(), strict=True)
-        ]
+        tokens = [given[row][place : place + length] or [token] for row, token in zip(rows, latest, strict=True)]
         logits, state = model.read(np.array(tokens, np.int64), state)
         place += length
-        going = np.ones(len(rows), np.bool_)
+        going = [True] * len(rows)
         # A prompt's last token is followed by the first that is chosen.
         chosen = [position for position, row in enumerate(rows) if place >= len(given[row])]
         if chosen:
-            found = logits[chosen]
+            found = logits if len(chosen) == len(rows) else logits[chosen]
             normalizers = log_sum_exp(found)
             for position, scores, normalizer in zip(chosen, found, normalizers, strict=True):
                 run, row = runs[rows[position]], rows[position]
@@ -188,11 +186,12 @@ def continue_steps(
                 latest[position] = token
                 going[position] = not run.ended and len(run.tokens) < limits[row]
             yield
-        if not going.any():
+        if not any(going):
             return
-        if not going.all():
+        if not all(going):
             kept = np.flatnonzero(going)
-            rows, latest, state = rows[kept], latest[kept], model.reorder(state, kept)
+            rows, latest = ([values[position] for position in kept] for values in (rows, latest))
+            state = model.reorder(state, kept)
 
 
 def _choose(logits: NDArray[np.float32], options: GenerationOptions, random: np.random.Generator) -> int:
