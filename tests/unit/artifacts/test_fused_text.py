@@ -26,6 +26,7 @@ from lite_nlp.export.searches.in_place_step import InPlaceStep
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
 from lite_nlp.export.tasks.divergence import TextDivergence
 from lite_nlp.export.tasks.files import TracedTask
+from lite_nlp.export.tasks.onnx import convert_task
 from lite_nlp.models.language_model import LanguageModel
 from tests.selection import VARIANT_NAMES, select
 from tests.unit.export.own_tasks import TYPES, export
@@ -175,13 +176,22 @@ def test_rows_are_continued_as_in_torch(bundle: Path, mixed: LanguageModel, runt
     assert len({tuple(run.tokens) for run in found}) == 4
 
 
-def test_portable_graphs_and_heads_that_the_operator_does_not_take(tmp_path: Path, mixed: LanguageModel) -> None:
-    narrow = language_model(**{**MIXED, "embed_dim": 16, "num_heads": 4}).eval()
-    for name, model, portable in (("portable", mixed, True), ("narrow", narrow, False)):
-        options = {"task": "language-modelling", "step_form": fuse_attention(model), "bounds": BOUNDS}
-        manifest = export(tmp_path / f"{name}.zip", model, **options, portable=portable, runtimes=["onnx"])
-        assert manifest.programs.onnx is not None
-        assert (manifest.programs.onnx.operators, manifest.programs.onnx.caches) == ((), ())
+def test_portable_graphs(tmp_path: Path) -> None:
+    model = language_model(family="transformer", num_decoder_layers=1, tgt_vocab_size=TYPES, max_positions=64).eval()
+    options = {"task": "language-modelling", "step_form": fuse_attention(model), "bounds": BOUNDS}
+    manifest = export(tmp_path / "portable.zip", model, **options, portable=True, runtimes=["onnx"])
+    assert manifest.programs.onnx is not None
+    assert set(manifest.programs.onnx.graphs) == {"decode_step", "read", "score"}
+    assert (manifest.programs.onnx.operators, manifest.programs.onnx.caches) == ((), ())
+
+
+def test_heads_that_the_operator_does_not_take_keep_the_graphs_of_the_model() -> None:
+    model = language_model(family="transformer", num_decoder_layers=1, num_heads=4, tgt_vocab_size=TYPES).eval()
+    state = describe_text_state(model)
+    signatures = program_signatures("language-modelling", Layout(state, BOUNDS, TYPES))
+    graph = task_graphs(fuse_attention(model), signatures, state)["read"]
+    read = trace_task_graph("read", graph, BOUNDS, least=1)
+    assert convert_task(TracedTask(programs={}, signatures=signatures, bounds=BOUNDS, read=read)) == {}
 
 
 def test_a_bundle_that_says_other_things_is_refused(bundle: Path) -> None:
