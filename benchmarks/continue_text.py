@@ -45,9 +45,9 @@ def measure(bundles: Sequence[Path], *, runtime: str, prompt: int, tokens: int, 
     opened = [open_any_bundle(path, runtime=runtime) for path in bundles]
     engines = [create_text_engine(bundle, runtime=runtime, threads=threads) for bundle in opened]
     random = np.random.default_rng(0)
+    types = min(bundle.manifest.vocabulary.tgt_size for bundle in opened)
     seconds: list[list[tuple[float, float]]] = [[] for _ in engines]
     for number in range(rounds + 1):
-        types = min(bundle.manifest.vocabulary.tgt_size for bundle in opened)
         text = random.integers(len(SPECIAL_TOKENS), types, prompt + tokens).tolist()
         for found, engine in zip(seconds, engines, strict=True):
             took = read_text(engine, text, prompt)

@@ -100,8 +100,8 @@ def trace_task_graph(name: str, graph: TaskGraph, bounds: Bounds, *, least: int 
     # ONNX has no largest batch, and ExecuTorch's is set when memory is planned: of a bound of one or two torch would
     # make a number.
     limits["batch"] = max(limits["batch"], SIZES[1]["batch"])
-    fewest = {"source": least_tokens(name) if least is None else least}
-    dims = {size: Dim(size, min=fewest.get(size, 1), max=limits[size]) for size in used}
+    fewest = least_tokens(name) if least is None else least
+    dims = {size: Dim(size, min=fewest if size == "source" else 1, max=limits[size]) for size in used}
     shapes = [{axis: dims[size] for axis, size in enumerate(form.shape) if isinstance(size, str)} for form in forms]
     tensors = []
     for form in forms:

@@ -1,6 +1,6 @@
 """Mult-Adds of the graphs of language models and classifiers: the modules, the traced programs, the ONNX files."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,14 @@ from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.task_tracing import TaskGraph
 from lite_nlp.export.tracing import TORCH_TYPES
 
-__all__ = ["count_lowered", "count_modules", "count_onnx_graphs", "count_programs", "count_read_in_place"]
+__all__ = [
+    "count_lowered",
+    "count_modules",
+    "count_onnx_graphs",
+    "count_programs",
+    "count_read_in_place",
+    "reads_alone",
+]
 
 
 def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
@@ -77,16 +84,16 @@ def count_read_in_place(program: ExportedProgram, bounds: Bounds) -> dict[str, M
     """
     position = torch.empty(1, dtype=torch.int64, device="meta")
 
-    @cache
-    def counted(tokens: int, capacity: int) -> Any:
+    def count(tokens: int, capacity: int) -> WorkCount:
         given = torch.empty((1, tokens), dtype=torch.int64, device="meta")
-        return count_program(program, given, position, position=capacity - tokens).by_kind()
+        return count_program(program, given, position, position=capacity - tokens)
 
-    limits = {"max_source": graph_sizes("read", bounds)["source"], "max_capacity": bounds.capacity}
-    return {
-        "decode_step": fit_polynomials(lambda _, capacity: counted(1, capacity), **limits),
-        "read": fit_polynomials(counted, **limits),
-    }
+    return _reading(count, bounds)
+
+
+def reads_alone(graphs: Collection[str]) -> bool:
+    """Whether ``read`` takes single tokens too, of graphs with these names."""
+    return "read" in graphs and "decode_step" not in graphs
 
 
 def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signature], bounds: Bounds) -> TaskWork:
@@ -98,16 +105,22 @@ def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signa
     import onnx
 
     models = {name: onnx.load_from_string(content) for name, content in files.items()}
-    work = {name: _polynomials(name, signatures[name], bounds, _onnx(models[name])) for name in models}
-    if "read" in models and "decode_step" not in models:
-        # It reads single tokens too.
-        count = cache(lambda capacity: count_onnx(models["read"], {"batch": 1, "source": 1, "capacity": capacity}))
-        work["decode_step"] = fit_polynomials(
-            lambda _, capacity: count(capacity).by_kind(),
-            max_source=graph_sizes("read", bounds)["source"],
-            max_capacity=bounds.capacity,
-        )
+    work: dict[str, Mapping[WorkKind, Polynomial]] = {}
+    if reads_alone(models):
+        count = _onnx(models.pop("read"))
+        work |= _reading(lambda tokens, room: count({"batch": 1, "source": tokens, "capacity": room}), bounds)
+    work |= {name: _polynomials(name, signatures[name], bounds, _onnx(models[name])) for name in models}
     return TaskWork(work)
+
+
+def _reading(count: Callable[[int, int], WorkCount], bounds: Bounds) -> dict[str, Mapping[WorkKind, Polynomial]]:
+    """``decode_step`` and ``read`` of what reads one token or several, counted by tokens and capacity."""
+    counted = cache(lambda tokens, capacity: count(tokens, capacity).by_kind())
+    limits = {"max_source": graph_sizes("read", bounds)["source"], "max_capacity": bounds.capacity}
+    return {
+        "decode_step": fit_polynomials(lambda _, capacity: counted(1, capacity), **limits),
+        "read": fit_polynomials(counted, **limits),
+    }
 
 
 def _onnx(model: Any) -> Callable[[Mapping[str, int]], WorkCount]:

@@ -21,8 +21,8 @@ from lite_nlp.export.runtime.tensors import expect_tensor, zero_state
 
 __all__ = ["KeptSteps", "PassedSteps", "TextSteps", "WrittenSteps"]
 
-#: Tokens that passed tensors have place for at first, and by which that grows: a call takes and gives tensors of that
-#: size, whatever of them is in use.
+#: Tokens that tensors have place for at first, and by which that grows: what is passed goes whole into every call and
+#: comes out of it, whatever of it is in use.
 _ROOM: Final = 64
 
 _Read = tuple[NDArray[np.float32], Any]
@@ -172,29 +172,27 @@ class WrittenSteps(PassedSteps):
         rows, count = tokens.shape
         state = self._widened(state, before + count)
         if count == 1:
-            step = state.step or self._bind(state.tensors, rows, 1)
+            step = state.step or self._bind(state.tensors, tokens.shape)
             return step.read(tokens), replace(state, step=step)
         # Attention takes several tokens of several rows only where none are before them.
         parts = [slice(rows)] if rows == 1 or not before else [slice(row, row + 1) for row in range(rows)]
-        logits = [
-            self._bind({name: value[part] for name, value in state.tensors.items()}, len(tokens[part]), count).read(
-                tokens[part]
-            )
-            for part in parts
-        ]
+        logits = []
+        for part in parts:
+            tensors = {name: value[part] for name, value in state.tensors.items()}
+            logits.append(self._bind(tensors, tokens[part].shape).read(tokens[part]))
         return np.concatenate(logits), state
 
     def attended(self, state: PassedState, tokens: int, before: int) -> int:
         """Those so far."""
         return before + tokens
 
-    def _bind(self, tensors: State, rows: int, count: int) -> BoundRead:
-        """A call that reads so many tokens of each row and changes the tensors."""
+    def _bind(self, tensors: State, shape: tuple[int, ...]) -> BoundRead:
+        """A call that reads tokens of this shape, (B, T), and changes the tensors."""
         caches = self._binder.caches
         after = {
             name: tensors[name] if name in caches else np.empty_like(tensors[name]) for name in self._layout.changing
         }
-        tokens, logits = np.empty((rows, count), np.int64), np.empty((rows, self._layout.tgt_size), np.float32)
+        tokens, logits = np.empty(shape, np.int64), np.empty((shape[0], self._layout.tgt_size), np.float32)
         results = {"logits": logits, **{CHANGED_PREFIX + name: value for name, value in after.items()}}
         call = self._binder.bind_read({"tokens": tokens, **tensors}, results)
         return BoundRead(call, tokens, logits, [(tensors[name], after[name]) for name in after if name not in caches])

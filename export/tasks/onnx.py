@@ -7,7 +7,7 @@ import onnx
 from torch.export import ExportedProgram
 
 from lite_nlp.export.counting.onnx_operators import CACHED
-from lite_nlp.export.counting.task_graphs import count_onnx_graphs
+from lite_nlp.export.counting.task_graphs import count_onnx_graphs, reads_alone
 from lite_nlp.export.matrices import Rounding
 from lite_nlp.export.onnx_conversion import (
     WEIGHTS,
@@ -65,7 +65,7 @@ def export_task_onnx(traced: TracedTask, rounding: Rounding) -> TaskFiles:
         weights=WEIGHTS,
         operators=operators,
         oldest_runtime=oldest_runtime(operators),
-        caches=_written_caches(models["read"].graph) if "read" in models else (),
+        caches=_written_caches(models["read"].graph) if reads_alone(models) else (),
     )
     return TaskFiles(entry, files, count_onnx_graphs(graphs, traced.signatures, traced.bounds))
 

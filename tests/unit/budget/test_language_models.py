@@ -14,10 +14,11 @@ from lite_nlp.budget.gate.limits import Limits, check_limits
 from lite_nlp.budget.gate.resizing import Resize
 from lite_nlp.budget.traced.counter import count_parameters, count_work
 from lite_nlp.config.model import ModelConfig
-from lite_nlp.config.preset import load_config, parse_model
+from lite_nlp.config.preset import load_config
 from lite_nlp.core.errors import ConfigError
 from lite_nlp.models.build import as_language_model, build_model
 from lite_nlp.models.language_model import LanguageModel
+from tests.unit.models.language_models import language_model_config
 
 ADAPTIVE: dict[str, Any] = {"embedding": "adaptive", "adaptive_cutoffs": (10, 40), "adaptive_factor": 2}
 T2R: dict[str, Any] = {"family": "t2r", "self_attention": "t2r", "self_feature_size": 4}
@@ -45,16 +46,7 @@ SOFTMAX = [name for name, changes in VARIANTS.items() if changes.get("self_atten
 
 
 def _config(**changes: Any) -> ModelConfig:
-    values = {
-        "architecture": "language-model",
-        "embed_dim": 16,
-        "ffn_dim": 24,
-        "num_heads": 2,
-        "conv_num_heads": 2,
-        "num_decoder_layers": 4,
-        "tgt_vocab_size": 100,
-    }
-    return parse_model({**values, **changes})
+    return language_model_config(**{"num_decoder_layers": 4, "tgt_vocab_size": 100, **changes})
 
 
 def _meta_model(config: ModelConfig) -> LanguageModel:
