@@ -21,6 +21,7 @@ from torch.fx.node import map_arg
 from torch.fx.traceback import NodeSource
 from torch.utils._python_dispatch import _disable_current_modes
 
+from lite_nlp.export.decomposing import decompose_program
 from lite_nlp.export.executorch_edits import call_operator, size_expression
 
 __all__ = ["make_edge_program"]
@@ -92,10 +93,7 @@ def make_edge_program(program: ExportedProgram, config: Any) -> ExportedProgram:
 
 
 def _decompose_rest(program: ExportedProgram, kept: Collection[Any]) -> ExportedProgram:
-    """A program of core ATen, but for the operators ``kept``; itself where it is one.
-
-    Graphs that come here have been decomposed, and to do so again would take longer than all else here.
-    """
+    """A program of core ATen, but for the operators ``kept``; itself where it is one."""
     from executorch.exir.tracer import _default_decomposition_table
 
     table: Any = _default_decomposition_table()
@@ -103,7 +101,7 @@ def _decompose_rest(program: ExportedProgram, kept: Collection[Any]) -> Exported
         table.pop(target, None)
     # Reading a size is in the table, and stays what it is.
     if any(node.target in table and node.target is not _ATEN.sym_size.int for node in program.graph.nodes):
-        program = program.run_decompositions(table)
+        program = decompose_program(program, table)
     return program
 
 

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram, default_decompositions
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
-from lite_nlp.export.decomposing import known_operators
+from lite_nlp.export.decomposing import decompose_program, known_operators
 from lite_nlp.export.executorch_integers import quantize_program, separate_weights, weight_forms
 from lite_nlp.export.executorch_regions import join_regions
 from lite_nlp.export.executorch_tables import turn_tables
@@ -67,7 +67,7 @@ def prepare_program(
     copied._graph_module = GraphModule(program.graph_module, graph)
     whole = (_ATEN.layer_norm.default, _ATEN.glu.default) if rounding.is_needed else ()
     with known_operators():
-        rewritten: ExportedProgram = copied.run_decompositions(_decompositions(whole))
+        rewritten = decompose_program(copied, _decompositions(whole))
     # Both programs would hold one table of constants, and the lowering takes out of it what XNNPACK packs.
     rewritten._constants, rewritten._state_dict = dict(rewritten._constants), dict(rewritten._state_dict)
     if rounding.is_needed:

@@ -16,7 +16,7 @@ from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.contrib import OLDEST_RUNTIME
-from lite_nlp.export.decomposing import known_operators
+from lite_nlp.export.decomposing import decompose_program, known_operators
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = [
@@ -68,7 +68,7 @@ def convert_program(
     Returns:
         A ``ModelProto``.
     """
-    with quiet_libraries(), known_operators(), _one_registry(), torch.no_grad():
+    with quiet_libraries(), known_operators(), _one_registry(), _own_decomposition(), torch.no_grad():
         converted = torch.onnx.export(
             program,
             (),
@@ -101,6 +101,13 @@ def _one_registry() -> Iterator[None]:
 @cache
 def _registry(opset_version: int) -> ONNXRegistry:
     return _read_registry(opset_version=opset_version)
+
+
+@contextmanager
+def _own_decomposition() -> Iterator[None]:
+    """Let the exporter decompose graphs as :func:`~lite_nlp.export.decomposing.decompose_program` does."""
+    with patch.object(ExportedProgram, "run_decompositions", decompose_program):
+        yield
 
 
 def _name_dimensions(model: Any, inputs: Mapping[str, Sequence[int | str | None]]) -> None:

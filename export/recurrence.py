@@ -7,7 +7,7 @@ and ExecuTorch have: first the products with all inputs at once, then the recurr
 Shape letters: T tokens, B rows, D input channels, H hidden channels, P channels of the output, G gates.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -15,15 +15,16 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.scan import scan_op
 from torch.nn.utils.rnn import PackedSequence
 
 from lite_nlp.core.errors import ModelError
 
 __all__ = ["traceable_recurrence"]
 
-#: One step: from the state and the products of a token's input, (B, G x H), to the next state, its output first.
-_Step = Callable[[tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
+#: One step: from the state, the products of a token's input, (B, G x H), and the weights of the recurrence, to the next
+#: state, its output first.
+_Step = Callable[[Sequence[Tensor], Tensor, Mapping[str, Tensor]], tuple[Tensor, ...]]
 
 
 @contextmanager
@@ -86,49 +87,60 @@ def _run_direction(
     reverse = suffix.endswith("_reverse")
     # Where a gradient might be wanted, torch takes a loop apart to find it.
     inputs = F.linear(x, getattr(layer, f"weight_ih{suffix}"), getattr(layer, f"bias_ih{suffix}", None)).detach()
-    found = {name: getattr(layer, name + suffix, None) for name in ("weight_hh", "bias_hh", "weight_hr")}
-    weights = {name: None if value is None else value.detach() for name, value in found.items()}
     if reverse:
         inputs = inputs.flip(0)
-    step = _make_step(layer, weights)
+    weights = _recurrent_weights(layer, suffix)
+    step, states = _make_step(layer), len(state)
 
-    def combine(carry: tuple[Tensor, ...], token: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        new = step(carry, token)
+    def combine(*given: Tensor) -> list[Tensor]:
+        new = step(given[:states], given[states], dict(zip(weights, given[states + 1 :], strict=True)))
         # What leaves a step twice has to be two tensors.
-        return new, new[0].clone()
+        return [*new, new[0].clone()]
 
-    last, outputs = scan(combine, state, inputs)
+    # The operator itself: the function of the same name has torch compile the step first.
+    *last, outputs = scan_op(combine, list(state), [inputs], tuple(weights.values()))
     return outputs.flip(0) if reverse else outputs, tuple(last)
 
 
-def _make_step(layer: nn.RNNBase, weights: dict[str, Any]) -> _Step:
+def _recurrent_weights(layer: nn.RNNBase, suffix: str) -> dict[str, Tensor]:
+    """What a step is multiplied by and what is added, of one direction of one layer.
+
+    Plain matrices, transposed once: ExecuTorch hands Linear layers on whole, but not those in a loop.
+    """
+    found = {name: getattr(layer, name + suffix, None) for name in ("weight_hh", "bias_hh", "weight_hr")}
+    return {
+        name: value.detach().t().contiguous() if value.dim() == 2 else value.detach()
+        for name, value in found.items()
+        if value is not None
+    }
+
+
+def _make_step(layer: nn.RNNBase) -> _Step:
     """The step of a layer of this kind; torch's documentation of the layers has the equations."""
     activation = torch.relu if getattr(layer, "nonlinearity", "") == "relu" else torch.tanh
 
-    # Plain products of matrices, transposed once: ExecuTorch hands Linear layers on whole, but not those in a loop.
-    recurrent, bias = weights["weight_hh"].t().contiguous(), weights["bias_hh"]
-    projection = None if weights["weight_hr"] is None else weights["weight_hr"].t().contiguous()
+    def recur(hidden: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
+        if "bias_hh" not in weights:
+            return hidden @ weights["weight_hh"]
+        return torch.addmm(weights["bias_hh"], hidden, weights["weight_hh"])
 
-    def recur(hidden: Tensor) -> Tensor:
-        return hidden @ recurrent if bias is None else torch.addmm(bias, hidden, recurrent)
-
-    def lstm(state: tuple[Tensor, ...], token: Tensor) -> tuple[Tensor, ...]:
+    def lstm(state: Sequence[Tensor], token: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         hidden, cell = state
-        enter, forget, candidate, leave = _parts(token + recur(hidden), 4)
+        enter, forget, candidate, leave = _parts(token + recur(hidden, weights), 4)
         cell = forget.sigmoid() * cell + enter.sigmoid() * candidate.tanh()
         hidden = leave.sigmoid() * cell.tanh()
-        return hidden if projection is None else hidden @ projection, cell
+        return hidden @ weights["weight_hr"] if "weight_hr" in weights else hidden, cell
 
-    def gru(state: tuple[Tensor, ...], token: Tensor) -> tuple[Tensor, ...]:
+    def gru(state: Sequence[Tensor], token: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         (hidden,) = state
         reset, update, candidate = _parts(token, 3)
-        of_reset, of_update, of_candidate = _parts(recur(hidden), 3)
+        of_reset, of_update, of_candidate = _parts(recur(hidden, weights), 3)
         gate = (update + of_update).sigmoid()
         new = (candidate + (reset + of_reset).sigmoid() * of_candidate).tanh()
         return (new + gate * (hidden - new),)
 
-    def plain(state: tuple[Tensor, ...], token: Tensor) -> tuple[Tensor, ...]:
-        return (activation(token + recur(state[0])),)
+    def plain(state: Sequence[Tensor], token: Tensor, weights: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        return (activation(token + recur(state[0], weights)),)
 
     if isinstance(layer, nn.LSTM):
         return lstm
