@@ -103,7 +103,7 @@ def _is_left_to_torch(node: Any, buffers: Mapping[str, str]) -> bool:
     if any(not isinstance(value, Node) or value.name not in buffers for value in written.values()):
         return True
     if node.target is not _ATEN.copy_.default:
-        return bool(node.target.namespace == "aten")
+        return bool(node.target.namespace == "aten" or len(node.target._schema.returns) != 1)
     whole, new = (value.meta["val"] for value in node.args[:2])
     return bool(whole.dtype != new.dtype or tuple(whole.shape) != tuple(new.shape))
 
@@ -146,6 +146,8 @@ class _Decomposition:
         self._recording = ProxyTorchDispatchMode(self._tracer, "symbolic", decomposition_table=simple)
         #: By node of the program what stands for it: a node, a list of what stands for several values, or a number.
         self._made: dict[Node, Any] = {}
+        #: What those gave that have been run.
+        self._results: dict[Node, Any] = {}
 
     def run(self) -> ExportedProgram:
         nodes = self._program.graph.nodes
@@ -161,11 +163,13 @@ class _Decomposition:
 
     def _make(self, node: Any) -> Any:
         target = node.target
-        if target is operator.getitem and isinstance(self._made[node.args[0]], list):
-            return self._made[node.args[0]][node.args[1]]
+        if target is operator.getitem and node.args[0] in self._results:
+            whole, place = node.args
+            self._results[node] = self._results[whole][place]
+            return self._made[whole][place]
         if _writes(node):
             return self._write(node)
-        if isinstance(target, OpOverload) and self._has_parts(target):
+        if isinstance(target, OpOverload) and ("val" not in node.meta or self._has_parts(target)):
             return self._decompose(node)
         made = self._tracer.graph.node_copy(node, self._made.__getitem__)
         made.target = _NUMBERS.get(target, target)
@@ -183,19 +187,18 @@ class _Decomposition:
         """Run one operator and record what it does."""
         arguments, options = map_arg((node.args, dict(node.kwargs)), self._value)
         with node_origins.set_current_meta(node), self._recording:
-            return self._recorded(node.target(*arguments, **options))
+            self._results[node] = node.target(*arguments, **options)
+        return self._recorded(self._results[node])
 
     def _value(self, node: Node) -> Any:
         """The tensor or number that a node stands for, known to the recorder as the one made for it."""
-        value, made = node.meta["val"], self._made[node]
-        self._track(made, value)
-        return value
+        if node in self._results:
+            return self._results[node]
+        self._track(self._made[node], node.meta["val"])
+        return node.meta["val"]
 
-    def _track(self, made: Any, value: Any) -> None:
-        if isinstance(made, list):
-            for part, of_part in zip(made, value, strict=True):
-                self._track(part, of_part)
-        elif isinstance(made, Node) and not self._is_tracked(made, value):
+    def _track(self, made: Node, value: Any) -> None:
+        if not self._is_tracked(made, value):
             track_tensor_tree(value, Proxy(made, self._tracer), constant=None, tracer=self._tracer)
 
     def _is_tracked(self, made: Node, value: Any) -> bool:
@@ -222,13 +225,11 @@ class _Decomposition:
         read = {name: value for name, value in given.items() if name not in written}
         places = {f"_{name}_base_index": place for place, name in enumerate(written)}
         buffers = [self._made[buffer] for buffer in written.values()]
-        results = max(len(target._schema.returns), 1)
-        values = [node.meta["val"]] if results == 1 else list(node.meta["val"])
-        values += [torch.empty_like(buffer.meta["val"]) for buffer in written.values()]
+        values = [node.meta["val"], *(torch.empty_like(buffer.meta["val"]) for buffer in written.values())]
         made = self._add(node, _WRITTEN, (target,), {**read, **places, "_all_bases": buffers}, tuple(values))
         parts = [self._add(node, operator.getitem, (made, place), {}, value) for place, value in enumerate(values)]
-        self._made.update(zip(written.values(), parts[results:], strict=True))
-        return parts[0] if results == 1 else parts[:results]
+        self._made.update(zip(written.values(), parts[1:], strict=True))
+        return parts[0]
 
     def _add(
         self, node: Node, target: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any], value: Any
@@ -255,6 +256,9 @@ class _Decomposition:
         _join_sizes(graph)
         graph.eliminate_dead_code()
         graph.lint()
+        for node in graph.nodes:
+            # Of checks, which give nothing.
+            node.meta.setdefault("val", None)
         specs = [
             OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(value.name), target) for target, value in new.items()
         ]
@@ -263,7 +267,7 @@ class _Decomposition:
             for spec, value in zip(signature.output_specs, values, strict=True)
         ]
         program._graph_module = GraphModule(program.graph_module, graph)
-        program._graph_signature = replace(signature, output_specs=specs)
+        program._graph_signature = replace(signature, input_specs=list(signature.input_specs), output_specs=specs)
         program.validate()  # type: ignore[no-untyped-call]
         return program
 
