@@ -3,8 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import copy
 from functools import partial
 from typing import Any, Final
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -115,10 +117,40 @@ def write_program(lowered: Any, rows: Mapping[str, int]) -> Any:
     # Arguments are used where the caller has them, instead of from planned memory of the largest size.
     planning = MemoryPlanningPass(alloc_graph_input=False)
     config = ExecutorchBackendConfig(passes=[_InitializeKept()], memory_planning_pass=planning)
-    with ExitStack() as bounds:
+    with ExitStack() as contexts:
         for method, most in rows.items():
-            bounds.enter_context(_at_most(lowered.exported_program(method), most))
+            contexts.enter_context(_at_most(lowered.exported_program(method), most))
+        contexts.enter_context(_known_values())
         return lowered.to_executorch(config)
+
+
+@contextmanager
+def _known_values() -> Iterator[None]:
+    """Context in which ExecuTorch takes what is known of the values of a graph as it is.
+
+    It runs every graph once more for it, a quarter of the time of a lowering, though the passes before keep it true but
+    for the copies to buffers that they add.
+    """
+    from executorch.exir.passes import spec_prop_pass
+
+    with patch.object(spec_prop_pass, "ExportPass", _Values):
+        yield
+
+
+class _Values(PassBase):
+    """Completes what is known of the values of a graph."""
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Complete one graph: what is copied to a buffer has the buffer's size and type."""
+        for node in graph_module.graph.nodes:
+            if node.target is _ATEN.copy_.default:
+                buffer, _ = node.args
+                node.meta.setdefault("val", buffer.meta["val"])
+            value = node.meta.get("val")
+            # Looked at where there is no value.
+            node.meta["tensor_meta"] = [None] * len(value) if isinstance(value, list | tuple) else None
+        # Another module, as what is in the result is moved to the one before.
+        return PassResult(copy(graph_module), True)
 
 
 @contextmanager
