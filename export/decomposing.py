@@ -54,8 +54,7 @@ def decompose_program(program: ExportedProgram, table: Mapping[Any, Callable[...
         table: What operators become, by operator.
 
     Returns:
-        A graph that writes nothing: new values of buffers are its first outputs. Sizes and constants that are alike
-        are one node.
+        A graph that writes nothing: new values of buffers are its first outputs. Sizes that are alike are one node.
     """
     with known_operators():
         if not any(_is_left_to_torch(node, _buffers(program)) for node in program.graph.nodes):

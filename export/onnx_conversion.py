@@ -12,7 +12,9 @@ from unittest.mock import patch
 import torch
 from onnx import TensorProto, checker, external_data_helper
 from torch.export import ExportedProgram
+from torch.fx import Interpreter
 from torch.onnx._internal.exporter._registration import ONNXRegistry
+from torch.onnx._internal.fx.passes.type_promotion import _TypePromotionInterpreter, get_type_promotion_rule
 
 from lite_nlp.core.errors import ModelError
 from lite_nlp.export.contrib import OLDEST_RUNTIME
@@ -68,7 +70,7 @@ def convert_program(
     Returns:
         A ``ModelProto``.
     """
-    with quiet_libraries(), known_operators(), _one_registry(), _own_decomposition(), torch.no_grad():
+    with quiet_libraries(), known_operators(), _one_registry(), _known_values(), torch.no_grad():
         converted = torch.onnx.export(
             program,
             (),
@@ -104,10 +106,26 @@ def _registry(opset_version: int) -> ONNXRegistry:
 
 
 @contextmanager
-def _own_decomposition() -> Iterator[None]:
-    """Let the exporter decompose graphs as :func:`~lite_nlp.export.decomposing.decompose_program` does."""
-    with patch.object(ExportedProgram, "run_decompositions", decompose_program):
+def _known_values() -> Iterator[None]:
+    """Let the exporter take what is known of the values of a graph as it is.
+
+    It runs a graph three times otherwise: twice to decompose it, and to find where types are mixed.
+    """
+    with (
+        patch.object(ExportedProgram, "run_decompositions", decompose_program),
+        patch.object(_TypePromotionInterpreter, "run_node", _promote),
+    ):
         yield
+
+
+def _promote(interpreter: Any, node: Any) -> Any:
+    """Make the changes of types around a node explicit, and give its value."""
+    with interpreter._set_current_node(node):
+        rule = get_type_promotion_rule(node, interpreter.type_promotion_table)
+        if rule is not None:
+            interpreter._maybe_promote_node(node, rule)
+    known = node.meta.get("val") if node.op == "call_function" else None
+    return Interpreter.run_node(interpreter, node) if known is None else known
 
 
 def _name_dimensions(model: Any, inputs: Mapping[str, Sequence[int | str | None]]) -> None:
