@@ -27,12 +27,10 @@ _ATEN: Final = torch.ops.aten
 
 def lower_programs(programs: dict[str, ExportedProgram]) -> Any:
     """Programs of :func:`~lite_nlp.export.executorch_rewriting.prepare_program`, by method, in the edge dialect."""
+    from executorch.backends.xnnpack._passes import XNNPACKPassManager
     from executorch.backends.xnnpack.partition.config import gemm_configs, generic_node_configs
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
     from executorch.exir import EdgeCompileConfig, EdgeProgramManager
-    from executorch.exir.backend.backend_details import CompileSpec
-    from executorch.exir.backend.partitioner import DelegationSpec
 
     # Those that stand in groups, or read whole caches: a small operator delegated alone costs more in the call than it
     # saves.
@@ -52,23 +50,29 @@ def lower_programs(programs: dict[str, ExportedProgram]) -> Any:
     # Changes of shape only where no cache is in it that may become longer than in the call before: in ExecuTorch 1.4
     # XNNPACK computes them wrongly then.
     reshaping = [generic_node_configs.SliceCopyConfig, generic_node_configs.ViewCopyConfig]
-    # Of the backend's passes over every group only the one for Linear layers has anything to do here; the others
-    # look for images and batch norms, and take half of the time of an export.
-    linears_only = CompileSpec("dqlinear_partitioner", b"")
     partitioners = {}
     for method in programs:
         partitioner = XnnpackPartitioner(configs=[*configs, *(reshaping if method == IN_PLACE else ())])
-        partitioner.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [linears_only])
         partitioner.partition = partial(_leave_constants, partitioner.partition)
         partitioners[method] = partitioner
     # The check of validity reads the length of the tensors that a list-valued operator returns, which fixes their size.
     # All tensors have the plain order of dimensions: two passes over every graph would say so at every copy.
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[_ATEN.linear.default])
     edges = {method: make_edge_program(program, config) for method, program in programs.items()}
-    lowered: Any = EdgeProgramManager(edges, compile_config=config).to_backend(partitioners)
+    manager: Any = EdgeProgramManager(edges, compile_config=config)
+    # The backend's passes over every group look for images, batch norms, and products that are Linear layers, of which
+    # there are none here, and run the group for each.
+    with patch.object(XNNPACKPassManager, "transform", _stay):
+        lowered = manager.to_backend(partitioners)
     # Which forgets it.
     lowered.compile_config = config
     return lowered
+
+
+def _stay(passes: Any) -> ExportedProgram:
+    """The program that XNNPACK's passes are given."""
+    program: ExportedProgram = passes.exported_program
+    return program
 
 
 def _leave_constants(partition: Callable[[ExportedProgram], Any], program: ExportedProgram) -> Any:
