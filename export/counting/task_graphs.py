@@ -12,7 +12,7 @@ from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.budget.traced.graphs import Polynomial, TaskWork, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount, WorkKind
 from lite_nlp.export.counting.onnx_walk import count_onnx
-from lite_nlp.export.counting.torch_programs import count_program
+from lite_nlp.export.counting.torch_walk import count_program
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.programs import graph_sizes, least_tokens
 from lite_nlp.export.runtime.signatures import Signature, TensorForm

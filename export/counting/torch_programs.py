@@ -18,12 +18,12 @@ from torch.export import ExportedProgram
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount, WorkKind
-from lite_nlp.export.counting.torch_walk import MergingRunner, Runner, count_edge_program, run_program
+from lite_nlp.export.counting.torch_walk import count_program
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.tracing import TORCH_TYPES, DecodeStep, Encode, TracedModel
 
-__all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program", "count_program_work"]
+__all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program_work"]
 
 
 def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bounds) -> GraphWork:
@@ -100,29 +100,6 @@ def count_in_place_work(program: ExportedProgram, signature: Signature, bounds: 
         return count_program(program, *tensors, position=capacity - 1).by_kind()
 
     return fit_polynomials(count_step, max_source=bounds.source, max_capacity=bounds.capacity)
-
-
-def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool = False, position: int = 0) -> WorkCount:
-    """Count one run of an exported program, before or after lowering.
-
-    Args:
-        program: Of ``torch.export``, of ExecuTorch's edge dialect, or lowered to a backend that kept what it took.
-        *inputs: The program's arguments, flat; only shapes and types are looked at.
-        merge_equal: Whether nodes that compute the same from the same are counted once (common subexpressions, which
-            an exporter may merge), instead of as often as they stand in the program.
-        position: The number that the program reads from a tensor, if it reads one.
-
-    Raises:
-        CountError: If its work cannot be told.
-    """
-    if program.dialect == "EDGE" and not merge_equal:
-        return count_edge_program(program, inputs, position)
-
-    def run(*inputs: Tensor) -> None:
-        runner = MergingRunner if merge_equal else Runner
-        run_program(program, inputs, lambda module, means: runner(module, means, position))
-
-    return count_work(run, *inputs)
 
 
 def _fit(

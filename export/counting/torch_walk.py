@@ -19,33 +19,36 @@ from lite_nlp.core.errors import CountError
 from lite_nlp.export.contrib import IN_PLACE_LIBRARY
 from lite_nlp.export.executorch_edits import is_mean, size_expression
 
-__all__ = ["MergingRunner", "Runner", "count_edge_program", "run_program"]
+__all__ = ["count_program"]
 
-#: The operator that reads a number from a tensor.
-_READING: Final = "_local_scalar_dense"
+#: Operators that read a number from a tensor.
+_READING: Final = (torch.ops.aten.item.default, torch.ops.aten._local_scalar_dense.default)
 
 
-def count_edge_program(program: ExportedProgram, inputs: Sequence[Tensor], position: int) -> WorkCount:
-    """Count a program of ExecuTorch's edge dialect without running it: its graph knows the sizes of all values.
+def count_program(program: ExportedProgram, *inputs: Tensor, merge_equal: bool = False, position: int = 0) -> WorkCount:
+    """Count one run of an exported program, before or after lowering, by the sizes that its graph knows of all values.
 
     Args:
-        program: Before its operators are bound to memory.
-        inputs: Its arguments.
-        position: What it reads from a tensor.
+        program: Of ``torch.export``, of ExecuTorch's edge dialect, or lowered to a backend that kept what it took;
+            before its operators are bound to memory.
+        *inputs: The program's arguments, flat; only shapes and types are looked at.
+        merge_equal: Whether nodes that compute the same from the same are counted once (common subexpressions, which
+            an exporter may merge), instead of as often as they stand in the program.
+        position: The number that the program reads from a tensor, if it reads one.
 
     Raises:
         CountError: If its work cannot be told.
     """
-    calls = _CallCounter()
+    walk, calls = _MergingWalk if merge_equal else _Walk, _CallCounter()
     sizes = _Sizes(program, inputs, position)
-    run_program(program, inputs, lambda module, means: _SizedWalk(module, means, position, calls, sizes))
+    _run_program(program, inputs, lambda module, means: walk(module, means, position, calls, sizes))
     return calls.work
 
 
-def run_program(
+def _run_program(
     program: ExportedProgram, inputs: Sequence[Tensor], make: Callable[[fx.GraphModule, list[Tensor]], fx.Interpreter]
 ) -> list[Any]:
-    """Run ``program``, which needs of its weights no more than their shapes; returns its outputs.
+    """Go through ``program``, which needs of its weights no more than their shapes; returns its outputs.
 
     Args:
         program: The program.
@@ -64,86 +67,6 @@ def run_program(
             if is_mean(spec.target):
                 means.append(arguments[-1])
     return list(make(program.graph_module, means).run(*arguments))
-
-
-class Runner(fx.Interpreter):
-    """Runs a graph of ATen operators, or of the edge dialect by the ATen operators that its own stand for.
-
-    Args:
-        module: The graph.
-        means: Weights of the products that are sums of layer norms.
-        position: What it reads from a tensor, which has no numbers here.
-    """
-
-    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = (), position: int = 0) -> None:
-        super().__init__(module)
-        self._means = {id(mean) for mean in means}
-        self._position = position
-
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One node: a delegate is run as what it was made of."""
-        if getattr(target, "__name__", "") == "executorch_call_delegate":
-            return run_program(args[0].original_module, args[1:], self._inner)
-        if target is torch.ops.higher_order.scan:
-            body: Any = args[0]
-            return target(lambda *inner: self._inner(body).run(*inner), *args[1:])
-        library = getattr(target, "namespace", "")
-        if _READING in getattr(target, "__name__", ""):
-            return self._position
-        if target is torch.ops.higher_order.auto_functionalized_v2:
-            # The writing of a cache, which is no work: its result and the cache.
-            return (kwargs["value"], *kwargs["_all_bases"])
-        if library == IN_PLACE_LIBRARY:
-            return self._execute(_attend_in_place, args, {})
-        if len(args) > 1 and id(args[1]) in self._means:
-            x, mean, *offset = args
-            # Of the two sums the second has an offset, and stands for the norm.
-            if offset:
-                self._execute(torch.ops.aten.native_layer_norm.default, (x, mean.shape[1:], None, None, 0.0), {})
-            return x.new_empty([*x.shape[:-1], 1])
-        return self._execute(target, args, kwargs)
-
-    def _inner(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> "Runner":
-        """What runs a graph within this one."""
-        return type(self)(module, means, self._position)
-
-    def _execute(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator, or a function that stands for one."""
-        return target(*args, **kwargs)
-
-
-def _attend_in_place(query: Tensor, key: Tensor, value: Tensor, position: int, *_: Any) -> Tensor:
-    """Attention of tokens (B, T, H, d) in caches (B, C, H, d), the first at a position, to those up to the last."""
-    keys, values = (cache[:, : position + query.shape[1]].transpose(1, 2) for cache in (key, value))
-    weights = torch.matmul(query.transpose(1, 2), keys.transpose(2, 3)).softmax(dim=-1)
-    return torch.matmul(weights, values).transpose(1, 2)
-
-
-class MergingRunner(Runner):
-    """Runs a graph, equal nodes with equal inputs once."""
-
-    def __init__(self, module: fx.GraphModule, means: Sequence[Tensor] = (), position: int = 0) -> None:
-        super().__init__(module, means, position)
-        # The arguments are kept too: a tensor that is gone could lend its identity to another.
-        self._done: dict[Any, tuple[Any, Any]] = {}
-
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """One node, unless an equal one came before it."""
-        if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
-            return super().call_function(target, args, kwargs)
-        key = target, _identity(args), _identity(sorted(kwargs.items()))
-        if key not in self._done:
-            self._done[key] = super().call_function(target, args, kwargs), (args, kwargs)
-        return self._done[key][0]
-
-
-def _identity(value: Any) -> Any:
-    """A key of an argument: the identity of a tensor, the type and value of anything else."""
-    if isinstance(value, Tensor):
-        return "tensor", id(value)
-    if isinstance(value, (list, tuple)):
-        return tuple(_identity(part) for part in value)
-    return type(value), value
 
 
 class _CallCounter:
@@ -198,7 +121,7 @@ class _Sizes:
             if node.op == "placeholder" and node.name in names:
                 for symbol, size in zip(node.meta["val"].shape, next(given).shape, strict=True):
                     self._numbers[size_expression(symbol)] = size
-            elif _READING in getattr(node.target, "__name__", ""):
+            elif _of_aten(node.target) in _READING:
                 self._numbers[size_expression(node.meta["val"])] = position
         self._symbols = {symbol: size for symbol, size in self._numbers.items() if getattr(symbol, "is_symbol", False)}
 
@@ -218,18 +141,20 @@ class _Sizes:
         if expression not in self._numbers:
             size = expression.xreplace(self._symbols)
             if not size.is_Integer:
-                raise CountError(f"size in a lowered graph: expected one that follows from its inputs', found {size}")
+                raise CountError(f"size in a graph: expected one that follows from its inputs', found {size}")
             self._numbers[expression] = int(size)
         return self._numbers[expression]
 
 
-class _SizedWalk(Runner):
-    """Goes through a graph of the edge dialect, whose values' sizes it knows, and counts without running it.
+class _Walk(fx.Interpreter):
+    """Goes through a graph whose values' sizes it knows, and counts without running it.
+
+    The operators are those of ATen, or of the edge dialect, which stand for some of ATen.
 
     Args:
         module: The graph.
-        means: As in ``Runner``.
-        position: Likewise.
+        means: Weights of the products that are sums of layer norms.
+        position: What it reads from a tensor, which has no numbers here.
         calls: Counts the calls.
         sizes: Of the values.
     """
@@ -237,7 +162,9 @@ class _SizedWalk(Runner):
     def __init__(
         self, module: fx.GraphModule, means: Sequence[Tensor], position: int, calls: _CallCounter, sizes: _Sizes
     ) -> None:
-        super().__init__(module, means, position)
+        super().__init__(module)
+        self._means = {id(mean) for mean in means}
+        self._position = position
         self._calls = calls
         self._sizes = sizes
         self._value: Any = None
@@ -247,15 +174,79 @@ class _SizedWalk(Runner):
         self._value = n.meta.get("val")
         return super().run_node(n)
 
-    def _inner(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> "_SizedWalk":
-        return _SizedWalk(module, means, self._position, self._calls, self._sizes)
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One call: a delegate is what it was made of."""
+        if getattr(target, "__name__", "") == "executorch_call_delegate":
+            return _run_program(args[0].original_module, args[1:], self._inner)
+        if target is torch.ops.higher_order.scan:
+            body: Any = args[0]
+            return target(lambda *inner: self._inner(body).run(*inner), *args[1:])
+        library = getattr(target, "namespace", "")
+        if _of_aten(target) in _READING:
+            return self._position
+        if target is torch.ops.higher_order.auto_functionalized_v2:
+            # The writing of a cache, which is no work: its result and the cache.
+            return (kwargs["value"], *kwargs["_all_bases"])
+        if library == IN_PLACE_LIBRARY:
+            return self._count(_attend_in_place, args, {})
+        if len(args) > 1 and id(args[1]) in self._means:
+            x, mean, *offset = args
+            # Of the two sums the second has an offset, and stands for the norm.
+            if offset:
+                self._count(torch.ops.aten.native_layer_norm.default, (x, mean.shape[1:], None, None, 0.0), {})
+            return x.new_empty([*x.shape[:-1], 1])
+        return self._count(target, args, kwargs)
 
-    def _execute(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _inner(self, module: fx.GraphModule, means: Sequence[Tensor] = ()) -> "_Walk":
+        """What goes through a graph within this one."""
+        return type(self)(module, means, self._position, self._calls, self._sizes)
+
+    def _count(self, target: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Count an operator, or a function that stands for one; returns its value."""
         if target is operator.getitem:
             return target(*args)
         result = self._sizes.fix(self._value)
         if isinstance(result, list | Tensor):
-            # An operator of the dialect stands for one of ATen.
-            counted = target if isinstance(target, OpOverload) else getattr(target, "_op", target)
-            self._calls.count(counted, args, kwargs, result)
+            self._calls.count(_of_aten(target), args, kwargs, result)
         return result
+
+
+class _MergingWalk(_Walk):
+    """Counts equal nodes with equal inputs once."""
+
+    def __init__(
+        self, module: fx.GraphModule, means: Sequence[Tensor], position: int, calls: _CallCounter, sizes: _Sizes
+    ) -> None:
+        super().__init__(module, means, position, calls, sizes)
+        # The arguments are kept too: a tensor that is gone could lend its identity to another.
+        self._done: dict[Any, tuple[Any, Any]] = {}
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """One node, unless an equal one came before it."""
+        if torch.Tag.nondeterministic_seeded in getattr(target, "tags", ()):
+            return super().call_function(target, args, kwargs)
+        key = target, _identity(args), _identity(sorted(kwargs.items()))
+        if key not in self._done:
+            self._done[key] = super().call_function(target, args, kwargs), (args, kwargs)
+        return self._done[key][0]
+
+
+def _of_aten(target: Any) -> Any:
+    """The operator itself, or that of ATen which one of the edge dialect stands for."""
+    return target if isinstance(target, OpOverload) else getattr(target, "_op", target)
+
+
+def _attend_in_place(query: Tensor, key: Tensor, value: Tensor, position: int, *_: Any) -> Tensor:
+    """Attention of tokens (B, T, H, d) in caches (B, C, H, d), the first at a position, to those up to the last."""
+    keys, values = (cache[:, : position + query.shape[1]].transpose(1, 2) for cache in (key, value))
+    weights = torch.matmul(query.transpose(1, 2), keys.transpose(2, 3)).softmax(dim=-1)
+    return torch.matmul(weights, values).transpose(1, 2)
+
+
+def _identity(value: Any) -> Any:
+    """A key of an argument: the identity of a tensor, the type and value of anything else."""
+    if isinstance(value, Tensor):
+        return "tensor", id(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_identity(part) for part in value)
+    return type(value), value

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 
-from lite_nlp.export.counting.torch_programs import count_program
+from lite_nlp.export.counting.torch_walk import count_program
 from lite_nlp.export.executorch_regions import join_regions
 from lite_nlp.export.runtime.quiet import quiet_libraries
 

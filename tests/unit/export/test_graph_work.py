@@ -17,9 +17,9 @@ from lite_nlp.export.counting.onnx_walk import count_onnx_work
 from lite_nlp.export.counting.torch_programs import (
     count_merged_work,
     count_model_work,
-    count_program,
     count_program_work,
 )
+from lite_nlp.export.counting.torch_walk import count_program
 from lite_nlp.export.executorch_edge import make_edge_program
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.onnx_graphs import convert_model, export_onnx
