@@ -154,7 +154,10 @@ def trace_graph(method: str, graph: nn.Module, example: tuple[Any, ...], sizes: 
         ModelError: If torch cannot, in its own words: which size is fixed by the code, or which value it depends on.
     """
     try:
-        return torch.export.export(graph, example, dynamic_shapes=sizes)
+        # To remember what operators gave takes longer than to ask them again where sizes are symbols, most of which
+        # are asked once.
+        with torch._dynamo.config.patch(fake_tensor_cache_enabled=False):
+            return torch.export.export(graph, example, dynamic_shapes=sizes)
     except LiteNlpError:
         raise
     # Whatever the code of a user's own model does ends up here.
