@@ -6,7 +6,7 @@ copied with what is known of it, and the others alone are run, on tensors withou
 """
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -57,7 +57,8 @@ def decompose_program(program: ExportedProgram, table: Mapping[Any, Callable[...
         A graph that writes nothing: new values of buffers are its first outputs. Sizes that are alike are one node.
     """
     with known_operators():
-        if not any(_is_left_to_torch(node, _buffers(program)) for node in program.graph.nodes):
+        nodes, buffers = list(program.graph.nodes), _buffers(program)
+        if not any(_is_left_to_torch(node, buffers) for node in nodes) and not _reads_what_changes(nodes, buffers):
             decomposed = _Decomposition(program, table).run()
             # What torch makes of some operators is written as the filling of an empty tensor.
             if not any(_writes(node) for node in decomposed.graph.nodes):
@@ -105,6 +106,32 @@ def _is_left_to_torch(node: Any, buffers: Mapping[str, str]) -> bool:
         return bool(node.target.namespace == "aten" or len(node.target._schema.returns) != 1)
     whole, new = (value.meta["val"] for value in node.args[:2])
     return bool(whole.dtype != new.dtype or tuple(whole.shape) != tuple(new.shape))
+
+
+def _reads_what_changes(nodes: Sequence[Any], buffers: Mapping[str, str]) -> bool:
+    """Whether a view of a buffer is used after the buffer has been written: it has the new numbers then."""
+    places = {node: place for place, node in enumerate(nodes)}
+    viewed: dict[Any, Any] = {}
+    for node in nodes:
+        if node.op == "placeholder" and node.name in buffers:
+            viewed[node] = node
+        elif _is_view(node) and node.args[0] in viewed:
+            viewed[node] = viewed[node.args[0]]
+    return any(
+        places[view] < places[node] < max(map(places.__getitem__, view.users), default=0)
+        for node in nodes
+        if _writes(node)
+        for written in _written(node).values()
+        for view, buffer in viewed.items()
+        if buffer is written and view is not written
+    )
+
+
+def _is_view(node: Any) -> bool:
+    """Whether a value may be one in the memory of the first argument."""
+    if node.target is operator.getitem:
+        return True
+    return isinstance(node.target, OpOverload) and any(value.alias_info for value in node.target._schema.returns)
 
 
 def _writes(node: Any) -> bool:

@@ -86,6 +86,19 @@ class Slice(nn.Module):
         return self.state * 2.0
 
 
+class Views(nn.Module):
+    """A view of a buffer that is read after the buffer has been written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.zeros(3, 8))
+
+    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
+        (first, *_) = self.state.view(24).chunk(3)
+        self.state.copy_(self.state + x[0])
+        return first * 2.0
+
+
 class Cell(nn.Module):
     """An operator that torch writes as the filling of tensors."""
 
@@ -165,7 +178,7 @@ def test_a_graph_has_the_operators_and_the_values_of_torch(
             torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("module", [Branches, Slice, Cell])
+@pytest.mark.parametrize("module", [Branches, Slice, Views, Cell])
 def test_torch_decomposes_what_is_not_an_operator_after_the_other(
     module: Callable[[], nn.Module], whole: list[ExportedProgram]
 ) -> None:
