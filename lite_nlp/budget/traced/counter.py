@@ -9,14 +9,16 @@ for later calls is afterwards what it was; what other code keeps, a closure's li
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from types import CodeType, FrameType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops import utils as higher_order
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -152,16 +154,23 @@ def _require_sizes(module: nn.Module) -> None:
 
 @contextmanager
 def _separate_operators() -> Iterator[None]:
-    """Let torch's Transformer modules call their operators one by one, so that their parts are told apart.
+    """Let torch's Transformer modules and branches call their operators one by one, so that their parts are told apart.
 
-    Their fused path also drops padding by its values, of which there are none here.
+    The fused path of the first also drops padding by its values, of which there are none here. The others are compiled
+    before they run, which torch gives up under a dispatch mode, and not only then: no later export in the process could
+    have branches.
     """
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        with patch.object(higher_order, "_hop_compile_and_call", _call):
+            yield
     finally:
         torch.backends.mha.set_fastpath_enabled(before)
+
+
+def _call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Any:
+    return function(*args, **(kwargs or {}))
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]

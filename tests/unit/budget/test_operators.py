@@ -260,6 +260,17 @@ def test_arithmetic_without_a_formula_is_refused(function: Callable[..., Any], n
         count_work(function, torch.empty(4, 4))
 
 
+def test_branches_can_be_exported_after_they_were_counted() -> None:
+    class Branches(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+
+    with pytest.raises(UnknownOperatorError, match="operator cond"):
+        count_work(Branches(), torch.empty(4, 4))
+    program = torch.export.export(Branches(), (torch.ones(4, 4),))
+    torch.testing.assert_close(program.module()(torch.ones(4, 4)), torch.ones(4, 4).sin())
+
+
 def test_course_that_depends_on_numbers_is_refused() -> None:
     class Halting(nn.Module):
         def forward(self, x: Tensor) -> Tensor:

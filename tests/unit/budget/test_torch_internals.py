@@ -1,6 +1,7 @@
 """Private parts of torch that the counter builds on, in the version whose parts they are."""
 
 import torch
+from torch._higher_order_ops import utils as higher_order
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -41,5 +42,6 @@ def test_fake_tensors_refuse_what_only_numbers_decide() -> None:
 
 
 def test_dispatch_modes_and_trees_are_where_they_were() -> None:
+    assert callable(higher_order._hop_compile_and_call)
     assert hasattr(TorchDispatchMode, "supports_higher_order_operators")
     assert _pytree.tree_map(lambda value: value + 1, ([1], {"a": 2})) == ([2], {"a": 3})

@@ -66,11 +66,7 @@ class Branches(nn.Module):
     """Graphs within the graph."""
 
     def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
-        # The operator itself: torch.cond has torch compile the branches first, which may fail in a process that has
-        # traced other graphs.
-        branch = torch.ops.higher_order.cond
-        (chosen,) = branch(tokens.sum() > 3, lambda x: (x.t() * 2.0,), lambda x: (x.t() - 1.0,), (x,))
-        return chosen.neg()
+        return torch.cond(tokens.sum() > 3, lambda x: x.t() * 2.0, lambda x: x.t() - 1.0, (x,)).neg()
 
 
 def traced(module: nn.Module) -> ExportedProgram:
