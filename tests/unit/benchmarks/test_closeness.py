@@ -1,8 +1,6 @@
 """The benchmark of closeness: divergence and agreement of predictions, and equal outputs."""
 
-import importlib
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -13,16 +11,13 @@ from torch import Tensor, nn
 
 from lite_nlp.artifacts.models import list_shipped
 from lite_nlp.data.pairs.batches import collate
-
-FOLDER = Path(__file__).parents[3] / "benchmarks"
+from tests.unit.benchmarks.scripts import loaded
 
 
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module("closeness")
-    sys.path.remove(str(FOLDER))
-    del sys.modules["closeness"]
+    with loaded("closeness") as found:
+        yield found["closeness"]
 
 
 class Fixed(nn.Module):

@@ -1,25 +1,20 @@
 """The benchmark of language models: what it reads, and its rows; no time is held against anything."""
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.unit.benchmarks.scripts import loaded
 from tests.unit.export.own_tasks import Recall, export
-
-FOLDER = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture
 def continue_text() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module("continue_text")
-    sys.path.remove(str(FOLDER))
-    del sys.modules["continue_text"]
+    with loaded("continue_text") as found:
+        yield found["continue_text"]
 
 
 def test_bundles_side_by_side(

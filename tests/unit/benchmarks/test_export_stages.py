@@ -1,15 +1,13 @@
 """The benchmark of exports: what it runs, and its rows; no time is held against anything."""
 
-import importlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
+from tests.unit.benchmarks.scripts import loaded
 
 #: Stands for the command of a tree: it reports two stages, and fails where it is told to.
 COMMAND = """
@@ -22,10 +20,8 @@ def main():
 
 @pytest.fixture
 def export_stages() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module("export_stages")
-    sys.path.remove(str(FOLDER))
-    del sys.modules["export_stages"]
+    with loaded("export_stages") as found:
+        yield found["export_stages"]
 
 
 def make_tree(folder: Path, seconds: str) -> Path:

@@ -1,6 +1,5 @@
 """The benchmark of limits: what a step reads, and how times are split; no time is held against anything."""
 
-import importlib
 import os
 import sys
 from collections.abc import Iterator
@@ -12,17 +11,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
+from tests.unit.benchmarks.scripts import loaded
 
 
 @pytest.fixture(scope="module")
 def limits() -> Iterator[ModuleType]:
     """The benchmark, whose import sets the threads of NumPy's library for its own process."""
     before = dict(os.environ)
-    sys.path.insert(0, str(FOLDER))
-    yield importlib.import_module("limits")
-    sys.path.remove(str(FOLDER))
-    del sys.modules["limits"]
+    with loaded("limits") as found:
+        yield found["limits"]
     os.environ.clear()
     os.environ.update(before)
 

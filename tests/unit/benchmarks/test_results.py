@@ -1,30 +1,21 @@
 """The experiments' runner: what it records of a stage, and what stands below a table."""
 
-import importlib
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
+from tests.unit.benchmarks.scripts import loaded
 
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[SimpleNamespace]:
-    """The files of ``benchmarks/``, which import each other by their bare names."""
-    before = set(sys.modules)
-    sys.path.insert(0, str(FOLDER))
-    names = ("provenance", "stages", "results", "corpus_lines")
-    found: dict[str, ModuleType] = {name: importlib.import_module(name) for name in names}
-    yield SimpleNamespace(**found)
-    sys.path.remove(str(FOLDER))
-    for name in set(sys.modules) - before:
-        if getattr(sys.modules[name], "__file__", None) and Path(str(sys.modules[name].__file__)).parent == FOLDER:
-            del sys.modules[name]
+    with loaded("provenance", "stages", "results", "corpus_lines") as found:
+        yield SimpleNamespace(**found)
 
 
 def measurement(modules: SimpleNamespace, out: Path, program: str) -> Any:

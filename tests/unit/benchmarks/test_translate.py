@@ -1,6 +1,5 @@
 """The benchmark of translation: its arithmetic, its turns, its JSON; no time is held against anything."""
 
-import importlib
 import json
 import multiprocessing
 import sys
@@ -8,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +15,8 @@ import pytest
 from lite_nlp.config.model import EncoderDecoderConfig
 from tests.integration.conftest import write_model
 from tests.integration.small_bundle import TOKENIZER, record_work, write_small_bundle
+from tests.unit.benchmarks.scripts import loaded
 
-FOLDER = Path(__file__).parents[3] / "benchmarks"
 MODEL = EncoderDecoderConfig(
     family="lite-transformer",
     src_vocab_size=6000,
@@ -37,14 +36,8 @@ SENTENCES = ["a few words", "and a few more", "and then a few more words"]
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[SimpleNamespace]:
-    """The benchmark's files, which import each other by their bare names."""
-    sys.path.insert(0, str(FOLDER))
-    names = ("translate_rows", "translate_engines", "translate_processes", "translate")
-    found: dict[str, ModuleType] = {name: importlib.import_module(name) for name in names}
-    yield SimpleNamespace(**{name.removeprefix("translate_"): module for name, module in found.items()})
-    sys.path.remove(str(FOLDER))
-    for name in names:
-        del sys.modules[name]
+    with loaded("translate_rows", "translate_engines", "translate_processes", "translate") as found:
+        yield SimpleNamespace(**{name.removeprefix("translate_"): module for name, module in found.items()})
 
 
 @pytest.mark.parametrize("beam", [1, 4])
