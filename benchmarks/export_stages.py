@@ -26,7 +26,7 @@ from rich.table import Table
 
 from lite_nlp.export.runtime.device import describe_device
 
-#: A line that tells how long a stage took: of a comparison "on 50 sentences" does not matter.
+#: A line that tells how long a stage took.
 _STAGE = re.compile(r"^(?P<stage>.+): done in (?P<seconds>[\d.]+) s$", re.MULTILINE)
 
 _EXPORT = "from lite_nlp.cli.main import main; main()"

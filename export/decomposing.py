@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial, reduce
 from typing import Any, Final, cast
 from unittest.mock import patch
 
@@ -30,6 +30,8 @@ from torch.fx.experimental.proxy_tensor import (
     get_proxy_slot,
     track_tensor_tree,
 )
+
+from lite_nlp.export.executorch_edits import call_operator, size_expression
 
 __all__ = ["decompose_program", "known_operators"]
 
@@ -307,23 +309,17 @@ def _join_sizes(graph: Graph) -> None:
     first: dict[Any, Node] = {}
     for node in list(graph.nodes):
         value = node.meta.get("val")
-        if isinstance(value, torch.SymInt) and first.setdefault(value.node.expr, node) is not node:
-            node.replace_all_uses_with(first[value.node.expr])
+        if isinstance(value, torch.SymInt):
+            earlier = first.setdefault(size_expression(value), node)
+            if earlier is not node:
+                node.replace_all_uses_with(earlier)
 
 
 def _product_of_sizes(graph: Graph, numel: Any) -> Any:
-    """The nodes for the number of elements of the tensor that ``numel`` counts."""
+    """What stands for the number of elements of the tensor that ``numel`` counts."""
     (tensor,) = numel.args
-    made, value = None, 1
-    for axis, size in enumerate(tensor.meta["val"].shape):
-        factor = size
-        if isinstance(size, torch.SymInt):
-            factor = graph.call_function(_ATEN.sym_size.int, (tensor, axis))
-            factor.meta = {**numel.meta, "val": size}
-        value = value * size
-        if made is not None:
-            made = graph.call_function(operator.mul, (made, factor))
-            made.meta = {**numel.meta, "val": value}
-        else:
-            made = factor
-    return made
+    factors = [
+        call_operator(graph, _ATEN.sym_size.int, tensor, axis) if isinstance(size, torch.SymInt) else size
+        for axis, size in enumerate(tensor.meta["val"].shape)
+    ]
+    return reduce(partial(call_operator, graph, operator.mul), factors)
