@@ -318,8 +318,14 @@ def _join_sizes(graph: Graph) -> None:
 def _product_of_sizes(graph: Graph, numel: Any) -> Any:
     """What stands for the number of elements of the tensor that ``numel`` counts."""
     (tensor,) = numel.args
+
+    def call(target: Callable[..., Any], *arguments: Any) -> Node:
+        made = call_operator(graph, target, *arguments)
+        made.meta = {**numel.meta, **made.meta}
+        return made
+
     factors = [
-        call_operator(graph, _ATEN.sym_size.int, tensor, axis) if isinstance(size, torch.SymInt) else size
+        call(_ATEN.sym_size.int, tensor, axis) if isinstance(size, torch.SymInt) else size
         for axis, size in enumerate(tensor.meta["val"].shape)
     ]
-    return reduce(partial(call_operator, graph, operator.mul), factors)
+    return reduce(partial(call, operator.mul), factors)
