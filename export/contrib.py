@@ -121,7 +121,7 @@ def attend_in_slots(projected: Tensor, key: Tensor, value: Tensor, position: Ten
 
     ``GroupQueryAttention``: one token of each row, or several of one row or of rows without any before them. A runtime
     that is given the caches' memory for the new ones writes where they are. Within :func:`caches_in_place`, tokens of
-    one row. Only where :func:`takes_slots` says that there is an operator for it.
+    one row or one of each. Only where :func:`takes_slots` says that there is an operator for it.
 
     Args:
         projected: Query, key and value side by side, (B, T, 3 H d).

@@ -252,7 +252,7 @@ class RowsEngine(GreedyEngine):
         encoded = self._runner.encode(src_tokens, src_mask)
         given = first_state(self._manifest.layout.given, encoded, src_mask, capacity)
         sentences = np.arange(len(src_tokens))
-        return _Rows(self._rows_runner.begin_rows(given), encoded, src_mask, sentences, capacity)
+        return _Rows(self._rows_runner.begin_rows(given, len(src_tokens)), encoded, src_mask, sentences, capacity)
 
     def step(self, tokens: NDArray[np.int64], state: EngineState | _Rows) -> tuple[NDArray[np.float32], Any]:
         """As of ``Engine``."""

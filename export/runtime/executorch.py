@@ -116,9 +116,9 @@ class ExecuTorchRunner:
         self.keeps_rows = rows_in_place and able
         self._rows = ResidentRows(self._execute_rows, layout)
 
-    def begin_rows(self, state: State) -> RowsState:
+    def begin_rows(self, state: State, rows: int) -> RowsState:
         """Rows before their first step, from the state tensors that do not change; see ``ResidentRows``."""
-        return self._rows.begin(state)
+        return self._rows.begin(state, rows)
 
     def step_rows(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[NDArray[np.float32], RowsState]:
         """Feed a token of each row, (R,); returns logits (R, V) and the new state."""
@@ -184,7 +184,8 @@ class ExecuTorchRunner:
         """Rows of a greedy search, at most ``executorch_batch``."""
         encoded, capacity = self.encode(src_tokens, src_mask), int(limits.max())
         if self.keeps_rows:
-            return KeptRows(self._rows, first_state(self._layout.given, encoded, src_mask, capacity))
+            given = first_state(self._layout.given, encoded, src_mask, capacity)
+            return KeptRows(self._rows, given, len(limits))
         state = first_state(self._layout.state, encoded, src_mask, capacity)
         return PassedRows(partial(execute, self._decode_step), self._layout, state)
 

@@ -89,10 +89,11 @@ class KeptRows:
     Args:
         resident: Takes the steps.
         given: The state tensors that do not change.
+        rows: How many.
     """
 
-    def __init__(self, resident: ResidentRows, given: State) -> None:
-        self._resident, self._state = resident, resident.begin(given)
+    def __init__(self, resident: ResidentRows, given: State, rows: int) -> None:
+        self._resident, self._state = resident, resident.begin(given, rows)
 
     def step(self, tokens: NDArray[np.int64]) -> Any:
         """Feed a token of each row.

@@ -66,15 +66,14 @@ class ResidentRows:
         """Another method of the program runs: what the program has of the rows is gone."""
         self._moment += 1
 
-    def begin(self, state: State) -> RowsState:
+    def begin(self, state: State, rows: int) -> RowsState:
         """The rows before their first step.
 
         Args:
-            state: The tensors of ``layout.given``, of R rows, 1 to ``most_rows``.
+            state: The tensors of ``layout.given``, of R rows.
+            rows: R, 1 to ``most_rows``.
         """
-        given = tuple(as_tensor(state[tensor.name]) for tensor in self._layout.given)
-        rows = len(next(iter(state.values())))
-        return self._unfed(given, rows)
+        return self._unfed(tuple(as_tensor(state[tensor.name]) for tensor in self._layout.given), rows)
 
     def step(self, tokens: NDArray[np.int64], state: RowsState) -> tuple[Any, RowsState]:
         """Feed a token of each row, (R,); returns logits (R, V), a torch tensor, and the new state.

@@ -95,7 +95,7 @@ class RowsRunner(GreedyRunner, Protocol):
 
     keeps_rows: bool
 
-    def begin_rows(self, state: State) -> RowsState:
+    def begin_rows(self, state: State, rows: int) -> RowsState:
         """The state of R rows, at most the bundle's ``executorch_batch``, from the tensors that do not change."""
         ...
 

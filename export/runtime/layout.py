@@ -13,6 +13,9 @@ __all__ = ["DEFAULT_BOUNDS", "Bounds", "Layout", "ManifestSection", "Precision",
 
 _ITEM_BYTES: Final = {"float32": 4, "int64": 8, "bool": 1}
 
+#: Tokens that each of several texts always has place for, where the only one has.
+_ROW_TOKENS: Final = 256
+
 #: Of the weights of Linear layers and tables; mixed is for each matrix fp32, 8 or 4 bits.
 Precision = Literal["fp32", "int8", "mixed"]
 
@@ -42,6 +45,14 @@ class Bounds(ManifestSection):
     capacity: int = Field(ge=1, le=MAX_TOKENS)
     executorch_batch: int = Field(ge=1, le=MAX_BATCH)
     executorch_sources: int = Field(default=2, ge=1, le=MAX_BATCH)
+
+    @property
+    def row_tokens(self) -> int:
+        """Most tokens of each of several texts whose state an ExecuTorch program keeps.
+
+        Together no more than the only text may have, or a few hundred each.
+        """
+        return min(self.capacity, max(_ROW_TOKENS, self.capacity // self.executorch_batch))
 
     @property
     def largest(self) -> dict[str, int]:

@@ -8,26 +8,37 @@ from typing import Any, Protocol, runtime_checkable
 from numpy.typing import NDArray
 
 from lite_nlp.core.errors import RuntimeUnavailableError
-from lite_nlp.export.runtime.executorch_methods import LoadedProgram, load_operators
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, execute, load_operators
 from lite_nlp.export.runtime.onnx_session import OnnxGraph
-from lite_nlp.export.runtime.signatures import READ_IN_PLACE, Signature
+from lite_nlp.export.runtime.signatures import READ_IN_PLACE, ROWS_IN_PLACE, Signature
 
-__all__ = ["ExecuTorchProgramRunner", "OnnxProgramRunner", "ProgramRunner", "ReadBinder"]
+__all__ = ["ExecuTorchProgramRunner", "OnnxProgramRunner", "ProgramRunner", "ReadBinder", "StateKeeper"]
 
 _Arrays = Mapping[str, NDArray[Any]]
 
 
 class ProgramRunner(Protocol):
-    """Calls the graphs of a bundle in one runtime.
-
-    Attributes:
-        keeps_state: Whether it has ``read_in_place``, by which the runtime keeps a language model's state itself.
-    """
-
-    keeps_state: bool
+    """Calls the graphs of a bundle in one runtime."""
 
     def run(self, graph: str, arguments: _Arrays) -> dict[str, NDArray[Any]]:
         """The outputs of a graph by name."""
+        ...
+
+
+@runtime_checkable
+class StateKeeper(ProgramRunner, Protocol):
+    """A runner whose runtime may keep a language model's state itself.
+
+    Attributes:
+        keeps_state: Whether this one's does: it has ``read_in_place``, which reads one text.
+        most_rows: Texts at once that it steps by ``decode_rows_in_place``; 1 if it has no such method.
+    """
+
+    keeps_state: bool
+    most_rows: int
+
+    def step_rows(self, tensors: list[Any]) -> list[Any]:
+        """Call ``decode_rows_in_place`` with torch tensors."""
         ...
 
 
@@ -58,8 +69,6 @@ class OnnxProgramRunner:
         load: Loads a graph into ONNX Runtime.
         caches: State tensors that ``read`` may write where they are.
     """
-
-    keeps_state = False
 
     def __init__(self, load: Callable[[str], OnnxGraph], caches: Collection[str]) -> None:
         self._graph = cache(load)
@@ -105,6 +114,7 @@ class ExecuTorchProgramRunner:
         threads: int,
     ) -> None:
         self.keeps_state = READ_IN_PLACE in signatures
+        self.most_rows = sizes[ROWS_IN_PLACE]["batch"] if ROWS_IN_PLACE in signatures else 1
         self._program = LoadedProgram(content, threads=threads)
         self._signatures, self._sizes = signatures, sizes
         for name, signature in signatures.items():
@@ -129,3 +139,12 @@ class ExecuTorchProgramRunner:
         with self._lock:
             found = self._program.run(self._method(graph), given, rows=self._sizes[graph]["batch"])
         return dict(zip(signature.outputs, found, strict=True))
+
+    def step_rows(self, tensors: list[Any]) -> list[Any]:
+        """See :class:`StateKeeper`.
+
+        Raises:
+            BundleError: As by :meth:`run`.
+        """
+        with self._lock:
+            return execute(self._method(ROWS_IN_PLACE), tensors)

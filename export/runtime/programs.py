@@ -29,10 +29,12 @@ from lite_nlp.export.runtime.onnx_session import OnnxGraph, check_version
 from lite_nlp.export.runtime.program_runners import ExecuTorchProgramRunner, OnnxProgramRunner
 from lite_nlp.export.runtime.signatures import (
     READ_IN_PLACE,
+    ROWS_IN_PLACE,
     Signature,
     TensorForm,
     decode_step_signature,
     read_in_place_signature,
+    rows_in_place_signature,
 )
 
 __all__ = [
@@ -141,7 +143,8 @@ class OnnxPrograms(ManifestSection):
 class ExecuTorchPrograms(ManifestSection):
     """The ExecuTorch program of a language model or classifier, bound by position.
 
-    It has a method for each graph, or ``read_in_place`` instead of both by which a language model reads.
+    It has a method for each graph, or ``read_in_place`` instead of both by which a language model reads, and then
+    perhaps ``decode_rows_in_place`` for several texts at once.
 
     Attributes:
         program: The file.
@@ -160,7 +163,7 @@ class ExecuTorchPrograms(ManifestSection):
     def names(self) -> frozenset[str]:
         """Names of the graphs, whichever method does their work."""
         methods = frozenset(self.calls)
-        return methods - {READ_IN_PLACE} | READING if READ_IN_PLACE in methods else methods
+        return methods - {READ_IN_PLACE, ROWS_IN_PLACE} | READING if READ_IN_PLACE in methods else methods
 
     def open_runner(
         self, read: Callable[[str], bytes], signatures: Mapping[str, Signature], bounds: Bounds, *, threads: int
@@ -176,6 +179,8 @@ class ExecuTorchPrograms(ManifestSection):
         if READ_IN_PLACE in self.calls:
             (_, types) = known["decode_step"].outputs["logits"].shape
             known[READ_IN_PLACE] = read_in_place_signature(cast(int, types))
+            # No state is passed.
+            known[ROWS_IN_PLACE] = rows_in_place_signature(Layout((), bounds, cast(int, types)))
         methods = {name: known[name] for name in self.calls}
         sizes = {name: graph_sizes(name, bounds) for name in methods}
         return ExecuTorchProgramRunner(read(self.program), methods, sizes, threads=threads)
@@ -198,12 +203,15 @@ def graph_sizes(name: str, bounds: Bounds) -> dict[str, int]:
     """The largest size of each symbol in a graph.
 
     An ExecuTorch method plans memory for its largest sizes: where it takes more than one token of a row these are fewer
-    rows, and where caches come with them one row and fewer tokens.
+    rows, and where caches come with them one row and fewer tokens. Where it keeps the state of several texts, these are
+    shorter than the only one may be.
     """
     sizes = bounds.largest
     if name in ("read", READ_IN_PLACE):
         tokens = min(READ_TOKENS, bounds.source, bounds.capacity)
         return sizes | {"batch": 1, "source": tokens}
+    if name == ROWS_IN_PLACE:
+        return sizes | {"capacity": bounds.row_tokens}
     return sizes if name == "decode_step" else sizes | {"batch": bounds.executorch_sources}
 
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.export.runtime.bundle import Bundle
+from lite_nlp.export.runtime.kept_texts import KeptSteps
 from lite_nlp.export.runtime.manifest import Manifest
-from lite_nlp.export.runtime.program_runners import ProgramRunner, ReadBinder
+from lite_nlp.export.runtime.program_runners import ProgramRunner, ReadBinder, StateKeeper
 from lite_nlp.export.runtime.programs import Classes, classify_arguments, graph_sizes
 from lite_nlp.export.runtime.registry import find_runtime
 from lite_nlp.export.runtime.tensors import check_ids, expect_tensor
-from lite_nlp.export.runtime.text_steps import KeptSteps, PassedSteps, TextSteps, WrittenSteps
+from lite_nlp.export.runtime.text_steps import PassedSteps, TextSteps, WrittenSteps
 
 __all__ = ["ClassifierEngine", "TextEngine", "TextState", "create_classifier_engine", "create_text_engine"]
 
@@ -46,7 +47,6 @@ class TextEngine:
     Attributes:
         max_steps: Largest capacity.
         max_read: Most tokens that are read at once.
-        max_rows: Most texts that are read at once; None for any number.
         max_tokens: Longest text that is scored at once.
     """
 
@@ -57,14 +57,17 @@ class TextEngine:
         self.max_read = graph_sizes("read", manifest.bounds)["source"]
         self.max_tokens = manifest.bounds.source
         self._steps: TextSteps
-        if runner.keeps_state:
+        if isinstance(runner, StateKeeper) and runner.keeps_state:
             self._steps = kept = KeptSteps(manifest.layout, runner, self.max_read)
             self._run = kept.run
         elif isinstance(runner, ReadBinder) and runner.caches:
             self._steps = WrittenSteps(manifest.layout, runner)
         else:
             self._steps = PassedSteps(manifest.layout, runner)
-        self.max_rows = self._steps.max_rows
+
+    def most_rows(self, prompt: int, limit: int) -> int | None:
+        """Most texts to read at once of ``prompt`` tokens that are continued by ``limit``; None for any number."""
+        return self._steps.most_rows(prompt, limit)
 
     def start(self, rows: int, capacity: int) -> TextState:
         """The state before the first token of so many texts, for at most ``capacity`` tokens.
@@ -77,8 +80,9 @@ class TextEngine:
                 f"capacity: the bundle was exported for 1 to {self.max_steps} steps, found {capacity} of {rows} rows; "
                 "expected fewer or an export with a larger --max-tgt-tokens"
             )
-        if self.max_rows is not None and rows > self.max_rows:
-            raise BundleError(f"rows: expected at most {self.max_rows} at once, found {rows}")
+        most = self.most_rows(0, capacity)
+        if most is not None and rows > most:
+            raise BundleError(f"rows: expected at most {most} of {capacity} steps at once, found {rows}")
         return TextState(self._steps.start(rows, capacity), rows=rows, capacity=capacity)
 
     def read(self, tokens: NDArray[np.int64], state: TextState) -> tuple[NDArray[np.float32], TextState]:

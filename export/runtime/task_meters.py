@@ -147,10 +147,9 @@ class _CountedText:
         """Most tokens that are read at once."""
         return self._model.max_read
 
-    @property
-    def max_rows(self) -> int | None:
-        """Most rows."""
-        return self._model.max_rows
+    def most_rows(self, prompt: int, limit: int) -> int | None:
+        """Most rows to take at once."""
+        return self._model.most_rows(prompt, limit)
 
     def start(self, rows: int, capacity: int) -> State:
         """The state before the first token."""

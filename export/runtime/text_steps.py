@@ -1,46 +1,45 @@
-"""How a language model's state goes from one call to the next: as tensors, in place, or in the runtime. No torch.
+"""How a language model's state goes from one call to the next: as tensors, or changed where it is. No torch.
+
+In the runtime it stays by ``kept_texts``.
 
 Shape letters: B rows, T tokens, V types.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite_nlp.core.errors import BundleError
 from lite_nlp.export.runtime.interface import State
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.program_runners import ProgramRunner, ReadBinder
 from lite_nlp.export.runtime.programs import CHANGED_PREFIX
-from lite_nlp.export.runtime.signatures import READ_IN_PLACE
 from lite_nlp.export.runtime.tensors import expect_tensor, zero_state
 
-__all__ = ["KeptSteps", "PassedSteps", "TextSteps", "WrittenSteps"]
+__all__ = ["PassedSteps", "TextRead", "TextSteps", "WrittenSteps"]
 
 #: Tokens that tensors have place for at first, and by which that grows: what is passed goes whole into every call and
 #: comes out of it, whatever of it is in use.
 _ROOM: Final = 64
 
-_Read = tuple[NDArray[np.float32], Any]
+#: Logits (B, V) and the new state.
+TextRead = tuple[NDArray[np.float32], Any]
 
 
 class TextSteps(Protocol):
     """Reads the tokens of rows. What :meth:`read` or :meth:`reorder` was given must not be used again."""
 
-    @property
-    def max_rows(self) -> int | None:
-        """Most rows; None for any number."""
+    def most_rows(self, prompt: int, limit: int) -> int | None:
+        """Most rows to take at once of ``prompt`` tokens that are continued by ``limit``; None for any number."""
         ...
 
     def start(self, rows: int, capacity: int) -> Any:
         """The state before the first token of so many rows, for at most ``capacity`` tokens."""
         ...
 
-    def read(self, tokens: NDArray[np.int64], state: Any, before: int) -> _Read:
+    def read(self, tokens: NDArray[np.int64], state: Any, before: int) -> TextRead:
         """Read tokens (B, T) after so many before; returns logits (B, V) and the new state."""
         ...
 
@@ -102,18 +101,20 @@ class PassedSteps:
         runner: Calls ``decode_step`` for one token, ``read`` for several.
     """
 
-    max_rows = None
-
     def __init__(self, layout: Layout, runner: ProgramRunner) -> None:
         self._layout = layout
         self._run = runner.run
+
+    def most_rows(self, prompt: int, limit: int) -> int | None:
+        """Any number."""
+        return None
 
     def start(self, rows: int, capacity: int) -> PassedState:
         """Zeros."""
         room = min(capacity, _ROOM)
         return PassedState(zero_state(self._layout.state, rows=rows, capacity=room), capacity, room)
 
-    def read(self, tokens: NDArray[np.int64], state: PassedState, before: int) -> _Read:
+    def read(self, tokens: NDArray[np.int64], state: PassedState, before: int) -> TextRead:
         """See :class:`TextSteps`.
 
         Raises:
@@ -163,7 +164,7 @@ class WrittenSteps(PassedSteps):
         super().__init__(layout, runner)
         self._binder = runner
 
-    def read(self, tokens: NDArray[np.int64], state: PassedState, before: int) -> _Read:
+    def read(self, tokens: NDArray[np.int64], state: PassedState, before: int) -> TextRead:
         """See :class:`TextSteps`.
 
         Raises:
@@ -196,87 +197,6 @@ class WrittenSteps(PassedSteps):
         results = {"logits": logits, **{CHANGED_PREFIX + name: value for name, value in after.items()}}
         call = self._binder.bind_read({"tokens": tokens, **tensors}, results)
         return BoundRead(call, tokens, logits, [(tensors[name], after[name]) for name in after if name not in caches])
-
-
-@dataclass(frozen=True)
-class KeptState:
-    """A text whose state the runtime has.
-
-    Attributes:
-        fed: (1, T) int64, its tokens so far.
-        moment: Of the latest call, by which it is known whether the runtime still has it.
-    """
-
-    fed: NDArray[np.int64]
-    moment: int
-
-
-class KeptSteps:
-    """One text at a time, whose state stays in the runtime, where caches are written in place.
-
-    The runtime has the state of one text, until another method runs, for they share the memory. Where that, or a call
-    for another text, came in between, the text's tokens are read once more.
-
-    Args:
-        layout: Of the graphs.
-        runner: Calls ``read_in_place``.
-        max_read: Most tokens that it takes.
-    """
-
-    max_rows = 1
-
-    def __init__(self, layout: Layout, runner: ProgramRunner, max_read: int) -> None:
-        self._tgt_size = layout.tgt_size
-        self._run = runner.run
-        self._max_read = max_read
-        self._moment = 0
-        # What the runtime has is one for all threads.
-        self._lock = Lock()
-
-    def run(self, graph: str, arguments: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """Run another method, after which the runtime has no text."""
-        with self._lock:
-            self._moment += 1
-            return self._run(graph, arguments)
-
-    def start(self, rows: int, capacity: int) -> KeptState:
-        """No tokens of the only row; the caches have their capacity."""
-        return KeptState(np.zeros((rows, 0), np.int64), self._moment)
-
-    def read(self, tokens: NDArray[np.int64], state: KeptState, before: int) -> _Read:
-        """See :class:`TextSteps`.
-
-        Raises:
-            BundleError: If the program gives other logits than the layout says.
-        """
-        with self._lock:
-            if before and state.moment != self._moment:
-                for start in range(0, before, self._max_read):
-                    self._call(state.fed[:, start : start + self._max_read], start)
-            logits = self._call(tokens, before)
-            self._moment += 1
-            return logits, KeptState(np.concatenate([state.fed, tokens], axis=1), self._moment)
-
-    def _call(self, tokens: NDArray[np.int64], position: int) -> NDArray[np.float32]:
-        found = self._run(READ_IN_PLACE, {"tokens": tokens, "position": np.array([position])})
-        logits: NDArray[np.float32] = expect_tensor(
-            f"{READ_IN_PLACE}: logits", found["logits"], "float32", (1, self._tgt_size)
-        )
-        return logits
-
-    def reorder(self, state: KeptState, rows: NDArray[np.int64]) -> KeptState:
-        """The same, since there is one row.
-
-        Raises:
-            BundleError: If more are asked for.
-        """
-        if rows.tolist() != [0]:
-            raise BundleError(f"{READ_IN_PLACE}: expected the only row of the state, found rows {rows.tolist()}")
-        return state
-
-    def attended(self, state: KeptState, tokens: int, before: int) -> int:
-        """The tokens themselves."""
-        return before + tokens
 
 
 def _room(state: PassedState, tokens: int) -> int:

@@ -19,12 +19,19 @@ from lite_nlp.export.recurrence import traceable_recurrence
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
 from lite_nlp.export.runtime.programs import graph_sizes
 from lite_nlp.export.runtime.quiet import quiet_libraries
-from lite_nlp.export.runtime.signatures import READ_IN_PLACE
+from lite_nlp.export.runtime.signatures import READ_IN_PLACE, ROWS_IN_PLACE
 from lite_nlp.export.searches.growing_state import STEPS, StateExample, state_example
 from lite_nlp.export.searches.rows_in_place_step import RowsInPlaceStep
 from lite_nlp.export.tracing import SIZES, TORCH_TYPES, trace_graph
 
-__all__ = ["KEPT", "InPlaceStep", "TracedInPlaceSteps", "trace_in_place_steps", "trace_read_in_place"]
+__all__ = [
+    "KEPT",
+    "InPlaceStep",
+    "TracedInPlaceSteps",
+    "trace_in_place_steps",
+    "trace_read_in_place",
+    "trace_text_rows_in_place",
+]
 
 #: Names of the buffers begin with it that have to be numbers from the first step on: they are multiplied by 0 there.
 KEPT: Final = "kept_"
@@ -148,13 +155,38 @@ def trace_read_in_place(model: nn.Module, layout: Sequence[StateTensor], bounds:
     Raises:
         ModelError: If it cannot be traced.
     """
-    caches = [tensor.name for tensor in layout if "capacity" in tensor.shape]
+    caches = _caches(layout)
     tokens = Dim("source", min=1, max=graph_sizes(READ_IN_PLACE, bounds)["source"])
     with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
         graph = InPlaceStep(model, layout, caches, bounds.capacity, "read")
         example = torch.ones(1, SIZES[0]["source"], dtype=torch.int64)
         arguments = example, torch.ones(1, dtype=torch.int64), ()
         return trace_graph(READ_IN_PLACE, graph, arguments, ({1: tokens}, {}, ()))
+
+
+def trace_text_rows_in_place(model: nn.Module, layout: Sequence[StateTensor], bounds: Bounds) -> ExportedProgram:
+    """Trace a language model's step of several rows whose state stays in the program.
+
+    Args:
+        model: As for :func:`trace_read_in_place`.
+        layout: Of its state.
+        bounds: Largest sizes; a row has at most ``row_tokens``.
+
+    Returns:
+        From the arguments of :class:`~lite_nlp.export.searches.rows_in_place_step.RowsInPlaceStep` to logits (R, V).
+
+    Raises:
+        ModelError: If it cannot be traced.
+    """
+    sizes = bounds.model_copy(update={"capacity": graph_sizes(ROWS_IN_PLACE, bounds)["capacity"]})
+    with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
+        graph = RowsInPlaceStep(model, layout, _caches(layout), sizes)
+        return _trace_rows_step(graph, torch.ones(SIZES[0]["batch"], dtype=torch.int64), sizes)
+
+
+def _caches(layout: Sequence[StateTensor]) -> list[str]:
+    """The tensors of a language model's state that grow."""
+    return [tensor.name for tensor in layout if "capacity" in tensor.shape]
 
 
 def _trace_row(
@@ -171,19 +203,29 @@ def _trace_rows(
     model: nn.Module, bounds: Bounds, example: StateExample, given: Sequence[StateTensor], source: Dim
 ) -> ExportedProgram:
     graph = RowsInPlaceStep(model, example.layout, example.growing, bounds)
+    return _trace_rows_step(
+        graph, example.tokens, bounds, [(tensor, example.tensors[tensor.name].contiguous()) for tensor in given], source
+    )
+
+
+def _trace_rows_step(
+    graph: RowsInPlaceStep,
+    tokens: Tensor,
+    bounds: Bounds,
+    given: Sequence[tuple[StateTensor, Tensor]] = (),
+    source: Dim | None = None,
+) -> ExportedProgram:
+    """Trace a step of rows, fed ``tokens`` (R,), from the state that does not change, of the size ``source``."""
     rows, length = Dim("rows", min=1, max=bounds.executorch_batch), Dim("length", min=1, max=bounds.capacity)
     symbols = {"batch": rows, "source": source}
-    tensors = tuple(example.tensors[tensor.name].contiguous() for tensor in given)
     sizes = tuple(
-        {axis: symbols[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor in given
+        {axis: symbols[size] for axis, size in enumerate(tensor.shape) if isinstance(size, str)} for tensor, _ in given
     )
-    count = len(example.tokens)
+    count = len(tokens)
     ancestors = torch.arange(count * (STEPS + 1)).reshape(STEPS + 1, count).T.contiguous()
     place = torch.full((1,), count * STEPS)
-    arguments = example.tokens, torch.arange(count), ancestors, place, tensors
-    return trace_graph(
-        "decode_rows_in_place", graph, arguments, ({0: rows}, {0: rows}, {0: rows, 1: length}, {}, sizes)
-    )
+    arguments = tokens, torch.arange(count), ancestors, place, tuple(tensor for _, tensor in given)
+    return trace_graph(ROWS_IN_PLACE, graph, arguments, ({0: rows}, {0: rows}, {0: rows, 1: length}, {}, sizes))
 
 
 def _has_form(model: nn.Module, example: StateExample) -> bool:

@@ -1,4 +1,4 @@
-"""A decoder step of several rows whose changing state stays in the program, for ExecuTorch.
+"""A step of several rows of a decoder, or a language model, whose changing state stays in the program, for ExecuTorch.
 
 Rows come and go and extend one another, so they own no part of the state. Keys and values of every token fed lie in a
 slot of their own, and each row names the slots of its tokens; no cache is moved when hypotheses change places or a
@@ -8,7 +8,7 @@ from.
 Shape letters: R rows, T tokens of each, the present one included, V types.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import Final, cast
 
@@ -30,14 +30,15 @@ class RowsInPlaceStep(nn.Module):
     """One step of rows whose changing state is in buffers.
 
     Args:
-        model: A ``SteppedModel`` whose caches grow by :func:`~lite_nlp.export.contrib.attend_with_cache` alone.
+        model: A ``SteppedModel`` or ``SteppedText`` whose caches grow by
+            :func:`~lite_nlp.export.contrib.attend_with_cache` or ``attend_in_slots`` alone.
         layout: Of its state.
         growing: Names of the caches.
         bounds: Largest sizes: as many rows as ``executorch_batch``, and a slot for each of them in every step.
     """
 
     def __init__(
-        self, model: nn.Module, layout: Sequence[StateTensor], growing: Mapping[str, int], bounds: Bounds
+        self, model: nn.Module, layout: Sequence[StateTensor], growing: Collection[str], bounds: Bounds
     ) -> None:
         super().__init__()
         load_in_place_library()

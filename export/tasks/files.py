@@ -28,6 +28,8 @@ class TracedTask:
         read_in_place: Of a language model, the reading of one text whose state stays in the program
             (:func:`~lite_nlp.export.searches.in_place_step.trace_read_in_place`), which takes the place of
             ``decode_step`` and ``read`` in ExecuTorch; None for those.
+        rows_in_place: Beside it, the step of several texts
+            (:func:`~lite_nlp.export.searches.in_place_step.trace_text_rows_in_place`); None for one text at a time.
         conversions: What the graphs have been converted to, by name, so that none is converted twice.
     """
 
@@ -36,6 +38,7 @@ class TracedTask:
     bounds: Bounds
     read: ExportedProgram | None = None
     read_in_place: ExportedProgram | None = None
+    rows_in_place: ExportedProgram | None = None
     conversions: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -47,11 +50,13 @@ class TaskFiles:
         entry: Of the manifest.
         files: Each file by its name.
         work: Mult-Adds of the graphs.
+        rows_work: The same with a step of several texts as ``decode_step``; None if that has no graph of its own.
     """
 
     entry: OnnxPrograms | ExecuTorchPrograms
     files: Mapping[str, bytes]
     work: TaskWork
+    rows_work: TaskWork | None = None
 
 
 class TaskExport(Protocol):

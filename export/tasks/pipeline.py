@@ -2,13 +2,12 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
 from torch import nn
-from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.reconciliation import MERGED, MODEL
 from lite_nlp.core.errors import BundleError
@@ -28,12 +27,11 @@ from lite_nlp.export.mixed.plan import PlannedMatrix, plan_forms, planned_forms,
 from lite_nlp.export.packing import Packing, pack_members
 from lite_nlp.export.pipeline import STORED, ModelCard
 from lite_nlp.export.runtime.bundle import Bundle
-from lite_nlp.export.runtime.layout import Bounds, Layout, Precision, StateTensor
+from lite_nlp.export.runtime.layout import Bounds, Layout, Precision
 from lite_nlp.export.runtime.manifest import CONFIG_FILE, METRICS_FILE, TOKENIZER_FILE, Manifest, Vocabulary
 from lite_nlp.export.runtime.programs import READING, Classes, Programs, Task, program_signatures
-from lite_nlp.export.runtime.signatures import Signature
 from lite_nlp.export.runtime.task_engines import create_classifier_engine, create_text_engine
-from lite_nlp.export.searches.in_place_step import trace_read_in_place
+from lite_nlp.export.searches.in_place_step import trace_read_in_place, trace_text_rows_in_place
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
 from lite_nlp.export.tasks.divergence import ClassDivergence, TextDivergence
 from lite_nlp.export.tasks.executorch import export_task_executorch
@@ -143,10 +141,17 @@ def export_task_bundle(
         logging.getLogger("lite_nlp").warning(
             f"{card.name}: the bundle has graphs for ONNX Runtime alone: ExecuTorch cannot run recurrent layers"
         )
-    read, read_in_place = _trace_forms(
-        model, signatures, state, bounds, onnx="onnx" in chosen and not portable, executorch="executorch" in chosen
-    )
-    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds, read=read, read_in_place=read_in_place)
+    traced = TracedTask(programs=programs, signatures=signatures, bounds=bounds)
+    if model.step_form is not None:
+        if "onnx" in chosen and not portable:
+            read = task_graphs(model.step_form, {"read": signatures["read"]}, state)["read"]
+            traced = replace(traced, read=trace_task_graph("read", read, bounds, least=1))
+        if "executorch" in chosen:
+            traced = replace(traced, read_in_place=trace_read_in_place(model.step_form, state, bounds))
+            # Of a compact bundle as of a translator's: an app has one text at a time.
+            if packing is None and bounds.executorch_batch > 1:
+                rows = trace_text_rows_in_place(model.step_form, state, bounds)
+                traced = replace(traced, rows_in_place=rows)
     progress.start("counting the work of the model", None)
     columns = {MODEL: count_modules(graphs, bounds)}
     merged = count_programs(programs, graphs, bounds)
@@ -158,7 +163,8 @@ def export_task_bundle(
             progress.start(EXPORTERS[runtime].task, None)
             found[runtime] = _EXPORTS[runtime](traced, rounding)
         work = columns | {runtime: made.work for runtime, made in found.items()}
-        check_agreement(work, merged=merged, source=str(path))
+        rows = {f"{runtime} rows": made.rows_work for runtime, made in found.items() if made.rows_work is not None}
+        check_agreement({**work, **rows}, merged=merged, source=str(path))
         files, packed = _collect_files(card, found.values(), plan), None
         if packing is not None:
             progress.start("looking for the weights in the files of the runtimes", None)
@@ -208,26 +214,6 @@ def export_task_bundle(
             progress=progress,
         )
     return write_accepted(plans, write)
-
-
-def _trace_forms(
-    model: TaskModel,
-    signatures: Mapping[str, Signature],
-    state: Sequence[StateTensor],
-    bounds: Bounds,
-    *,
-    onnx: bool,
-    executorch: bool,
-) -> tuple[ExportedProgram | None, ExportedProgram | None]:
-    """What a model's other form has for each runtime, as ``TracedTask`` takes it."""
-    form = model.step_form
-    if form is None:
-        return None, None
-    read = task_graphs(form, {"read": signatures["read"]}, state)["read"]
-    return (
-        trace_task_graph("read", read, bounds, least=1) if onnx else None,
-        trace_read_in_place(form, state, bounds) if executorch else None,
-    )
 
 
 def _collect_files(card: ModelCard, found: Iterable[TaskFiles], plan: Sequence[PlannedMatrix]) -> dict[str, bytes]:

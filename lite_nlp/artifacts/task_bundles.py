@@ -67,15 +67,12 @@ def write_task_bundle(
     model, config = _describe(loaded), loaded.config
     longest = min(config.model.max_positions, MAX_TOKENS)
     source = capacity = min(source_bound(config, max_src_tokens), longest)
-    rows = DEFAULT_BOUNDS.executorch_batch
     if model.task == "language-modelling":
-        # ExecuTorch keeps the state of one text.
-        rows = 1
         source = min(max(source, config.training.block_tokens), longest)
         first, further = _state_bytes(loaded)
         most = 1 + (MAX_STATE_BYTES - first) // further if further else longest
         capacity = min(most if max_tgt_tokens is None else max_tgt_tokens, longest)
-    bounds = Bounds(source=source, capacity=capacity, executorch_batch=rows)
+    bounds = Bounds(source=source, capacity=capacity, executorch_batch=DEFAULT_BOUNDS.executorch_batch)
     return export_task_bundle(
         path,
         model=model,

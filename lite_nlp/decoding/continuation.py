@@ -7,6 +7,7 @@ no token is ever computed twice.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, Protocol
 
 import numpy as np
@@ -41,9 +42,8 @@ class TextStepModel(Protocol):
         """Most tokens T that it is given at once."""
         ...
 
-    @property
-    def max_rows(self) -> int | None:
-        """Most rows B; None for any number."""
+    def most_rows(self, prompt: int, limit: int) -> int | None:
+        """Most rows B to take at once of ``prompt`` tokens that are continued by ``limit``; None for any number."""
         ...
 
     def start(self, rows: int, capacity: int) -> State:
@@ -132,9 +132,8 @@ def continue_rows(
         ModelError: If the model produces logits that are not finite.
     """
     runs = [TokenRun() for _ in prompts]
-    count = max(1, len(prompts) if model.max_rows is None else model.max_rows)
-    for start in range(0, len(prompts), count):
-        rows = slice(start, start + count)
+    most = [model.most_rows(len(prompt), _limit(prompt, options, max_positions)) for prompt in prompts]
+    for rows in _batches(most):
         for _ in continue_steps(
             model, prompts[rows], runs[rows], options, max_positions=max_positions, numbers=numbers[rows]
         ):
@@ -158,11 +157,12 @@ def continue_steps(
     if not prompts:
         return
     given = [[EOS_ID, *prompt] for prompt in prompts]
-    limits = [min(options.max_tokens, max_positions - len(prompt)) for prompt in prompts]
+    limits = [_limit(prompt, options, max_positions) for prompt in prompts]
     generators = [np.random.default_rng([options.seed, number]) for number in numbers]
     # Lists: of the few numbers of a step NumPy would make arrays in the time that a hundred of them take.
     rows, latest = list(range(len(prompts))), [EOS_ID] * len(prompts)
-    state = model.start(len(rows), max(len(row) - 1 + limit for row, limit in zip(given, limits, strict=True)))
+    # What is read: the mark before a text, and all but the last token chosen for it.
+    state = model.start(len(rows), max(len(prompt) + limit for prompt, limit in zip(prompts, limits, strict=True)))
     place = 0
     while True:
         # As many as all rows have left of their prompts; a row without any goes on with the token chosen for it.
@@ -192,6 +192,21 @@ def continue_steps(
             kept = np.flatnonzero(going)
             rows, latest = ([values[position] for position in kept] for values in (rows, latest))
             state = model.reorder(state, kept)
+
+
+def _limit(prompt: Sequence[int], options: GenerationOptions, max_positions: int) -> int:
+    """Most tokens that a prompt is continued by."""
+    return min(options.max_tokens, max_positions - len(prompt))
+
+
+def _batches(limits: Sequence[int | None]) -> Iterator[slice]:
+    """Rows that follow one another and are continued at once, as many as the limit that they have in common says."""
+    start = 0
+    for limit, rows in groupby(limits):
+        end = start + len(list(rows))
+        step = end - start if limit is None else limit
+        yield from (slice(first, min(end, first + step)) for first in range(start, end, step))
+        start = end
 
 
 def _choose(logits: NDArray[np.float32], options: GenerationOptions, random: np.random.Generator) -> int:

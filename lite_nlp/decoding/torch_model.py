@@ -118,7 +118,9 @@ class TorchTextModel(_TorchSteps[SteppedText]):
     """
 
     max_read: Final = READ_TOKENS
-    max_rows: Final = None
+
+    def most_rows(self, prompt: int, limit: int) -> None:
+        """Any number of rows."""
 
     @torch.inference_mode()
     def start(self, rows: int, capacity: int) -> dict[str, Tensor]:

@@ -48,6 +48,10 @@ class Polynomial:
         """The value for ``source`` tokens and ``capacity`` slots."""
         return sum(factor * source**s_power * capacity**c_power for factor, s_power, c_power in self.terms)
 
+    def at_source(self, source: int) -> "Polynomial":
+        """For so many source tokens, by the slots alone."""
+        return Polynomial.from_terms((factor * source**s_power, 0, c_power) for factor, s_power, c_power in self.terms)
+
     def __add__(self, other: "Polynomial") -> "Polynomial":
         return Polynomial.from_terms((*self.terms, *other.terms))
 

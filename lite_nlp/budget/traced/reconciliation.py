@@ -1,9 +1,14 @@
 """Comparison of the work of a bundle's graphs with that of the model they were exported from. Imports no torch.
 
-What may differ, and nothing else: an exporter that finds the same computation twice in a graph may do it once. A
-decoder whose layers share parameters projects the encoded source with the same weights for every layer; ONNX's exporter
-merges these products, ExecuTorch's keeps them. Then the graph must do exactly the work of the model with all equal
-computations merged, to the unit. Whatever else exporters fuse or fold at export (biases into products, constants into
+What may differ, and nothing else, each to the unit:
+
+* An exporter that finds the same computation twice in a graph may do it once. A decoder whose layers share parameters
+  projects the encoded source with the same weights for every layer; ONNX's exporter merges these products, ExecuTorch's
+  keeps them. Then the graph must do exactly the work of the model with all equal computations merged.
+* Where a language model's tokens, one or several, are read by one graph, one is read by the formula for several. Linear
+  attention has another for one token alone.
+
+Whatever else exporters fuse or fold at export (biases into products, constants into
 constants, transpositions into weights) changes no Mult-Add of these models and is not tolerated if it does.
 """
 
@@ -91,14 +96,18 @@ def _differences(column: str, found: Work, expected: Work, merged: Work | None) 
     for graph in expected.graphs:
         excesses = _excesses(found, expected, graph)
         # All kinds of a graph together: one that merges merges everything.
-        merges = merged is not None and not any(_excesses(found, merged, graph).values())
+        explanation = None
+        if merged is not None and not any(_excesses(found, merged, graph).values()):
+            explanation = "computations that the model repeats are done once"
+        elif graph == "decode_step" and any(_reads_as_several(found, work) for work in (expected, merged)):
+            explanation = "one token is read as several are"
         differences += [
             Difference(
                 column=column,
                 graph=graph,
                 kind=kind,
                 excess=excess,
-                explanation="computations that the model repeats are done once" if merges else None,
+                explanation=explanation,
             )
             for kind, excess in excesses.items()
             if excess
@@ -107,6 +116,18 @@ def _differences(column: str, found: Work, expected: Work, merged: Work | None) 
 
 
 def _excesses(found: Work, expected: Work, graph: str) -> dict[WorkKind, Polynomial]:
-    found_kinds, expected_kinds = found.graphs[graph], expected.graphs[graph]
+    return _beyond(found.graphs[graph], expected.graphs[graph])
+
+
+def _reads_as_several(found: Work, expected: Work | None) -> bool:
+    """Whether a step does the work that the model's reading of several tokens would be of one."""
+    several = {} if expected is None else expected.graphs.get("read", {})
+    read = {kind: work.at_source(1) for kind, work in several.items()}
+    return bool(read) and not any(_beyond(found.graphs["decode_step"], read).values())
+
+
+def _beyond(
+    found: Mapping[WorkKind, Polynomial], expected: Mapping[WorkKind, Polynomial]
+) -> dict[WorkKind, Polynomial]:
     nothing = Polynomial()
-    return {kind: found_kinds.get(kind, nothing) - expected_kinds.get(kind, nothing) for kind in WORK_KINDS}
+    return {kind: found.get(kind, nothing) - expected.get(kind, nothing) for kind in WORK_KINDS}

@@ -12,17 +12,22 @@ import torch
 from torch import Tensor
 
 from lite_nlp.artifacts.fused_text import fuse_attention
+from lite_nlp.budget.traced.graphs import work_from_json
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.decoding.continuation import GenerationOptions, continue_rows
 from lite_nlp.decoding.torch_model import TorchTextModel
+from lite_nlp.export.counting.task_graphs import count_modules, count_rows_in_place
+from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.onnx_integers import find_matrices
-from lite_nlp.export.runtime import program_runners, text_steps
+from lite_nlp.export.runtime import layout, program_runners, text_steps
 from lite_nlp.export.runtime.bundle import open_bundle
 from lite_nlp.export.runtime.layout import Bounds, Layout
 from lite_nlp.export.runtime.manifest import parse_manifest
 from lite_nlp.export.runtime.programs import program_signatures
+from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.task_engines import TextEngine, create_text_engine
-from lite_nlp.export.searches.in_place_step import InPlaceStep
+from lite_nlp.export.searches.in_place_step import InPlaceStep, trace_text_rows_in_place
+from lite_nlp.export.searches.rows_in_place_step import RowsInPlaceStep
 from lite_nlp.export.task_tracing import describe_text_state, task_graphs, trace_task_graph
 from lite_nlp.export.tasks.divergence import TextDivergence
 from lite_nlp.export.tasks.files import TracedTask
@@ -40,7 +45,9 @@ MIXED: dict[str, Any] = {
     "tgt_vocab_size": TYPES,
     "max_positions": 64,
 }
-BOUNDS = Bounds(source=20, capacity=24, executorch_batch=1)
+#: A model of the family of pretrained transformers that became recurrent, with heads that every operator takes.
+MIXED_SIZES: dict[str, Any] = {"embed_dim": 32, "num_decoder_layers": 2, "tgt_vocab_size": TYPES, "max_positions": 64}
+BOUNDS = Bounds(source=20, capacity=24, executorch_batch=4)
 
 
 def _texts(rows: int, length: int) -> Tensor:
@@ -96,9 +103,11 @@ def test_what_the_bundle_says(bundle: Path, mixed: LanguageModel) -> None:
     caches = [tensor.name for tensor in manifest.state if "capacity" in tensor.shape]
     assert len(caches) == 4
     assert onnx.caches == tuple(caches)
-    assert set(executorch.calls) == {"read_in_place", "score"}
-    kernels = executorch.calls["read_in_place"].kernels
-    assert (kernels["llama::custom_sdpa.out"], kernels["llama::update_cache.out"]) == (2, 4)
+    assert set(executorch.calls) == {"read_in_place", "decode_rows_in_place", "score"}
+    attended = [executorch.calls[name].kernels for name in ("read_in_place", "decode_rows_in_place")]
+    assert [kernels["llama::custom_sdpa.out"] for kernels in attended] == [2, 2]
+    # Of several rows, what is no cache is written where it is too: the position and two windows, and each at first.
+    assert [kernels["llama::update_cache.out"] for kernels in attended] == [4, 10]
     assert executorch.names == onnx.names
     assert manifest.graphs["torch"] == manifest.graphs["onnx"] == manifest.graphs["executorch"]
 
@@ -135,7 +144,7 @@ def test_rows_that_leave_take_their_caches_along(bundle: Path, mixed: LanguageMo
 
 def test_a_program_has_one_text_at_a_time(bundle: Path, mixed: LanguageModel) -> None:
     engine, module = _engine(bundle, "executorch"), TorchTextModel(mixed)
-    assert (engine.max_rows, engine.max_read) == (1, 20)
+    assert engine.max_read == 20
     first, second = _texts(2, 22).numpy()[:, None]
     # Two texts in turns, and the other method of the program in between: what is lost is read again.
     states = [engine.start(1, 22), engine.start(1, 22)]
@@ -153,7 +162,6 @@ def test_a_program_has_one_text_at_a_time(bundle: Path, mixed: LanguageModel) ->
     assert engine.attended(states[0], 1) == 23
     assert engine.reorder(states[0], np.array([0])) == states[0]
     for call, message in (
-        (lambda: engine.start(2, 8), "rows: expected at most 1 at once, found 2"),
         (
             lambda: engine.reorder(states[0], np.array([0, 0])),
             r"expected the only row of the state, found rows \[0, 0\]",
@@ -162,6 +170,104 @@ def test_a_program_has_one_text_at_a_time(bundle: Path, mixed: LanguageModel) ->
     ):
         with pytest.raises(BundleError, match=message):
             call()
+
+
+def test_a_program_has_one_batch_at_a_time(bundle: Path, mixed: LanguageModel) -> None:
+    """Rows leave, are doubled and change places; other batches, texts and methods come in between."""
+    engine, module = _engine(bundle, "executorch"), TorchTextModel(mixed)
+    texts = _texts(4, 12).numpy()
+    state, other = engine.start(4, 12), module.start(4, 12)
+    for place, rows in enumerate(([0, 1, 2, 3], [3, 1, 1], [2, 0], [0], [0, 0, 0, 0])):
+        state, other = engine.reorder(state, np.array(rows)), module.reorder(other, np.array(rows))
+        part = texts[: len(rows), 2 * place : 2 * place + 2]
+        logits, state = engine.read(part, state)
+        expected, other = module.read(part, other)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+        assert engine.attended(state, 1) == 2 * place + 3
+        if place % 2:
+            alone, others = (model.read(texts[:1, :9], model.start(1, 9))[0] for model in (engine, module))
+            np.testing.assert_allclose(alone, others, atol=1e-5)
+        elif place:
+            engine.read(texts[:3, :1], engine.start(3, 1))
+        else:
+            engine.score(texts[:1, :9], texts[:1, 1:10])
+    for call, message in (
+        (lambda: engine.start(5, 8), "rows: expected at most 4 of 8 steps at once, found 5"),
+        (lambda: engine.reorder(state, np.zeros(5, np.int64)), "rows: expected at most 4 at once, found 5"),
+    ):
+        with pytest.raises(BundleError, match=message):
+            call()
+
+
+def test_several_texts_are_taken_at_once_where_that_is_faster(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = _engine(bundle, "executorch")
+    # Long prompts are read faster one by one.
+    assert [engine.most_rows(*sizes) for sizes in ((0, 24), (12, 12), (13, 11), (20, 4))] == [4, 4, 1, 1]
+    monkeypatch.setattr(layout, "_ROW_TOKENS", 10)
+    assert [engine.most_rows(*sizes) for sizes in ((0, 10), (0, 11))] == [4, 1]
+    assert _engine(bundle, "onnx").most_rows(20, 4) is None
+
+
+def test_places_of_several_texts() -> None:
+    """Together no more than for one, or a few hundred each."""
+    rows = [Bounds(source=9, capacity=capacity, executorch_batch=8).row_tokens for capacity in (64, 300, 1024, 8192)]
+    assert rows == [64, 256, 256, 1024]
+
+
+@pytest.mark.parametrize("name", select(LM_VARIANTS, [*VARIANT_NAMES, "adaptive", "adaptive-t2r"]))
+def test_rows_that_extend_one_another(name: str) -> None:
+    model = language_model(**LM_VARIANTS[name]).eval()
+    state = describe_text_state(model)
+    caches = [tensor.name for tensor in state if "capacity" in tensor.shape]
+    step = RowsInPlaceStep(fuse_attention(model), state, caches, BOUNDS)
+    texts = _texts(4, 8) % model.config.tgt_vocab_size
+    with torch.no_grad():
+        # The second batch begins where the first is still in the buffers.
+        for _ in range(2):
+            expected, used = model.init_state(2, 8), 0
+            ancestors, parents = torch.zeros(2, 0, dtype=torch.int64), torch.full((2,), step.most_rows)
+            for place, kept in enumerate(([0, 1], [0, 0, 1], [2, 0, 0, 1], [3, 1], [1])):
+                rows = torch.tensor(kept)
+                expected = {name: value[rows] for name, value in expected.items()}
+                ancestors = torch.cat([ancestors[rows], used + torch.arange(len(rows))[:, None]], dim=1)
+                fed = texts[: len(rows), place]
+                logits, expected = model.decode_step(fed, expected)
+                found = step(fed, parents[rows], ancestors, torch.tensor([used]), ())
+                torch.testing.assert_close(found, logits, rtol=1e-5, atol=1e-5)
+                used, parents = used + len(rows), torch.arange(len(rows))
+
+
+def test_linear_attention_beside_softmax(tmp_path: Path) -> None:
+    """Which has one formula for one token and another for several: what reads either has the latter."""
+    model = language_model(**LM_VARIANTS["t2r-every-second"] | MIXED_SIZES).eval()
+    path = tmp_path / "hybrid.zip"
+    manifest = export(path, model, task="language-modelling", step_form=fuse_attention(model), bounds=BOUNDS)
+    assert manifest.programs.onnx is not None
+    assert set(manifest.programs.onnx.graphs) == {"read", "score"}
+    works = {name: work_from_json(work, task="language-modelling") for name, work in manifest.graphs.items()}
+    assert {name: work.graphs["decode_step"]["contraction"](0, 8) > 0 for name, work in works.items()} == {
+        "torch": True,
+        "merged": True,
+        "onnx": False,
+        "executorch": False,
+    }
+    rows = [_texts(1, 9)[0].tolist(), _texts(1, 5)[0].tolist()]
+    options = GenerationOptions(max_tokens=10)
+    for engine in (_engine(path, "onnx"), _engine(path, "executorch")):
+        found, expected = (
+            continue_rows(one, rows, options, max_positions=24, numbers=range(2))
+            for one in (engine, TorchTextModel(model))
+        )
+        assert [run.tokens for run in found] == [run.tokens for run in expected]
+
+
+def test_a_step_of_rows_does_the_work_of_a_step(mixed: LanguageModel) -> None:
+    state = describe_text_state(mixed)
+    with quiet_libraries():
+        program = prepare_program(trace_text_rows_in_place(fuse_attention(mixed), state, BOUNDS))
+    graphs = task_graphs(mixed, program_signatures("language-modelling", Layout(state, BOUNDS, TYPES)), state)
+    step = count_modules({"decode_step": graphs["decode_step"]}, BOUNDS).graphs["decode_step"]
+    assert count_rows_in_place(program, BOUNDS) == step
 
 
 @pytest.mark.parametrize("runtime", ["onnx", "executorch"])
@@ -208,6 +314,11 @@ def test_a_bundle_that_says_other_things_is_refused(bundle: Path) -> None:
         ("onnx", {**onnx, "caches": 300 * ["position"]}, "programs.onnx.caches"),
         ("executorch", {**executorch, "calls": {"read_in_place": calls["score"]}}, "decode_step, read, score alone"),
         ("executorch", {**executorch, "calls": {**calls, "write": calls["score"]}}, "decode_step, read, score alone"),
+        (
+            "executorch",
+            {**executorch, "calls": {name: calls[name] for name in ("decode_rows_in_place", "score")}},
+            "decode_step, read, score alone",
+        ),
     ):
         changed = {**document, "programs": {**document["programs"], name: entry}}
         with pytest.raises(BundleError, match=message):

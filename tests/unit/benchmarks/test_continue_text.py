@@ -32,8 +32,19 @@ def test_bundles_side_by_side(
     # A step of each engine when it is opened; then two bundles, two rounds and a turn before them.
     assert shapes == [(1, 1)] * 2 + [(1, 5), (1, 1), (1, 1), (1, 1)] * 6
     found = json.loads(capsys.readouterr().out)
-    assert found["settings"] == {"runtime": "onnx", "prompt": 5, "tokens": 3, "threads": 1, "rounds": 2}
+    assert found["settings"] == {
+        "runtime": "onnx",
+        "texts": 1,
+        "prompt": 5,
+        "tokens": 3,
+        "threads": 1,
+        "rounds": 2,
+    }
     assert [(row["bundle"], row["precision"]) for row in found["rows"]] == 2 * [("recall.zip", "fp32")]
     assert found["rows"][0]["cpu_ratio"] == 1
-    continue_text.main([*map(str, options)])
+    shapes.clear()
+    # As many texts at once as the bundle takes.
+    monkeypatch.setattr(continue_text.TextEngine, "most_rows", lambda self, prompt, limit: 2 if limit == 3 else 9)
+    continue_text.main([*map(str, options), "--texts", "3"])
+    assert shapes == [(1, 1)] * 2 + [(2, 5), *[(2, 1)] * 3, (1, 5), *[(1, 1)] * 3] * 6
     assert "CPU, of the first" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-from lite_nlp.budget.traced.graphs import GraphWork, Polynomial
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, TaskWork
 from lite_nlp.budget.traced.reconciliation import reconcile
 from lite_nlp.budget.traced.work import WorkKind
 
@@ -64,6 +64,27 @@ def test_work_of_another_kind_is_another_work() -> None:
         ("decode_step", "matmul", "-2"),
         ("decode_step", "contraction", "2"),
     ]
+
+
+def test_one_token_may_be_read_as_several_are() -> None:
+    read: dict[WorkKind, Polynomial] = {"matmul": _polynomial((9, 2, 0), (5, 1, 1), (3, 0, 0))}
+    step: dict[WorkKind, Polynomial] = {
+        "matmul": _polynomial((5, 0, 1), (2, 0, 0)),
+        "contraction": _polynomial((8, 0, 0)),
+    }
+    model = TaskWork({"decode_step": step, "read": read})
+    alone: dict[WorkKind, Polynomial] = {"matmul": _polynomial((5, 0, 1), (12, 0, 0))}
+    found = reconcile({"torch": model, "onnx": TaskWork({"decode_step": alone, "read": read})})
+    assert found.agrees
+    assert {difference.explanation for difference in found.differences} == {"one token is read as several are"}
+    # The model that does equal computations once has another number of them.
+    fewer: dict[WorkKind, Polynomial] = {"matmul": _polynomial((4, 0, 1), (12, 0, 0))}
+    merged = TaskWork({"decode_step": step, "read": {"matmul": _polynomial((9, 2, 0), (4, 1, 1), (3, 0, 0))}})
+    columns = {"torch": model, "executorch": TaskWork({"decode_step": fewer, "read": read})}
+    assert reconcile(columns, merged=merged).agrees
+    assert not reconcile(columns).agrees
+    # No work at all is that of no reading.
+    assert not reconcile({"torch": MODEL, "onnx": GraphWork(encode=MODEL.encode, decode_step={})}).agrees
 
 
 def test_without_the_model_the_first_column_is_the_reference() -> None:

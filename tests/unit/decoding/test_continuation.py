@@ -16,7 +16,9 @@ class TableModel:
     """The next token's logits depend on the last two tokens and the position; counts its calls and tokens."""
 
     max_read = 2
-    max_rows = None
+
+    def most_rows(self, prompt: int, limit: int) -> None:
+        """Any number."""
 
     def __init__(self, seed: int = 0, end: float = -1.0) -> None:
         random = np.random.default_rng(seed)
@@ -110,6 +112,27 @@ def test_prompts_are_read_as_far_as_all_rows_have_tokens() -> None:
     continued(model, [[], [3, 4, 5, 6, 7]], max_tokens=1)
     # The row without a prompt ends after its first step: the other goes on by as many as it has.
     assert model.calls == [1, 2, 2, 1]
+
+
+class NarrowModel(TableModel):
+    """Takes three short texts at once, or one that is longer."""
+
+    def most_rows(self, prompt: int, limit: int) -> int:
+        return 3 if prompt + limit < 12 else 1
+
+    def start(self, rows: int, capacity: int) -> NDArray[np.int64]:
+        assert rows == 1 or (rows <= 3 and capacity < 12)
+        self.batches.append(rows)
+        return super().start(rows, capacity)
+
+
+def test_no_more_rows_are_taken_at_once_than_the_model_takes() -> None:
+    model = NarrowModel(end=-20.0)
+    model.batches = []
+    prompts = [[3], [4] * 4, [5], [6] * 3, [3] * 20, [4] * 5, [5] * 6, [6]]
+    found = continued(model, prompts, max_tokens=6)
+    assert model.batches == [3, 1, 1, 1, 1, 1]
+    assert found == continued(TableModel(end=-20.0), prompts, max_tokens=6)
 
 
 def test_the_positions_bound_the_text() -> None:

@@ -187,7 +187,7 @@ class Script:
 def test_what_a_step_is_told() -> None:
     script = Script()
     rows = ResidentRows(script, LAYOUT)
-    state = rows.begin({"mask": np.ones((1, 3), np.bool_)})
+    state = rows.begin({"mask": np.ones((1, 3), np.bool_)}, 1)
     _, state = rows.step(np.array([1]), state)
     state = rows.reorder(state, np.array([0, 0]), within=False)
     _, state = rows.step(np.array([4, 5]), state)
@@ -204,4 +204,4 @@ def test_what_a_step_is_told() -> None:
 def test_other_logits_than_the_manifest_says_of_rows() -> None:
     rows = ResidentRows(Script((1, 7)), LAYOUT)
     with pytest.raises(BundleError, match=r"decode_rows_in_place: logits: expected torch.float32 \(1, 6\)"):
-        rows.step(np.array([1]), rows.begin({"mask": np.ones((1, 3), np.bool_)}))
+        rows.step(np.array([1]), rows.begin({"mask": np.ones((1, 3), np.bool_)}, 1))
