@@ -16,7 +16,7 @@ from torch import nn
 from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.graphs import GraphWork
-from lite_nlp.core.errors import ModelError
+from lite_nlp.core.errors import BundleError, ModelError
 from lite_nlp.export.counting.torch_programs import count_in_place_work, count_program_work
 from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_rewriting import prepare_program
@@ -24,7 +24,7 @@ from lite_nlp.export.executorch_tables import find_tied_tables
 from lite_nlp.export.exporter import RuntimeGraphs
 from lite_nlp.export.matrices import UNROUNDED, Rounding
 from lite_nlp.export.runtime.executorch import ExecuTorchEntry
-from lite_nlp.export.runtime.executorch_methods import MethodCalls, load_operators, start_runtime
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, MethodCalls, load_operators
 from lite_nlp.export.runtime.layout import Layout
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.signatures import IN_PLACE, IN_PLACE_SIGNATURES, ROWS_IN_PLACE
@@ -169,11 +169,11 @@ def _count_calls(program: Any, methods: Sequence[str]) -> dict[str, MethodCalls]
 def _check_kernels(program: bytes, methods: Sequence[str]) -> None:
     """Check that the runtime has a kernel for every operator, which loading a method resolves."""
     load_operators()
-    loaded = start_runtime(threads=1).load_program(program)
+    loaded = LoadedProgram(program, threads=1)
     for method in methods:
         try:
-            loaded.load_method(method)
-        except RuntimeError as error:
+            loaded.method(method)
+        except BundleError as error:
             raise ModelError(
                 f"{method}: expected operators that the ExecuTorch runtime has, found others: {error}"
             ) from error

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from lite_nlp.export.executorch_lowering import lower_programs, write_program
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.matrices import Form, ProductShape, Rounding, array_digest
-from lite_nlp.export.runtime.executorch_methods import start_runtime
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, execute
 from lite_nlp.export.runtime.quiet import quiet_libraries
 
 __all__ = ["executorch_product_call"]
@@ -47,12 +47,12 @@ def executorch_product_call(shape: ProductShape, products: int, form: Form) -> C
         rounding = Rounding(precision="mixed", forms=dict.fromkeys(digests, form))
         lowered = lower_programs({_METHOD: prepare_program(traced, rounding=rounding)})
         content = bytes(write_program(lowered, {}).buffer)
-    program = start_runtime(threads=1).load_program(content)
-    method = program.load_method(_METHOD)
+    program = LoadedProgram(content, threads=1)
+    method = program.method(_METHOD)
 
-    def run(_kept: Any = (content, program)) -> Any:
-        # A method reads its program, and that the bytes.
+    def run(_kept: Any = program) -> Any:
+        # A method reads its program.
         for _ in range(calls):
-            method.execute([given])
+            execute(method, [given])
 
     return run

@@ -1,8 +1,9 @@
 """A program's methods in the ExecuTorch runtime, whose Python package needs torch for its tensors."""
 
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -60,10 +61,11 @@ class LoadedProgram:
     """
 
     def __init__(self, content: bytes, *, threads: int) -> None:
-        runtime = start_runtime(threads=threads)
+        library = start_runtime(threads=threads)
+        checks = library.Verification.InternalConsistency
         with mapped_file(_PROGRAM_FILE, content) as path, _native():
             # Kept: the methods are views of the program.
-            self._program = runtime.load_program(path)
+            self._program = library._load_program(str(path), program_verification=checks)
 
     def check(self, name: str, signature: Signature, largest: Mapping[str, int]) -> None:
         """Check what a method takes and gives, without its memory.
@@ -77,7 +79,7 @@ class LoadedProgram:
             BundleError: If there is none, or it takes or gives other tensors than the manifest says.
         """
         with _native(f"{name}: "):
-            facts = self._program.metadata(name)
+            facts = self._program.method_meta(name)
         _check_method(name, facts, signature, largest)
 
     def load(self, name: str, signature: Signature, largest: Mapping[str, int]) -> Any:
@@ -87,6 +89,14 @@ class LoadedProgram:
             BundleError: As by :meth:`check`, or if the runtime does not accept the method.
         """
         self.check(name, signature, largest)
+        return self.method(name)
+
+    def method(self, name: str) -> Any:
+        """A method of the program, whatever it takes and gives.
+
+        Raises:
+            BundleError: If the runtime does not accept it.
+        """
         with _native(f"{name}: "):
             return self._program.load_method(name)
 
@@ -140,7 +150,7 @@ def execute(method: Any, tensors: list[Any]) -> list[Any]:
         BundleError: If it fails.
     """
     try:
-        outputs: list[Any] = method.execute(tensors)
+        outputs: list[Any] = method(tensors)
     except Exception as error:
         shapes = [tuple(tensor.shape) for tensor in tensors]
         raise BundleError(f"ExecuTorch failed on arguments of shapes {shapes}: {error}") from error
@@ -148,7 +158,7 @@ def execute(method: Any, tensors: list[Any]) -> list[Any]:
 
 
 def start_runtime(*, threads: int) -> Any:
-    """The process's ExecuTorch runtime, its pool set to ``threads``, and torch's too.
+    """ExecuTorch's extension, its pool for the process set to ``threads``, and torch's too.
 
     Products that XNNPACK does not have run in torch's libraries, which also copy what a method returns: both would
     start threads of their own, which wait for the next call without sleeping.
@@ -156,13 +166,13 @@ def start_runtime(*, threads: int) -> Any:
     Raises:
         MissingExtraError: If ExecuTorch is not installed.
     """
-    reset_pool, runtime = load_library()
+    library = load_library()
     import torch
 
     torch.set_num_threads(threads)
     with quiet_libraries(), quiet_native_code():
-        reset_pool(threads)
-        return runtime.get()
+        library._unsafe_reset_threadpool(threads)
+    return library
 
 
 def load_operators() -> bool:
@@ -177,13 +187,16 @@ def load_operators() -> bool:
     return bool(libraries)
 
 
-def load_library() -> tuple[Callable[[int], object], Any]:
-    """Import the package; returns what sets the number of threads, and the runtime.
+def load_library() -> Any:
+    """Import ExecuTorch's extension; returns it.
+
+    The package's modules around it, which do nothing but name its functions anew, import the whole exporter for a class
+    of warnings: seven seconds, where torch takes three.
 
     Raises:
         MissingExtraError: If it is not installed.
     """
     with needs_extra("--runtime executorch", "export", whole=False), quiet_libraries(), quiet_native_code():
-        from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
-        from executorch.runtime import Runtime
-    return _unsafe_reset_threadpool, Runtime
+        # Its libraries are the extension's too.
+        import_module("torch")
+        return import_module("executorch.extension.pybindings._portable_lib")

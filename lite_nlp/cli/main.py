@@ -85,10 +85,13 @@ def _drop_messages() -> None:
 
 
 def _run() -> None:
-    from lite_nlp.cli.program import app
+    from lite_nlp.cli.program import command_name, make_program
+    from lite_nlp.core.extras import needs_extra
 
+    words = sys.argv[1:]
     try:
-        app()
+        with needs_extra(command_name(words)):
+            make_program(words)()
     finally:
         # Python itself would flush later, where an error can no longer be told with an exit code of ours.
         if sys.stdout is not None:

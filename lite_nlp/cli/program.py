@@ -1,58 +1,57 @@
-"""The commands, assembled."""
+"""The commands, assembled: all of them, or the one that is run, so that no other is imported."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Final
 
 import typer
 
-from lite_nlp.cli.bench import bench
-from lite_nlp.cli.budget import budget
-from lite_nlp.cli.classify import classify
-from lite_nlp.cli.compress import compress
-from lite_nlp.cli.convert import app as convert
-from lite_nlp.cli.data import app as data
-from lite_nlp.cli.distill import distill
-from lite_nlp.cli.evaluate import evaluate
-from lite_nlp.cli.export import export
-from lite_nlp.cli.generate import generate
-from lite_nlp.cli.models import models
-from lite_nlp.cli.presets import presets
-from lite_nlp.cli.report import report
-from lite_nlp.cli.train import train
-from lite_nlp.cli.translate import translate
-from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.version import __version__
 
-__all__ = ["app"]
+__all__ = ["command_name", "make_program"]
 
-app = typer.Typer(
-    name="lite-nlp",
-    help="Train, count, compress, export and run small models of text that fit a phone.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
+#: In the order of the help. Each is a function of its name in the module of its name.
+_COMMANDS: Final = (
+    *("presets", "models", "budget", "train", "distill", "evaluate", "translate", "generate", "classify"),
+    *("compress", "export", "bench", "report"),
 )
 
-for command in (
-    *(presets, models, budget, train, distill, evaluate, translate, generate, classify),
-    *(compress, export, bench, report),
-):
-    app.command()(command)
-app.add_typer(data, name="data")
-app.add_typer(convert, name="convert")
+#: Commands with commands of their own: each is the ``app`` of the module of its name.
+_GROUPS: Final = ("data", "convert")
 
 
-def _name_missing_extras(group: typer.Typer, *words: str) -> None:
-    """Let every command of a group, and of the groups in it, say which extra it needs."""
-    for row in group.registered_commands:
-        if row.callback is not None:
-            name = row.name or row.callback.__name__.replace("_", "-")
-            row.callback = needs_extra(" ".join((*words, name)))(row.callback)
-    for inner in group.registered_groups:
-        if inner.typer_instance is not None:
-            _name_missing_extras(inner.typer_instance, *words, str(inner.name))
+def command_name(words: Sequence[str]) -> str:
+    """The command that a command line names, such as ``data prepare``, as far as there is one."""
+    names = [word for word in words if not word.startswith("-")]
+    if not names or names[0] not in (*_COMMANDS, *_GROUPS):
+        return "lite-nlp"
+    return " ".join(names[: 2 if names[0] in _GROUPS else 1])
 
 
-_name_missing_extras(app)
+def make_program(words: Sequence[str] = ()) -> typer.Typer:
+    """The program that a command line needs.
+
+    Args:
+        words: The command line. If its first word is a command, the program has that one alone; else, as for the help
+            or for what a misspelt one may mean, all of them.
+    """
+    program = typer.Typer(
+        name="lite-nlp",
+        help="Train, count, compress, export and run small models of text that fit a phone.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    all_names = (*_COMMANDS, *_GROUPS)
+    named = command_name(words).partition(" ")[0]
+    for name in (named,) if named in all_names else all_names:
+        module = import_module(f"lite_nlp.cli.{name}")
+        if name in _GROUPS:
+            program.add_typer(module.app, name=name)
+        else:
+            program.command()(getattr(module, name))
+    program.callback()(_options)
+    return program
 
 
 def _print_version(value: bool) -> None:
@@ -61,7 +60,6 @@ def _print_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[

@@ -24,7 +24,7 @@ _PREPARED = (
     *("torch", "accelerate", "onnxruntime", "sacrebleu.metrics", "torch_pruning", "torch.utils.tensorboard"),
     *("lite_nlp.cli.program", "lite_nlp.training.loop", "lite_nlp.compress.pipeline", "lite_nlp.export.pipeline"),
     *("lite_nlp.tasks.translation.training", "lite_nlp.tasks.classification.evaluate", "lite_nlp.api.data"),
-    *("executorch.extension.pybindings.portable_lib", "executorch.extension.llm.custom_ops.custom_ops"),
+    *("executorch.extension.pybindings._portable_lib", "executorch.extension.llm.custom_ops.custom_ops"),
     "executorch.backends.xnnpack.partition.xnnpack_partitioner",
 )
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import typer
 
-from lite_nlp.cli.program import app
+from lite_nlp.cli.program import make_program
 
 __all__ = ["commands", "parameters"]
 
 
 def commands() -> Iterator[tuple[str, Any]]:
     """Every command: its words, and what typer makes of it."""
-    return _below((), typer.main.get_command(app))
+    return _below((), typer.main.get_command(make_program()))
 
 
 def parameters(kind: type) -> Iterator[tuple[str, Any]]:

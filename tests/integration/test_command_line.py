@@ -9,6 +9,7 @@ import pytest
 
 from lite_nlp.cli import main as program
 from tests.integration.conftest import LiteNlp
+from tests.integration.program import commands
 
 COMMANDS = [
     "presets",
@@ -95,10 +96,25 @@ def test_models_as_json_are_one_object() -> None:
 
 
 def test_the_command_line_imports_nothing_heavy() -> None:
-    program = "import sys, lite_nlp.cli.program; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    program = (
+        "import sys; from lite_nlp.cli.program import make_program; make_program();"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     heavy = {"torch", "pyarrow", "onnxruntime", "executorch", "sacrebleu", "accelerate", "tokenizers"}
     assert not heavy & set(done.stdout.split())
+
+
+@pytest.mark.parametrize("words", ["models", "--debug models --json"])
+def test_a_command_imports_no_other(words: str) -> None:
+    program = (
+        "import atexit, sys; from lite_nlp.cli.main import main; sys.argv[0] = 'lite-nlp';"
+        "atexit.register(lambda: print(*(name for name in sys.modules if name.startswith('lite_nlp.cli.')))); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words.split()], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.splitlines()[-1].split())
+    others = {f"lite_nlp.cli.{words.partition(' ')[0]}" for words, _ in commands()}
+    assert imported & others == {"lite_nlp.cli.models"}
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,14 @@ def test_translate_gives_the_same_text_in_every_runtime(
     assert found[1] == found[2]
 
 
+def test_executorch_translates_without_its_exporter(exported: tuple[Path, str, str]) -> None:
+    """Which takes twice as long to import as torch."""
+    words = ["translate", str(exported[0]), "--text", LINES[0], "--runtime"]
+    done = run_process(*words, "executorch", missing=["executorch.exir", "torch._inductor"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == run_process(*words, "onnx").stdout
+
+
 def test_onnx_translates_without_torch(exported: tuple[Path, str, str], tmp_path: Path) -> None:
     source = tmp_path / "source.txt"
     source.write_text("\n".join(LINES) + "\n", encoding="utf-8")

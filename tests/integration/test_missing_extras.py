@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import lite_nlp
-from lite_nlp.cli.program import app
+from lite_nlp.cli.program import make_program
 from tests.integration.conftest import write_model
 from tests.integration.installations import Done, Installation
 
@@ -54,7 +54,7 @@ def _commands(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
         yield from _commands(below, *names, name)
 
 
-COMMANDS: Final = sorted(" ".join(names) for names in _commands(typer.main.get_command(app)))
+COMMANDS: Final = sorted(" ".join(names) for names in _commands(typer.main.get_command(make_program())))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def _words(command: str) -> list[str]:
     names = command.split()
     if command in WORDS:
         return [*names, *WORDS[command]]
-    found: Any = typer.main.get_command(app)
+    found: Any = typer.main.get_command(make_program())
     for name in names:
         found = found.commands[name]
     required = [parameter for parameter in found.params if parameter.required]

@@ -20,7 +20,7 @@ from lite_nlp.export.matrices import Form, Rounding, array_digest
 from lite_nlp.export.rounding import quantize_blocks
 from lite_nlp.export.runtime.engine import Engine
 from lite_nlp.export.runtime.executorch import ExecuTorchRunner
-from lite_nlp.export.runtime.executorch_methods import start_runtime
+from lite_nlp.export.runtime.executorch_methods import LoadedProgram, execute
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.rounded import BLOCK
 from lite_nlp.export.tracing import TracedModel, trace_model
@@ -177,8 +177,8 @@ def test_tables_and_products_of_four_bits_in_the_runtime(sizes: tuple[int, ...])
         content = bytes(write_program(lower_programs({"forward": prepared}), {}).buffer)
     stored = {tuple(tensor.shape): tensor.dtype for tensor in prepared.state_dict.values()}
     assert stored[TYPES, BLOCK] == torch.uint8
-    program = start_runtime(threads=1).load_program(content)
-    rows, found = (value.numpy() for value in program.load_method("forward").execute([tokens]))
+    program = LoadedProgram(content, threads=1)
+    rows, found = (value.numpy() for value in execute(program.method("forward"), [tokens]))
 
     table = _rounded_blocks(module.table)
     np.testing.assert_allclose(rows, table[tokens.numpy()], rtol=1e-6)
@@ -217,7 +217,8 @@ def test_layers_that_share_their_weights_are_lowered() -> None:
         assert sum(tensor.dtype == torch.int8 for tensor in prepared.state_dict.values()) == 2
         content = bytes(write_program(lower_programs({"forward": prepared}), {}).buffer)
         expected = module(x).numpy()
-    (found,) = start_runtime(threads=1).load_program(content).load_method("forward").execute([x])
+    program = LoadedProgram(content, threads=1)
+    (found,) = execute(program.method("forward"), [x])
     np.testing.assert_allclose(found.numpy(), expected, atol=0.02 * np.abs(expected).max())
 
 

@@ -162,7 +162,7 @@ def test_a_state_that_is_no_number_is_left_behind() -> None:
 
     def feed(place: int, tensors: dict[str, Any]) -> bool:
         arguments = [torch.from_numpy(tensors[tensor.name]) for tensor in layout.given]
-        (logits,) = method.execute([torch.tensor([1]), torch.tensor([place]), *arguments])
+        (logits,) = method([torch.tensor([1]), torch.tensor([place]), *arguments])
         return bool(logits.isnan().all())
 
     assert [feed(place, poisoned) for place in range(2)] == [True, True]
