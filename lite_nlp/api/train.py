@@ -267,7 +267,7 @@ def train_fitted(
     from rich.console import Console
 
     from lite_nlp.artifacts.directory import check_sizes
-    from lite_nlp.models.build import build_model
+    from lite_nlp.models.build import build_model, plan_model
     from lite_nlp.models.pretrained import load_first_types
     from lite_nlp.training.loop import TrainingJob, train
     from lite_nlp.training.processes import start_processes
@@ -285,8 +285,7 @@ def train_fitted(
             for note in data.notes:
                 say(note)
         # As for every model that is loaded: what would be refused there is not worth training.
-        with torch.device("meta"):
-            check_sizes(build_model(config.model), config.name)
+        check_sizes(plan_model(config.model), config.name)
         torch.manual_seed(config.training.seed)
         model = build_model(config.model)
         init_sha256 = None

@@ -17,7 +17,7 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.core.files import write_bytes, write_text
 from lite_nlp.core.parsing import MAX_DOCUMENT_BYTES, parse_json_object, parsing, read_document
 from lite_nlp.data.tokenizer_document import MAX_TOKENIZER_BYTES
-from lite_nlp.models.build import Model, build_model
+from lite_nlp.models.build import Model, build_model, plan_model
 from lite_nlp.models.built_linear import BuiltLinear
 
 __all__ = ["ModelDirectory", "check_sizes", "load_model_directory", "model_from_state", "save_model_directory"]
@@ -99,8 +99,7 @@ def model_from_state(config: Config, state: Mapping[str, Tensor], *, source: str
         ModelError: If weights are missing, unexpected, or of another shape or type, which is found before memory is
             allocated for the model; or if the config asks for tables of positions out of all proportion.
     """
-    with torch.device("meta"):
-        planned = build_model(config.model)
+    planned = plan_model(config.model)
     expected = planned.state_dict()
     problems = [f"missing {name}" for name in expected if name not in state]
     problems += [f"unexpected {name}" for name in state if name not in expected]

@@ -133,12 +133,9 @@ def read_graph_columns(target: CountTarget, *, recount: bool) -> "GraphColumns |
 
     model = None
     if importlib.util.find_spec("torch") is not None:
-        import torch
+        from lite_nlp.models.build import plan_model
 
-        from lite_nlp.models.build import build_model
-
-        with torch.device("meta"):
-            model = build_model(target.model).eval()
+        model = plan_model(target.model).eval()
     graphs = read_graphs(open_any_bundle(target.bundle), model=model)
     if not graphs.columns:
         return None

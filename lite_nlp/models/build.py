@@ -3,9 +3,11 @@
 The order of the lines is that of the parameters, in which ``initialise`` draws them: it is part of what a seed means.
 """
 
-from typing import Any, overload
+from typing import Any, Final, overload
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.config.layers import decoder_specs, encoder_specs, linear_spec
@@ -38,7 +40,10 @@ from lite_nlp.models.sequence_classifier import SequenceClassifier
 from lite_nlp.models.stacks import DecoderStack, EncoderStack
 from lite_nlp.models.transformer import EncoderDecoder
 
-__all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", "build_model"]
+__all__ = ["Model", "as_classifier", "as_encoder_decoder", "as_language_model", "build_model", "plan_model"]
+
+#: What torch's own layers draw their first weights by.
+_DRAWING: Final = (nn.init.normal_, nn.init.uniform_, nn.init.kaiming_uniform_, Tensor.uniform_)
 
 #: A model of any architecture.
 Model = EncoderDecoder | LanguageModel | SequenceClassifier | LSTMClassifier | PairClassifier
@@ -61,6 +66,21 @@ def build_model(config: ModelConfig) -> Model:
     model = _assemble(config)
     initialise(model, config.init_scheme)
     return model
+
+
+def plan_model(config: ModelConfig) -> Model:
+    """The model that ``config`` describes on the device "meta", which has shapes and takes no memory."""
+    with torch.device("meta"), _Undrawn():
+        return _assemble(config)
+
+
+class _Undrawn(TorchFunctionMode):
+    """No numbers are drawn: for tensors that have none torch would import its compiler, which takes seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def _assemble(config: ModelConfig) -> Model:

@@ -174,15 +174,10 @@ class Positions(nn.Module):
 
     def __init__(self, *, max_positions: int, embed_dim: int) -> None:
         super().__init__()
-        half = embed_dim // 2
-        exponents = torch.arange(half) * (-math.log(10_000.0) / max(half - 1, 1))
-        rates = exponents.double().exp().float()
         table = torch.zeros(max_positions, embed_dim)
-        # In parts: of a table of 64 MB what it is computed from would take ten times as much.
-        for start in range(0, max_positions, _ROWS):
-            rows = table[start : start + _ROWS]
-            angles = (torch.arange(start, start + len(rows))[:, None] * rates[None, :]).double()
-            rows[:, :half], rows[:, half : 2 * half] = angles.sin(), angles.cos()
+        # On the device "meta" there is nothing to fill, for which torch would import its compiler.
+        if not table.is_meta:
+            _fill_sinusoids(table)
         self.register_buffer("table", table, persistent=False)
 
     def first(self, length: int) -> Tensor:
@@ -200,3 +195,14 @@ class Positions(nn.Module):
     def at(self, position: Tensor) -> Tensor:
         """Rows (..., D) at ``position`` (...)."""
         return self.table[position]
+
+
+def _fill_sinusoids(table: Tensor) -> None:
+    half = table.shape[1] // 2
+    exponents = torch.arange(half) * (-math.log(10_000.0) / max(half - 1, 1))
+    rates = exponents.double().exp().float()
+    # In parts: of a table of 64 MB what it is computed from would take ten times as much.
+    for start in range(0, len(table), _ROWS):
+        rows = table[start : start + _ROWS]
+        angles = (torch.arange(start, start + len(rows))[:, None] * rates[None, :]).double()
+        rows[:, :half], rows[:, half : 2 * half] = angles.sin(), angles.cos()

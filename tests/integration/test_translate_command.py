@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import Done, LiteNlp, write_model
+from tests.integration.conftest import Done, LiteNlp, run_process, write_model
 from tests.integration.small_bundle import record_work, write_small_bundle
 
 Translate = Callable[..., Done]
@@ -156,6 +156,13 @@ def test_without_torch_a_model_directory_is_refused(
     code, _, err = translate(model, "--text", "Yes.")
     assert code == 1
     assert "running a model directory in torch: needs the extra lite-nlp[train]" in err
+
+
+def test_torch_translates_without_its_compiler(model: str) -> None:
+    """Which takes longer to import than torch."""
+    done = run_process("translate", model, "--text", "Yes.", "--beam", "2", missing=["torch._dynamo"])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
 
 
 def test_missing_model_and_missing_input(translate: Translate, model: str, tmp_path: Path) -> None:

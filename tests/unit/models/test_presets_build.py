@@ -3,17 +3,18 @@
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
 
 from lite_nlp.budget.closed_form.formulas import count_config
 from lite_nlp.config.inheritance import read_resolved
 from lite_nlp.config.preset import load_config
 from lite_nlp.configs import list_presets, preset_path
-from lite_nlp.models.build import build_model
+from lite_nlp.models.build import build_model, plan_model
 from lite_nlp.models.transformer import EncoderDecoder
 from tests.selection import PRESETS
+from tests.unit.models.conftest import small_config
 
 CONFIGS = preset_path("any").parent
 
@@ -37,14 +38,25 @@ def test_the_published_rows_are_all_there() -> None:
 @pytest.mark.parametrize("preset", PRESETS)
 def test_preset_builds(preset: str) -> None:
     config = load_config(preset)
-    with torch.device("meta"):
-        model = build_model(config.model)
+    model = plan_model(config.model)
     if isinstance(model, EncoderDecoder):
         assert len(model.encoder) == config.model.num_encoder_layers
         assert len(model.decoder) == config.model.num_decoder_layers
         assert model.output_table.shape == (config.model.tgt_vocab_size, config.model.table_dim)
     # Two ways to the same number: the modules' tensors and the closed form.
     assert sum(parameter.numel() for parameter in model.parameters()) == count_config(config.model).params_total
+
+
+def test_what_is_planned_is_what_is_built(variant: dict[str, Any]) -> None:
+    config = small_config(**variant)
+    planned, built = plan_model(config), build_model(config)
+    for one, other in (
+        (planned.named_parameters(), built.named_parameters()),
+        (planned.named_buffers(), built.named_buffers()),
+    ):
+        found, expected = ({name: (each.shape, each.dtype) for name, each in tensors} for tensors in (one, other))
+        assert found == expected
+    assert all(tensor.is_meta for tensor in (*planned.parameters(), *planned.buffers()))
 
 
 @pytest.mark.parametrize("preset", sorted(PUBLISHED))
