@@ -60,8 +60,8 @@ def test_a_language_model_writes_as_much_in_a_bundle(
     monkeypatch.setattr(task_bundles, "MAX_STATE_BYTES", 100 * 2 * 16 * 4 + 50)
     write_model_bundle(tmp_path / "model.zip", loaded)
     assert [one["bounds"].capacity for one in asked] == [600, 64, 100]
-    # ExecuTorch keeps the state of one text.
-    assert {one["bounds"].executorch_batch for one in asked} == {1}
+    # Of several texts at once each has place for fewer in ExecuTorch.
+    assert [one["bounds"].row_tokens for one in asked] == [256, 64, 100]
 
 
 def test_records_that_a_manifest_does_not_hold_are_named(tmp_path: Path, asked: list[dict[str, Any]]) -> None:
