@@ -22,7 +22,7 @@ __all__ = ["command_directory"]
 #: Imported by the server: all that commands import, but what is slow and used by few.
 _PREPARED = (
     *("torch", "accelerate", "onnxruntime", "sacrebleu.metrics", "torch_pruning", "torch.utils.tensorboard"),
-    *("lite_nlp.cli.program", "lite_nlp.training.loop", "lite_nlp.compress.pipeline", "lite_nlp.export.pipeline"),
+    *("lite_nlp.training.loop", "lite_nlp.compress.pipeline", "lite_nlp.export.pipeline"),
     *("lite_nlp.tasks.translation.training", "lite_nlp.tasks.classification.evaluate", "lite_nlp.api.data"),
     *("executorch.extension.pybindings._portable_lib", "executorch.extension.llm.custom_ops.custom_ops"),
     "executorch.backends.xnnpack.partition.xnnpack_partitioner",
@@ -58,8 +58,12 @@ def command_directory(path: Path) -> Iterator[Path]:
 
 
 def _serve(address: str) -> None:
+    from lite_nlp.cli.program import make_program
+
     for name in _PREPARED:
         import_module(name)
+    # With the modules of all commands.
+    make_program()
     # As tests/conftest.py does; and what was imported is never looked at again, which would also copy its memory.
     gc.set_threshold(50_000, 20, 50)
     gc.freeze()
