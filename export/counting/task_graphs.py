@@ -15,7 +15,7 @@ from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.counting.torch_walk import count_program
 from lite_nlp.export.runtime.layout import Bounds
 from lite_nlp.export.runtime.programs import graph_sizes, least_tokens
-from lite_nlp.export.runtime.signatures import ROWS_IN_PLACE, Signature, TensorForm
+from lite_nlp.export.runtime.signatures import Signature, TensorForm
 from lite_nlp.export.task_tracing import TaskGraph
 from lite_nlp.export.tracing import TORCH_TYPES
 
@@ -25,7 +25,6 @@ __all__ = [
     "count_onnx_graphs",
     "count_programs",
     "count_read_in_place",
-    "count_rows_in_place",
     "reads_alone",
 ]
 
@@ -90,29 +89,6 @@ def count_read_in_place(program: ExportedProgram, bounds: Bounds) -> dict[str, M
         return count_program(program, given, position, position=capacity - tokens)
 
     return _reading(count, bounds)
-
-
-def count_rows_in_place(program: ExportedProgram, bounds: Bounds) -> Mapping[WorkKind, Polynomial]:
-    """Count a language model's step of several rows, for one of them, by the capacity.
-
-    Args:
-        program: Of ``trace_text_rows_in_place``, lowered.
-        bounds: Largest sizes.
-
-    Raises:
-        CountError: As ``count_modules``.
-    """
-    sizes = graph_sizes(ROWS_IN_PLACE, bounds)
-    rows, place = (torch.empty(1, dtype=torch.int64, device="meta") for _ in range(2))
-
-    @cache
-    def count(capacity: int) -> dict[WorkKind, int]:
-        ancestors = torch.empty((1, capacity), dtype=torch.int64, device="meta")
-        return count_program(program, rows, rows, ancestors, place, position=capacity - 1).by_kind()
-
-    return fit_polynomials(
-        lambda _, capacity: count(capacity), max_source=sizes["source"], max_capacity=sizes["capacity"]
-    )
 
 
 def reads_alone(graphs: Collection[str]) -> bool:

@@ -94,12 +94,19 @@ def count_in_place_work(program: ExportedProgram, signature: Signature, bounds: 
     Raises:
         CountError: If its work cannot be told, or is no polynomial of the sizes.
     """
+    has_source = any("source" in form.shape for form in signature.inputs.values())
 
+    @cache
     def count_step(source: int, capacity: int) -> Any:
         tensors = _empty_tensors(signature.inputs.values(), source=source, capacity=capacity)
         return count_program(program, *tensors, position=capacity - 1).by_kind()
 
-    return fit_polynomials(count_step, max_source=bounds.source, max_capacity=bounds.capacity)
+    return fit_polynomials(
+        # A language model has no source: what differs in it alone is counted once.
+        lambda source, capacity: count_step(source if has_source else 1, capacity),
+        max_source=bounds.source,
+        max_capacity=bounds.capacity,
+    )
 
 
 def _fit(

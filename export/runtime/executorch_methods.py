@@ -26,7 +26,6 @@ __all__ = [
     "execute",
     "load_library",
     "load_operators",
-    "start_runtime",
 ]
 
 #: ExecuTorch's numbers of the types in the manifest's words.
@@ -61,7 +60,7 @@ class LoadedProgram:
     """
 
     def __init__(self, content: bytes, *, threads: int) -> None:
-        library = start_runtime(threads=threads)
+        library = _start_runtime(threads=threads)
         checks = library.Verification.InternalConsistency
         with mapped_file(_PROGRAM_FILE, content) as path, _native():
             # Kept: the methods are views of the program.
@@ -157,7 +156,7 @@ def execute(method: Any, tensors: list[Any]) -> list[Any]:
     return outputs
 
 
-def start_runtime(*, threads: int) -> Any:
+def _start_runtime(*, threads: int) -> Any:
     """ExecuTorch's extension, its pool for the process set to ``threads``, and torch's too.
 
     Products that XNNPACK does not have run in torch's libraries, which also copy what a method returns: both would

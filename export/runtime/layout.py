@@ -55,6 +55,11 @@ class Bounds(ManifestSection):
         return min(self.capacity, max(_ROW_TOKENS, self.capacity // self.executorch_batch))
 
     @property
+    def of_rows(self) -> "Bounds":
+        """The same for several texts, each of ``row_tokens``."""
+        return self.model_copy(update={"capacity": self.row_tokens})
+
+    @property
     def largest(self) -> dict[str, int]:
         """The largest size of each symbol in a method's steps."""
         return {"batch": self.executorch_batch, "source": self.source, "capacity": self.capacity}

@@ -49,6 +49,7 @@ __all__ = [
     "Task",
     "classify_arguments",
     "graph_sizes",
+    "kept_signatures",
     "least_tokens",
     "program_signatures",
 ]
@@ -177,10 +178,7 @@ class ExecuTorchPrograms(ManifestSection):
         """
         known = dict(signatures)
         if READ_IN_PLACE in self.calls:
-            (_, types) = known["decode_step"].outputs["logits"].shape
-            known[READ_IN_PLACE] = read_in_place_signature(cast(int, types))
-            # No state is passed.
-            known[ROWS_IN_PLACE] = rows_in_place_signature(Layout((), bounds, cast(int, types)))
+            known |= kept_signatures(signatures, bounds)
         methods = {name: known[name] for name in self.calls}
         sizes = {name: graph_sizes(name, bounds) for name in methods}
         return ExecuTorchProgramRunner(read(self.program), methods, sizes, threads=threads)
@@ -211,7 +209,7 @@ def graph_sizes(name: str, bounds: Bounds) -> dict[str, int]:
         tokens = min(READ_TOKENS, bounds.source, bounds.capacity)
         return sizes | {"batch": 1, "source": tokens}
     if name == ROWS_IN_PLACE:
-        return sizes | {"capacity": bounds.row_tokens}
+        return bounds.of_rows.largest
     return sizes if name == "decode_step" else sizes | {"batch": bounds.executorch_sources}
 
 
@@ -245,6 +243,14 @@ def program_signatures(task: str, layout: Layout, classes: Classes | None = None
             outputs={"log_probs": TensorForm("float32", ("batch", "source"))},
         ),
     }
+
+
+def kept_signatures(signatures: Mapping[str, Signature], bounds: Bounds) -> dict[str, Signature]:
+    """What the manifest says of the methods that keep a language model's state, from what it says of its graphs."""
+    types = cast(int, signatures["decode_step"].outputs["logits"].shape[1])
+    # No state is passed.
+    rows = rows_in_place_signature(Layout((), bounds, types))
+    return {READ_IN_PLACE: read_in_place_signature(types), ROWS_IN_PLACE: rows}
 
 
 def classify_arguments(sentences: Sequence[tuple[NDArray[Any], NDArray[Any]]]) -> dict[str, NDArray[Any]]:

@@ -178,7 +178,7 @@ def trace_text_rows_in_place(model: nn.Module, layout: Sequence[StateTensor], bo
     Raises:
         ModelError: If it cannot be traced.
     """
-    sizes = bounds.model_copy(update={"capacity": graph_sizes(ROWS_IN_PLACE, bounds)["capacity"]})
+    sizes = bounds.of_rows
     with torch.no_grad(), quiet_libraries(), traceable_recurrence(model):
         graph = RowsInPlaceStep(model, layout, _caches(layout), sizes)
         return _trace_rows_step(graph, torch.ones(SIZES[0]["batch"], dtype=torch.int64), sizes)

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.graphs import TaskWork
-from lite_nlp.export.counting.task_graphs import count_lowered, count_read_in_place, count_rows_in_place
+from lite_nlp.export.counting.task_graphs import count_lowered, count_read_in_place
+from lite_nlp.export.counting.torch_programs import count_in_place_work
 from lite_nlp.export.executorch_program import ENTRY, make_program, refuse_loops
 from lite_nlp.export.matrices import Rounding
-from lite_nlp.export.runtime.programs import READING, ExecuTorchPrograms, graph_sizes
+from lite_nlp.export.runtime.programs import READING, ExecuTorchPrograms, graph_sizes, kept_signatures
 from lite_nlp.export.runtime.signatures import READ_IN_PLACE, ROWS_IN_PLACE
 from lite_nlp.export.tasks.files import TaskFiles, TracedTask
 
@@ -35,9 +36,9 @@ def export_task_executorch(traced: TracedTask, rounding: Rounding) -> TaskFiles:
             graphs |= count_read_in_place(lowered[READ_IN_PLACE], traced.bounds)
         if ROWS_IN_PLACE not in lowered:
             return TaskWork(graphs), None
-        return TaskWork(graphs), TaskWork(
-            graphs | {"decode_step": count_rows_in_place(lowered[ROWS_IN_PLACE], traced.bounds)}
-        )
+        signature = kept_signatures(traced.signatures, traced.bounds)[ROWS_IN_PLACE]
+        step = count_in_place_work(lowered[ROWS_IN_PLACE], signature, traced.bounds.of_rows)
+        return TaskWork(graphs), TaskWork(graphs | {"decode_step": step})
 
     content, calls, (work, rows_work) = make_program(
         programs, rounding, count=count, rows={name: graph_sizes(name, traced.bounds)["batch"] for name in kept}

@@ -19,11 +19,13 @@ _COMMANDS: Final = (
 #: Commands with commands of their own: each is the ``app`` of the module of its name.
 _GROUPS: Final = ("data", "convert")
 
+_NAMES: Final = (*_COMMANDS, *_GROUPS)
+
 
 def command_name(words: Sequence[str]) -> str:
     """The command that a command line names, such as ``data prepare``, as far as there is one."""
     names = [word for word in words if not word.startswith("-")]
-    if not names or names[0] not in (*_COMMANDS, *_GROUPS):
+    if not names or names[0] not in _NAMES:
         return "lite-nlp"
     return " ".join(names[: 2 if names[0] in _GROUPS else 1])
 
@@ -42,9 +44,8 @@ def make_program(words: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    all_names = (*_COMMANDS, *_GROUPS)
     named = command_name(words).partition(" ")[0]
-    for name in (named,) if named in all_names else all_names:
+    for name in (named,) if named in _NAMES else _NAMES:
         module = import_module(f"lite_nlp.cli.{name}")
         if name in _GROUPS:
             program.add_typer(module.app, name=name)

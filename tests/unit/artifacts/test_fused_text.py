@@ -16,14 +16,15 @@ from lite_nlp.budget.traced.graphs import work_from_json
 from lite_nlp.core.errors import BundleError, RuntimeUnavailableError
 from lite_nlp.decoding.continuation import GenerationOptions, continue_rows
 from lite_nlp.decoding.torch_model import TorchTextModel
-from lite_nlp.export.counting.task_graphs import count_modules, count_rows_in_place
+from lite_nlp.export.counting.task_graphs import count_modules
+from lite_nlp.export.counting.torch_programs import count_in_place_work
 from lite_nlp.export.executorch_rewriting import prepare_program
 from lite_nlp.export.onnx_integers import find_matrices
 from lite_nlp.export.runtime import layout, program_runners, text_steps
 from lite_nlp.export.runtime.bundle import open_bundle
 from lite_nlp.export.runtime.layout import Bounds, Layout
 from lite_nlp.export.runtime.manifest import parse_manifest
-from lite_nlp.export.runtime.programs import program_signatures
+from lite_nlp.export.runtime.programs import kept_signatures, program_signatures
 from lite_nlp.export.runtime.quiet import quiet_libraries
 from lite_nlp.export.runtime.task_engines import TextEngine, create_text_engine
 from lite_nlp.export.searches.in_place_step import InPlaceStep, trace_text_rows_in_place
@@ -265,9 +266,10 @@ def test_a_step_of_rows_does_the_work_of_a_step(mixed: LanguageModel) -> None:
     state = describe_text_state(mixed)
     with quiet_libraries():
         program = prepare_program(trace_text_rows_in_place(fuse_attention(mixed), state, BOUNDS))
-    graphs = task_graphs(mixed, program_signatures("language-modelling", Layout(state, BOUNDS, TYPES)), state)
+    signatures = program_signatures("language-modelling", Layout(state, BOUNDS, TYPES))
+    graphs = task_graphs(mixed, signatures, state)
     step = count_modules({"decode_step": graphs["decode_step"]}, BOUNDS).graphs["decode_step"]
-    assert count_rows_in_place(program, BOUNDS) == step
+    assert count_in_place_work(program, kept_signatures(signatures, BOUNDS)["decode_rows_in_place"], BOUNDS) == step
 
 
 @pytest.mark.parametrize("runtime", ["onnx", "executorch"])
