@@ -59,9 +59,9 @@ def read_graphs(bundle: Bundle, *, model: "nn.Module | None" = None) -> BundleGr
         CountError: If the work of the model or of a graph cannot be told.
     """
     recorded = {name: work_from_json(work, task=bundle.manifest.task) for name, work in bundle.manifest.graphs.items()}
-    counted = _count_model(bundle, model)
+    counted = _count_model(bundle, model, recorded.get(MODEL))
     for name, count in _RECOUNTED.items():
-        if (work := count(bundle)) is not None:
+        if (work := count(bundle, recorded.get(name))) is not None:
             counted[name] = work
     known = {**recorded, **counted}
     columns: dict[str, Work] = {name: known[name] for name in (MODEL, *RUNTIMES) if name in known}
@@ -90,7 +90,7 @@ def check_agreement(columns: Mapping[str, Work], *, merged: Work, source: str) -
         raise BundleError(f"{source}: expected graphs that do the model's work, found differences: {listed}")
 
 
-def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, Work]:
+def _count_model(bundle: Bundle, model: "nn.Module | None", recorded: Work | None) -> dict[str, Work]:
     if model is None:
         return {}
     manifest = bundle.manifest
@@ -98,28 +98,32 @@ def _count_model(bundle: Bundle, model: "nn.Module | None") -> dict[str, Work]:
         from lite_nlp.export.counting.task_graphs import count_modules
         from lite_nlp.export.task_tracing import task_graphs
 
-        return {MODEL: count_modules(task_graphs(model, manifest.signatures, manifest.state), manifest.bounds)}
+        graphs = task_graphs(model, manifest.signatures, manifest.state)
+        return {MODEL: count_modules(graphs, manifest.bounds, recorded=recorded)}
     from lite_nlp.export.counting.torch_programs import count_model_work
 
-    return {MODEL: count_model_work(model, manifest.state, manifest.bounds)}
+    return {MODEL: count_model_work(model, manifest.state, manifest.bounds, recorded=recorded)}
 
 
-def _count_onnx(bundle: Bundle) -> Work | None:
+def _count_onnx(bundle: Bundle, recorded: Work | None) -> Work | None:
     programs = bundle.manifest.programs.onnx
     if programs is not None and importlib.util.find_spec("onnx") is not None:
         from lite_nlp.export.counting.task_graphs import count_onnx_graphs
 
         files = {name: bundle.read(file) for name, file in programs.graphs.items()}
-        return count_onnx_graphs(files, bundle.manifest.signatures, bundle.manifest.bounds)
+        return count_onnx_graphs(files, bundle.manifest.signatures, bundle.manifest.bounds, recorded=recorded)
     entry = bundle.manifest.runtimes.get("onnx")
     if not isinstance(entry, OnnxEntry) or importlib.util.find_spec("onnx") is None:
         return None
     from lite_nlp.export.counting.onnx_walk import count_onnx_work
 
     return count_onnx_work(
-        encode=bundle.read(entry.encode), decode_step=bundle.read(entry.decode_step), bounds=bundle.manifest.bounds
+        encode=bundle.read(entry.encode),
+        decode_step=bundle.read(entry.decode_step),
+        bounds=bundle.manifest.bounds,
+        recorded=recorded,
     )
 
 
 #: Runtimes whose graphs can be counted again from a bundle; None where something that it takes is not installed.
-_RECOUNTED: Final[dict[str, Callable[[Bundle], Work | None]]] = {"onnx": _count_onnx}
+_RECOUNTED: Final[dict[str, Callable[[Bundle, Work | None], Work | None]]] = {"onnx": _count_onnx}

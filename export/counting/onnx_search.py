@@ -4,14 +4,13 @@ Of what comes before the loop of a search, and of one step of it; of beam search
 """
 
 from copy import deepcopy
-from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_graphs, fit_polynomials
 from lite_nlp.budget.traced.work import WorkKind
 from lite_nlp.core.errors import CountError
 from lite_nlp.export.counting.onnx_walk import count_onnx
@@ -34,7 +33,6 @@ def count_search_work(search: bytes, bounds: Bounds) -> GraphWork:
     """
     before, step = _split(onnx.load_from_string(search))
 
-    @cache
     def count_before(source: int) -> Any:
         return count_onnx(before, {"batch": 1, "source": source}).by_kind()
 
@@ -42,10 +40,8 @@ def count_search_work(search: bytes, bounds: Bounds) -> GraphWork:
         sizes = {"batch": 1, "source": source, "capacity": capacity, "past": capacity - 1}
         return count_onnx(step, sizes).by_kind()
 
-    limits = {"max_source": bounds.source, "max_capacity": bounds.capacity}
-    return GraphWork(
-        encode=fit_polynomials(lambda source, _: count_before(source), **limits),
-        decode_step=fit_polynomials(count_step, **limits),
+    return fit_graphs(
+        encode=count_before, decode_step=count_step, max_source=bounds.source, max_capacity=bounds.capacity
     )
 
 

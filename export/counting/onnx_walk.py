@@ -7,7 +7,6 @@ needed: only their shapes are.
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from functools import cache
 from math import prod
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import helper, inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from lite_nlp.budget.traced.graphs import GraphWork, fit_polynomials
+from lite_nlp.budget.traced.graphs import GraphWork, Work, fit_graphs
 from lite_nlp.budget.traced.work import Entry, WorkCount
 from lite_nlp.core.errors import CountError, UnknownOperatorError
 from lite_nlp.export.counting.onnx_operators import (
@@ -68,30 +67,32 @@ def count_onnx(model: Any, sizes: Mapping[str, int]) -> WorkCount:
     return _Walk(model, sizes).count()
 
 
-def count_onnx_work(*, encode: bytes, decode_step: bytes, bounds: Bounds) -> GraphWork:
+def count_onnx_work(*, encode: bytes, decode_step: bytes, bounds: Bounds, recorded: Work | None = None) -> GraphWork:
     """Count the Mult-Adds of a bundle's two ONNX graphs.
 
     Args:
         encode: The encoder's graph, without its weights.
         decode_step: The decoder step's graph, likewise.
         bounds: Largest sizes of the bundle.
+        recorded: What an earlier count found, held against a count at two sizes instead of made anew.
 
     Raises:
         CountError: As ``count_onnx``, or if the work is no polynomial of the sizes.
     """
     models = onnx.load_from_string(encode), onnx.load_from_string(decode_step)
-    limits = {"max_source": bounds.source, "max_capacity": bounds.capacity}
 
-    @cache
     def count_encode(source: int) -> Any:
         return count_onnx(models[0], {"batch": 1, "source": source}).by_kind()
 
     def count_step(source: int, capacity: int) -> Any:
         return count_onnx(models[1], {"batch": 1, "source": source, "capacity": capacity}).by_kind()
 
-    return GraphWork(
-        encode=fit_polynomials(lambda source, _: count_encode(source), **limits),
-        decode_step=fit_polynomials(count_step, **limits),
+    return fit_graphs(
+        encode=count_encode,
+        decode_step=count_step,
+        max_source=bounds.source,
+        max_capacity=bounds.capacity,
+        recorded=recorded,
     )
 
 

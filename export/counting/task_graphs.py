@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.budget.traced.graphs import Polynomial, TaskWork, fit_polynomials
+from lite_nlp.budget.traced.graphs import Polynomial, TaskWork, Work, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount, WorkKind
 from lite_nlp.export.counting.onnx_walk import count_onnx
 from lite_nlp.export.counting.torch_walk import count_program
@@ -29,8 +29,13 @@ __all__ = [
 ]
 
 
-def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
+def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds, *, recorded: Work | None = None) -> TaskWork:
     """Count the modules behind the graphs, called as they are traced.
+
+    Args:
+        graphs: The graphs.
+        bounds: Largest sizes.
+        recorded: What an earlier count found, held against a count at two sizes instead of made anew.
 
     Raises:
         CountError: If the work of one cannot be told, or is no polynomial of the sizes.
@@ -40,7 +45,7 @@ def count_modules(graphs: Mapping[str, TaskGraph], bounds: Bounds) -> TaskWork:
         graph = graphs[name]
         return count_work(graph.module, *graph.arguments(tensors))
 
-    return _fit({name: graph.signature for name, graph in graphs.items()}, bounds, count)
+    return _fit({name: graph.signature for name, graph in graphs.items()}, bounds, count, recorded)
 
 
 def count_programs(
@@ -88,7 +93,7 @@ def count_read_in_place(program: ExportedProgram, bounds: Bounds) -> dict[str, M
         given = torch.empty((1, tokens), dtype=torch.int64, device="meta")
         return count_program(program, given, position, position=capacity - tokens)
 
-    return _reading(count, bounds)
+    return _reading(count, bounds, {})
 
 
 def reads_alone(graphs: Collection[str]) -> bool:
@@ -96,8 +101,20 @@ def reads_alone(graphs: Collection[str]) -> bool:
     return "read" in graphs and "decode_step" not in graphs
 
 
-def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signature], bounds: Bounds) -> TaskWork:
+def count_onnx_graphs(
+    files: Mapping[str, bytes],
+    signatures: Mapping[str, Signature],
+    bounds: Bounds,
+    *,
+    recorded: Work | None = None,
+) -> TaskWork:
     """Count ONNX graphs, given without their weights.
+
+    Args:
+        files: The graphs.
+        signatures: Their inputs.
+        bounds: Largest sizes.
+        recorded: As in ``count_modules``.
 
     Raises:
         CountError: As ``count_modules``.
@@ -106,20 +123,30 @@ def count_onnx_graphs(files: Mapping[str, bytes], signatures: Mapping[str, Signa
 
     models = {name: onnx.load_from_string(content) for name, content in files.items()}
     work: dict[str, Mapping[WorkKind, Polynomial]] = {}
+    known = recorded.graphs if recorded is not None else {}
     if reads_alone(models):
         count = _onnx(models.pop("read"))
-        work |= _reading(lambda tokens, room: count({"batch": 1, "source": tokens, "capacity": room}), bounds)
-    work |= {name: _polynomials(name, signatures[name], bounds, _onnx(models[name])) for name in models}
+        work |= _reading(lambda tokens, room: count({"batch": 1, "source": tokens, "capacity": room}), bounds, known)
+    work |= {
+        name: _polynomials(name, signatures[name], bounds, _onnx(model), known.get(name))
+        for name, model in models.items()
+    }
     return TaskWork(work)
 
 
-def _reading(count: Callable[[int, int], WorkCount], bounds: Bounds) -> dict[str, Mapping[WorkKind, Polynomial]]:
+def _reading(
+    count: Callable[[int, int], WorkCount],
+    bounds: Bounds,
+    known: Mapping[str, Mapping[WorkKind, Polynomial]],
+) -> dict[str, Mapping[WorkKind, Polynomial]]:
     """``decode_step`` and ``read`` of what reads one token or several, counted by tokens and capacity."""
     counted = cache(lambda tokens, capacity: count(tokens, capacity).by_kind())
     limits = {"max_source": graph_sizes("read", bounds)["source"], "max_capacity": bounds.capacity}
     return {
-        "decode_step": fit_polynomials(lambda _, capacity: counted(1, capacity), **limits),
-        "read": fit_polynomials(counted, **limits),
+        "decode_step": fit_polynomials(
+            lambda _, capacity: counted(1, capacity), **limits, recorded=known.get("decode_step")
+        ),
+        "read": fit_polynomials(counted, **limits, recorded=known.get("read")),
     }
 
 
@@ -128,18 +155,32 @@ def _onnx(model: Any) -> Callable[[Mapping[str, int]], WorkCount]:
 
 
 def _fit(
-    signatures: Mapping[str, Signature], bounds: Bounds, count: Callable[[str, list[Tensor]], WorkCount]
+    signatures: Mapping[str, Signature],
+    bounds: Bounds,
+    count: Callable[[str, list[Tensor]], WorkCount],
+    recorded: Work | None = None,
 ) -> TaskWork:
+    known = recorded.graphs if recorded is not None else {}
+
     def counter(name: str) -> Callable[[Mapping[str, int]], WorkCount]:
         forms = signatures[name].inputs.values()
         return lambda sizes: count(name, [_empty(form, sizes) for form in forms])
 
-    return TaskWork({name: _polynomials(name, signatures[name], bounds, counter(name)) for name in signatures})
+    return TaskWork(
+        {
+            name: _polynomials(name, signature, bounds, counter(name), known.get(name))
+            for name, signature in signatures.items()
+        }
+    )
 
 
 def _polynomials(
-    name: str, signature: Signature, bounds: Bounds, count: Callable[[Mapping[str, int]], WorkCount]
-) -> Mapping[Any, Any]:
+    name: str,
+    signature: Signature,
+    bounds: Bounds,
+    count: Callable[[Mapping[str, int]], WorkCount],
+    recorded: Mapping[WorkKind, Polynomial] | None = None,
+) -> Mapping[WorkKind, Polynomial]:
     """Polynomials of one graph, from counts on tensors of one row, each size at which is counted once."""
     used = {size for form in signature.inputs.values() for size in form.shape if isinstance(size, str)}
 
@@ -152,7 +193,11 @@ def _polynomials(
 
     largest = graph_sizes(name, bounds)
     return fit_polynomials(
-        at, max_source=largest["source"], max_capacity=largest["capacity"], min_source=least_tokens(name)
+        at,
+        max_source=largest["source"],
+        max_capacity=largest["capacity"],
+        min_source=least_tokens(name),
+        recorded=recorded,
     )
 
 

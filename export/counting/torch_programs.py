@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.export import ExportedProgram
 
 from lite_nlp.budget.traced.counter import count_work
-from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
+from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, Work, fit_graphs, fit_polynomials
 from lite_nlp.budget.traced.work import WorkCount, WorkKind
 from lite_nlp.export.counting.torch_walk import count_program
 from lite_nlp.export.runtime.layout import Bounds, StateTensor
@@ -26,13 +26,16 @@ from lite_nlp.export.tracing import TORCH_TYPES, DecodeStep, Encode, TracedModel
 __all__ = ["count_in_place_work", "count_merged_work", "count_model_work", "count_program_work"]
 
 
-def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bounds) -> GraphWork:
+def count_model_work(
+    model: nn.Module, state: Sequence[StateTensor], bounds: Bounds, *, recorded: Work | None = None
+) -> GraphWork:
     """Count the Mult-Adds of the model itself, called as the exporters trace it.
 
     Args:
         model: A ``lite_nlp.decoding.torch_model.SteppedModel`` in evaluation mode.
         state: Layout of its state.
         bounds: Largest sizes.
+        recorded: What an earlier count found, held against a count at two sizes instead of made anew.
 
     Raises:
         CountError: If its work cannot be told, or is no polynomial of the sizes.
@@ -44,6 +47,7 @@ def count_model_work(model: nn.Module, state: Sequence[StateTensor], bounds: Bou
         lambda tokens, tensors: count_work(decode_step, tokens, tensors),
         state,
         bounds,
+        recorded,
     )
 
 
@@ -114,11 +118,10 @@ def _fit(
     decode_step: Callable[[Tensor, tuple[Tensor, ...]], WorkCount],
     state: Sequence[StateTensor],
     bounds: Bounds,
+    recorded: Work | None = None,
 ) -> GraphWork:
     """Polynomials of both graphs, from counts on tensors of one row."""
-    limits = {"max_source": bounds.source, "max_capacity": bounds.capacity}
 
-    @cache
     def count_sources(source: int) -> Any:
         return encode(_empty((1, source), torch.int64), _empty((1, source), torch.bool)).by_kind()
 
@@ -126,9 +129,12 @@ def _fit(
         tensors = _empty_tensors(state, source=source, capacity=capacity)
         return decode_step(_empty((1,), torch.int64), tensors).by_kind()
 
-    return GraphWork(
-        encode=fit_polynomials(lambda source, _: count_sources(source), **limits),
-        decode_step=fit_polynomials(count_step, **limits),
+    return fit_graphs(
+        encode=count_sources,
+        decode_step=count_step,
+        max_source=bounds.source,
+        max_capacity=bounds.capacity,
+        recorded=recorded,
     )
 
 

@@ -9,12 +9,22 @@ so that a report needs neither the graphs nor the libraries that read them.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any, Final, Self
 
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 from lite_nlp.core.errors import BundleError, CountError
 
-__all__ = ["TASK_GRAPHS", "GraphWork", "Polynomial", "TaskWork", "Work", "fit_polynomials", "work_from_json"]
+__all__ = [
+    "TASK_GRAPHS",
+    "GraphWork",
+    "Polynomial",
+    "TaskWork",
+    "Work",
+    "fit_graphs",
+    "fit_polynomials",
+    "work_from_json",
+]
 
 #: Sizes through which the polynomials are laid, three for degree 2. Not 1, where a dimension may be broadcast.
 _GRID: Final = (2, 3, 5)
@@ -103,7 +113,12 @@ def _is_term(term: Any) -> bool:
 
 
 def fit_polynomials(
-    count: Callable[[int, int], Mapping[WorkKind, int]], *, max_source: int, max_capacity: int, min_source: int = 1
+    count: Callable[[int, int], Mapping[WorkKind, int]],
+    *,
+    max_source: int,
+    max_capacity: int,
+    min_source: int = 1,
+    recorded: Mapping[WorkKind, Polynomial] | None = None,
 ) -> dict[WorkKind, Polynomial]:
     """Find the polynomials that ``count`` follows, exactly.
 
@@ -115,6 +130,8 @@ def fit_polynomials(
         max_source: Largest S that ``count`` takes, at least 6.
         max_capacity: Largest C, at least 6.
         min_source: Smallest S, 1 or 2.
+        recorded: What an earlier call found: where it agrees with ``count`` at the largest sizes and at middle ones,
+            nothing else is counted.
 
     Returns:
         A polynomial for every kind.
@@ -128,20 +145,31 @@ def fit_polynomials(
             raise CountError(
                 f"counting the graphs: {name}: expected a bound of at least {_GRID[-1] + 1}, found {limit}"
             )
+    points = _check_points(min_source, max_source, max_capacity)
+    if recorded is not None:
+        kept = {kind: recorded.get(kind, Polynomial()) for kind in WORK_KINDS}
+        if not any(_differing(kept, count(*sizes), *sizes) for sizes in points[-2:]):
+            return kept
     grid = {(source, capacity): count(source, capacity) for source in _GRID for capacity in _GRID}
     fitted: dict[WorkKind, Polynomial] = {}
     for kind in WORK_KINDS:
         fitted[kind] = _fit(kind, [[grid[source, capacity].get(kind, 0) for capacity in _GRID] for source in _GRID])
-    for source, capacity in _check_points(min_source, max_source, max_capacity):
+    for source, capacity in points:
         found = count(source, capacity)
-        for kind, polynomial in fitted.items():
-            if polynomial(source, capacity) != found.get(kind, 0):
-                raise CountError(
-                    f"counting {kind}: expected Mult-Adds that follow a polynomial of degree {_DEGREE} in source "
-                    f"length and capacity, found {found.get(kind, 0)} at {source} and {capacity} where {polynomial} "
-                    f"gives {polynomial(source, capacity)}"
-                )
+        for kind in _differing(fitted, found, source, capacity):
+            raise CountError(
+                f"counting {kind}: expected Mult-Adds that follow a polynomial of degree {_DEGREE} in source length "
+                f"and capacity, found {found.get(kind, 0)} at {source} and {capacity} where {fitted[kind]} gives "
+                f"{fitted[kind](source, capacity)}"
+            )
     return fitted
+
+
+def _differing(
+    polynomials: Mapping[WorkKind, Polynomial], found: Mapping[WorkKind, int], source: int, capacity: int
+) -> list[WorkKind]:
+    """The kinds whose count at these sizes is not the polynomial's value."""
+    return [kind for kind, polynomial in polynomials.items() if polynomial(source, capacity) != found.get(kind, 0)]
 
 
 def _check_points(min_source: int, max_source: int, max_capacity: int) -> list[tuple[int, int]]:
@@ -260,6 +288,38 @@ class TaskWork:
 
 #: The work of the graphs of a bundle for any task.
 Work = GraphWork | TaskWork
+
+
+def fit_graphs(
+    *,
+    encode: Callable[[int], Mapping[WorkKind, int]],
+    decode_step: Callable[[int, int], Mapping[WorkKind, int]],
+    max_source: int,
+    max_capacity: int,
+    recorded: Work | None = None,
+) -> GraphWork:
+    """The polynomials of a bundle's two graphs.
+
+    Args:
+        encode: From source tokens to Mult-Adds.
+        decode_step: From source tokens and capacity.
+        max_source: As in :func:`fit_polynomials`, as the others.
+        max_capacity: Likewise.
+        recorded: Likewise.
+
+    Raises:
+        CountError: Likewise.
+    """
+    counted = cache(encode)
+    known = recorded.graphs if recorded is not None else {}
+
+    def fit(graph: str, count: Callable[[int, int], Mapping[WorkKind, int]]) -> dict[WorkKind, Polynomial]:
+        return fit_polynomials(count, max_source=max_source, max_capacity=max_capacity, recorded=known.get(graph))
+
+    return GraphWork(
+        encode=fit("encode", lambda source, _: counted(source)), decode_step=fit("decode_step", decode_step)
+    )
+
 
 #: Graphs of the bundles for each task other than translation.
 TASK_GRAPHS: Final[Mapping[str, frozenset[str]]] = {

@@ -8,6 +8,7 @@ from lite_nlp.budget.traced.graphs import GraphWork, Polynomial, fit_polynomials
 from lite_nlp.budget.traced.work import WORK_KINDS, WorkKind
 from lite_nlp.core.errors import BundleError, CountError
 
+ONE = Polynomial(((1, 0, 0),))
 NOTHING = Polynomial()
 
 
@@ -73,6 +74,24 @@ def test_sizes_that_a_graph_does_not_take_are_not_counted() -> None:
 
     fitted = fit_polynomials(count, max_source=256, max_capacity=30, min_source=2)
     assert fitted == _kinds(matmul=Polynomial(((8, 1, 0),)))
+
+
+def test_what_was_recorded_is_held_against_two_counts() -> None:
+    counted: list[tuple[int, int]] = []
+
+    def count(source: int, capacity: int) -> Mapping[WorkKind, int]:
+        counted.append((source, capacity))
+        return {"matmul": 8 * source + capacity}
+
+    fitted = fit_polynomials(count, max_source=256, max_capacity=30)
+    counted.clear()
+    # As a manifest has it, without the kinds that do no work.
+    recorded: dict[WorkKind, Polynomial] = {"matmul": fitted["matmul"]}
+    assert fit_polynomials(count, max_source=256, max_capacity=30, recorded=recorded) == fitted
+    assert counted == [(130, 17), (256, 30)]
+    others: list[dict[WorkKind, Polynomial]] = [{}, {**recorded, "layer_norm": ONE}, {"matmul": ONE}]
+    for other in others:
+        assert fit_polynomials(count, max_source=256, max_capacity=30, recorded=other) == fitted
 
 
 def test_bounds_too_small_to_tell() -> None:
