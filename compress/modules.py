@@ -30,6 +30,8 @@ from lite_nlp.compress.lnlp.container import read_container
 from lite_nlp.compress.lnlp.header import is_plain_file_name
 from lite_nlp.compress.metric import Metric
 from lite_nlp.compress.pipeline import COMPRESSION_FILES, CompressionOptions, run_pipeline
+from lite_nlp.compress.prune.resizing import SHAPES_FILE, fit_shapes, former_shapes, read_former_shapes
+from lite_nlp.compress.prune.structure import Structure
 from lite_nlp.compress.significance import Scored
 from lite_nlp.compress.stages import model_tensors
 from lite_nlp.compress.tuning import TuningOptions
@@ -37,6 +39,7 @@ from lite_nlp.compress.weight_tuner import Finetuning
 from lite_nlp.compress.work import resumable_work, work_key
 from lite_nlp.core.bounds import MAX_STEPS, check_range
 from lite_nlp.core.errors import ModelError, UsageError
+from lite_nlp.core.extras import needs_extra
 from lite_nlp.core.files import atomic_directory
 from lite_nlp.core.outputs import check_output_directory
 from lite_nlp.core.progress import Progress, SilentProgress
@@ -73,6 +76,7 @@ def compress_module(
     learning_rate: float = 2e-4,
     gradient_accumulation: int = 1,
     cycles: int = 1,
+    structured: float | None = None,
     reference: nn.Module | None = None,
     resume: bool = False,
     force: bool = False,
@@ -112,6 +116,9 @@ def compress_module(
         learning_rate: Adam's highest learning rate for what is not quantized, such as biases.
         gradient_accumulation: Batches whose mean loss each step of fine-tuning goes down.
         cycles: How often the learning rate falls over the fine-tuning, each time over as many of its steps.
+        structured: Fraction of the Mult-Adds to remove first, with whole channels: of Linear layers, convolutions,
+            tables and LSTMs, where fewer of them compute what all compute with the others at zero. Needs
+            ``example_inputs``, for which the module is followed.
         reference: Another module, which the score is computed of too: the ledger compares each file with its size as
             fp32, its Mult-Adds and its score.
         resume: Whether to go on from an interrupted call with the same module and options. Fine-tuning keeps its state
@@ -137,6 +144,11 @@ def compress_module(
     check_range("finetune_steps", finetune_steps, 0, MAX_STEPS)
     check_range("gradient_accumulation", gradient_accumulation, 1, MAX_STEPS)
     check_range("cycles", cycles, 1, MAX_STEPS)
+    if structured is not None:
+        if not (isinstance(structured, int | float) and 0 < structured < 1):
+            raise UsageError(f"structured: expected a fraction above 0 and below 1, found {structured!r}")
+        if example_inputs is None:
+            raise UsageError("structured: expected example_inputs with it, found none")
     if not 0 < learning_rate < math.inf:
         raise UsageError(f"learning_rate: expected a number above 0, found {learning_rate}")
     options = CompressionOptions(
@@ -151,6 +163,8 @@ def compress_module(
             raise UsageError(f"files: expected plain file names, found {file!r}")
     if others := [file for file, content in (files or {}).items() if not isinstance(content, bytes)]:
         raise UsageError(f"files: expected bytes, found others in {', '.join(others)}")
+    if structured is not None and SHAPES_FILE in (files or {}):
+        raise UsageError(f"files: expected no {SHAPES_FILE}, which says what channels were removed")
     title = name or type(module).__name__
     for option, text in (("name", title), ("metric", metric)):
         try:
@@ -198,7 +212,7 @@ def compress_module(
         options = replace(options, tolerance=allowed)
     subject = CompressionSubject(
         name=title,
-        files=lambda _: files or {},
+        files=lambda model: {**(files or {}), **_shapes_file(working, model)},
         load=lambda path: _rebuilt(working, path),
         metric=Metric(name=metric, label=metric, unit=f"of {metric}", lower_is_better=lower_is_better),
         score=lambda model: score_module(score, model, title, metric),
@@ -212,18 +226,37 @@ def compress_module(
         subject = replace(subject, reference=_reference(reference, subject))
     key = None
     if finetuning is not None:
-        told = title, subject.metric, options, finetuning.options, guided_by
+        told = title, subject.metric, options, finetuning.options, guided_by, structured
         key = work_key(model_tensors(working).tensors, subject.files(working), *told)
     candidates: list[StageRow] = []
+    structure: Structure | None = None
     with (
         resumable_work(out, key, progress or SilentProgress(), anew=not resume) as work,
         atomic_directory(out, force=force, owned=owned) as directory,
     ):
+
+        def shrink(whole: nn.Module) -> nn.Module:
+            with needs_extra("structured", "export", whole=False):
+                from lite_nlp.compress.prune.channel_choice import remove_channels
+
+            nonlocal structure
+            smaller, structure = remove_channels(
+                whole,
+                structured or 0.0,
+                subject=subject,
+                example_inputs=example_inputs or (),
+                count_macs=lambda model: count_work(copy.deepcopy(model), *(example_inputs or ())).macs,
+                work=work,
+                progress=progress or SilentProgress(),
+            )
+            return smaller
+
         rows = run_pipeline(
             working,
             out=directory,
             subject=subject,
             options=options,
+            shrink=None if structured is None else shrink,
             finetuning=finetuning,
             work=work,
             progress=progress,
@@ -235,6 +268,7 @@ def compress_module(
             text="",
             metric=subject.metric,
             stages=tuple(rows),
+            structure=structure,
             candidates=tuple(candidates),
             reference=subject.reference,
         )
@@ -247,7 +281,8 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
 
     Args:
         path: A file of any stage.
-        module: Of the architecture that was compressed; on any device and in any mode, which stay as they are.
+        module: Of the architecture that was compressed; on any device and in any mode, which stay as they are. Layers
+            become as narrow as structured pruning has left them.
 
     Returns:
         The module.
@@ -262,17 +297,21 @@ def load_compressed(path: str | Path, module: ModuleT) -> ModuleT:
         raise ModelError(
             f"{path}: expected a module whose weights are in memory, found {', '.join(unreal)} on the device meta"
         )
-    state = {name: torch.from_numpy(array) for name, array in read_container(Path(path)).state_dict().items()}
+    container = read_container(Path(path))
+    state = {name: torch.from_numpy(array) for name, array in container.state_dict().items()}
+    former = read_former_shapes(container.files.get(SHAPES_FILE, b"{}"), source=str(path))
     expected = module.state_dict()
+    narrower = {name for name, shape in former.items() if _is_narrower(state.get(name), expected.get(name), shape)}
     problems = [f"{name} missing" for name in expected if name not in state]
     problems += [f"{name} unknown" for name in state if name not in expected]
     problems += [
         f"{name} of shape {list(state[name].shape)} in place of {list(tensor.shape)}"
         for name, tensor in expected.items()
-        if name in state and state[name].shape != tensor.shape
+        if name in state and state[name].shape != tensor.shape and name not in narrower
     ]
     if problems:
         raise ModelError(f"{path}: expected the weights of {type(module).__name__}, found {', '.join(problems)}")
+    fit_shapes(module, {name: state[name] for name in narrower})
     try:
         module.load_state_dict(state)
     except RuntimeError as error:
@@ -318,6 +357,18 @@ def _tie_alike(copied: nn.Module, module: nn.Module) -> None:
 
 def _rebuilt(module: nn.Module, path: Path) -> nn.Module:
     return load_compressed(path, copy.deepcopy(module))
+
+
+def _is_narrower(found: Tensor | None, tensor: Tensor | None, former: tuple[int, ...]) -> bool:
+    """Whether a tensor of a file is what structured pruning left of one of this module."""
+    if found is None or tensor is None or tensor.shape != former or found.dim() != tensor.dim():
+        return False
+    return all(size <= before for size, before in zip(found.shape, tensor.shape, strict=True))
+
+
+def _shapes_file(working: nn.Module, model: nn.Module) -> dict[str, bytes]:
+    content = former_shapes(working, model)
+    return {} if content is None else {SHAPES_FILE: content}
 
 
 def _reference(module: nn.Module, subject: CompressionSubject) -> ReferenceModel:

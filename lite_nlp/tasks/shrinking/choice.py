@@ -11,6 +11,7 @@ from lite_nlp.artifacts.directory import model_from_state
 from lite_nlp.artifacts.models import LoadedModel
 from lite_nlp.compress.importance import diagonal_fisher
 from lite_nlp.compress.ledger import CompressionSubject
+from lite_nlp.compress.prune.estimates import WidthEstimate, probed_units
 from lite_nlp.compress.prune.greedy import remove_greedily
 from lite_nlp.compress.prune.structure import Probe, Removal, Structure
 from lite_nlp.compress.prune.units import unit_losses
@@ -19,7 +20,6 @@ from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import Progress
 from lite_nlp.models.build import Model
-from lite_nlp.tasks.shrinking.estimates import WidthEstimate, probed_units
 from lite_nlp.tasks.shrinking.shapes import Shape, Shapes
 from lite_nlp.tasks.shrinking.widths import Width
 from lite_nlp.training.device import device_of
@@ -117,12 +117,20 @@ class _Search:
             self._progress.advance()
             return found
 
-        self._progress.start("structured pruning: kinds of units", sum(len(probed_units(w)) for w in shapes.widths))
+        self._progress.start(
+            "structured pruning: kinds of units", sum(len(probed_units(w.choices)) for w in shapes.widths)
+        )
 
-        def measure_alone(width: Width) -> Callable[[int], float]:
-            return lambda units: measure(Shape().with_units(width, units))
+        def estimate(width: Width) -> WidthEstimate:
+            return WidthEstimate(
+                key=width.key,
+                choices=width.choices,
+                groups=width.groups,
+                losses=losses,
+                measure=lambda units: measure(Shape().with_units(width, units)),
+            )
 
-        estimates = {width.key: WidthEstimate(width, losses, measure_alone(width)) for width in shapes.widths}
+        estimates = {width.key: estimate(width) for width in shapes.widths}
         self._progress.start("structured pruning: layers", None)
 
         def loss_of_layers(shape: Shape) -> float:

@@ -103,6 +103,13 @@ def test_batches_of_one_pass_are_refused_when_they_end(cnn: nn.Module, tmp_path:
             "resume: expected a loss, batches and",
         ),
         ({"files": {"a/b": b""}}, "files: expected plain file names, found 'a/b'"),
+        ({"structured": 0.3}, "structured: expected example_inputs with it, found none"),
+        ({"structured": 1.0}, "structured: expected a fraction above 0 and below 1, found 1.0"),
+        ({"structured": "0.3"}, "structured: expected a fraction above 0 and below 1, found '0.3'"),
+        (
+            {"structured": 0.3, "example_inputs": (), "files": {"shapes.json": b""}},
+            "files: expected no shapes.json, which says what channels were removed",
+        ),
         ({"files": {"a": "text", "b": b""}}, "files: expected bytes, found others in a$"),
         ({"name": "\ud83d"}, r"name: expected Unicode text, found '\\ud83d'"),
     ],

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from lite_nlp.compress import compress_module, load_compressed, read_container
 from lite_nlp.compress.compressed import LEDGER_FILES
 from lite_nlp.compress.work import Work
+from lite_nlp.core.errors import ModelError
 from tests.unit.compress.small_modules import (
     Batch,
     Images,
@@ -91,6 +92,35 @@ def test_a_cnn(cnn: nn.Module, tmp_path: Path) -> None:
     assert encodings["features.3.weight"].startswith(("kmeans", "grid"))
     assert encodings["features.1.running_var"] == "fp16"
     assert encodings["features.1.num_batches_tracked"] == "int64"
+
+
+def test_channels_are_removed_first(cnn: nn.Module, tmp_path: Path) -> None:
+    batches, out, image = image_batches(), tmp_path / "small", torch.zeros(1, 1, 8, 8)
+    score = accuracy_of(batches)
+    arguments: dict[str, Any] = {"score": score, "metric": "accuracy", "batches": batches, "loss": batch_loss}
+    rows = compress_module(
+        cnn, out=out, **arguments, structured=0.4, example_inputs=(image,), target_ratio=8, finetune_steps=20
+    )
+    assert [row.stage for row in rows[:2]] == ["original", "structured"]
+    whole = 16 * 9 * 64 + 32 * 16 * 9 * 64 + 512 * 4
+    assert rows[0].macs == whole
+    assert {row.macs for row in rows[1:]} == {rows[1].macs}
+    assert (rows[1].macs or whole) <= 0.6 * whole
+    assert rows[1].size_bytes < 0.8 * rows[0].size_bytes
+    assert rows[-1].scores["accuracy"] > 80
+    _check_files(rows, out, Images, score, "accuracy")
+    structured = json.loads((out / "ledger.json").read_text(encoding="utf-8"))["structured"]
+    assert structured["macs"] == {"before": whole, "after": rows[1].macs}
+    assert {part["key"] for part in structured["removed"]} <= {"features.0", "features.3"}
+    assert "channels of features." in (out / "compression.html").read_text(encoding="utf-8")
+    # What is left is a module of its own: it runs, is counted, and is loaded into again.
+    restored = load_compressed(out / "model.lnlp", Images())
+    assert restored(image).shape == (1, 4)
+    assert load_compressed(out / "model.lnlp", restored) is restored
+    with pytest.raises(ModelError, match=r"of shape \[\d+, .* in place of \[5, 512\]"):
+        other = Images()
+        other.classify = nn.Linear(512, 5)
+        load_compressed(out / "model.lnlp", other)
 
 
 def test_an_lstm(lstm: nn.Module, tmp_path: Path) -> None:

@@ -21,8 +21,6 @@ from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import SilentProgress
 from lite_nlp.models.build import Model
 from lite_nlp.tasks.shrinking.choice import check_shrinkable, shrink_model
-from lite_nlp.tasks.shrinking.estimates import WidthEstimate
-from lite_nlp.tasks.shrinking.shapes import Shapes
 from tests.unit.tasks.shrinking.small_models import layered, random_model
 
 CLASSIFIER: dict[str, Any] = {
@@ -161,26 +159,3 @@ def test_nothing_to_remove() -> None:
     values = {**CLASSIFIER, "num_encoder_layers": 1, "num_heads": 1, "ffn_dim": 1}
     with pytest.raises(ModelError, match=r"at most 0\.0% can go, since nothing of it can be stated smaller"):
         check_shrinkable(loaded_model(random_model(layered(values))), 0.1, count_macs)
-
-
-def test_estimates_follow_the_measurements() -> None:
-    shapes = Shapes(random_model(layered(CLASSIFIER)))
-    width = next(width for width in shapes.widths if width.key == "ffn_dim")
-    losses = {group.name: [0.01] * group.size for group in width.groups}
-    # Twice what is predicted with a quarter gone, ten times with three quarters.
-    measured = {24: 0.01 * 8 * 3 * 2, 16: 0.01 * 16 * 3 * 4, 8: 0.01 * 24 * 3 * 10}
-    estimate = WidthEstimate(width, losses, lambda units: measured[units])
-    assert {probe.units: probe.factor for probe in estimate.probes} == pytest.approx({24: 2.0, 16: 4.0, 8: 10.0})
-    assert estimate.loss(32, width.groups) == 0
-    for units, loss in measured.items():
-        assert estimate.loss(units, width.groups) == pytest.approx(loss)
-        # Of layers that are gone nothing can be lost any more.
-        assert estimate.loss(units, width.groups[:1]) == pytest.approx(loss / 3)
-
-
-def test_to_remove_more_costs_no_less() -> None:
-    shapes = Shapes(random_model(layered(CLASSIFIER)))
-    width = next(width for width in shapes.widths if width.key == "ffn_dim")
-    losses = {group.name: [0.01] * group.size for group in width.groups}
-    estimate = WidthEstimate(width, losses, lambda units: {24: 0.5, 16: 0.1, 8: -0.2}[units])
-    assert [estimate.loss(units, width.groups) for units in (24, 16, 8)] == pytest.approx([0.5, 0.5, 0.5])

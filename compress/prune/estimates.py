@@ -9,7 +9,6 @@ import numpy as np
 
 from lite_nlp.compress.prune.structure import Probe
 from lite_nlp.compress.prune.units import UnitGroup
-from lite_nlp.tasks.shrinking.widths import Width
 
 __all__ = ["WidthEstimate", "probed_units"]
 
@@ -17,10 +16,10 @@ __all__ = ["WidthEstimate", "probed_units"]
 _PROBED: Final = (0.125, 0.25, 0.5, 0.75)
 
 
-def probed_units(width: Width) -> list[int]:
-    """Numbers of units left to measure the loss at, falling."""
-    smaller = width.choices[1:]
-    nearest = {min(smaller, key=lambda units: abs(units - (1 - gone) * width.units)) for gone in _PROBED}
+def probed_units(choices: Sequence[int]) -> list[int]:
+    """Numbers of units left to measure the loss at, falling, of those that may be left (falling, all of them first)."""
+    whole, *smaller = choices
+    nearest = {min(smaller, key=lambda units: abs(units - (1 - gone) * whole)) for gone in _PROBED}
     return sorted(nearest, reverse=True)
 
 
@@ -28,36 +27,47 @@ class WidthEstimate:
     """Expected losses of one width at every number of units left.
 
     Args:
-        width: The width.
+        key: Of the width, for its probes.
+        choices: Numbers of units that may be left in every group, falling, all of them first.
+        groups: The units, of as many groups as the width has places.
         losses: Expected loss of each unit, by the name of its group.
         measure: The measured increase of the loss with so many units left in every group.
     """
 
-    def __init__(self, width: Width, losses: Mapping[str, Sequence[float]], measure: Callable[[int], float]) -> None:
-        self._width = width
-        self._sums = {group.name: [0.0, *itertools.accumulate(sorted(losses[group.name]))] for group in width.groups}
+    def __init__(
+        self,
+        *,
+        key: str,
+        choices: Sequence[int],
+        groups: Sequence[UnitGroup],
+        losses: Mapping[str, Sequence[float]],
+        measure: Callable[[int], float],
+    ) -> None:
+        self._whole = choices[0]
+        self._groups = groups
+        self._sums = {group.name: [0.0, *itertools.accumulate(sorted(losses[group.name]))] for group in groups}
         self.probes = [
-            Probe(key=width.key, units=units, predicted=self._predicted(units, width.groups), measured=measure(units))
-            for units in probed_units(width)
+            Probe(key=key, units=units, predicted=self._predicted(units, groups), measured=measure(units))
+            for units in probed_units(choices)
         ]
-        points = sorted((width.units - probe.units, math.log(probe.factor)) for probe in self.probes)
+        points = sorted((self._whole - probe.units, math.log(probe.factor)) for probe in self.probes)
         self._gone, self._logarithms = [gone for gone, _ in points], [logarithm for _, logarithm in points]
-        expected = (self._corrected(units) for units in width.choices)
+        expected = (self._corrected(units) for units in choices)
         # To remove more costs no less.
-        self._expected = dict(zip(width.choices, itertools.accumulate(expected, max), strict=True))
+        self._expected = dict(zip(choices, itertools.accumulate(expected, max), strict=True))
 
     def loss(self, units: int, groups: Sequence[UnitGroup]) -> float:
         """The expected loss with so many units left in each of some of the groups, the others being gone."""
-        everywhere = self._predicted(units, self._width.groups)
+        everywhere = self._predicted(units, self._groups)
         share = self._predicted(units, groups) / everywhere if everywhere > 0 else len(groups) / len(self._sums)
         return share * self._expected[units]
 
     def _predicted(self, units: int, groups: Sequence[UnitGroup]) -> float:
-        gone = self._width.units - units
+        gone = self._whole - units
         return sum(self._sums[group.name][gone] for group in groups)
 
     def _corrected(self, units: int) -> float:
         """The prediction times what is interpolated between the probes, constant beyond them."""
-        gone = self._width.units - units
+        gone = self._whole - units
         factor = math.exp(float(np.interp(gone, self._gone, self._logarithms)))
-        return factor * self._predicted(units, self._width.groups)
+        return factor * self._predicted(units, self._groups)
