@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+from torch.utils._pytree import tree_leaves
 
 from lite_nlp.budget.traced.counter import count_work
 from lite_nlp.compress.callbacks import (
@@ -226,7 +227,8 @@ def compress_module(
         subject = replace(subject, reference=_reference(reference, subject))
     key = None
     if finetuning is not None:
-        told = title, subject.metric, options, finetuning.options, guided_by, structured
+        shapes = [value.shape for value in tree_leaves(example_inputs) if isinstance(value, Tensor)]
+        told = title, subject.metric, options, finetuning.options, guided_by, structured, shapes
         key = work_key(model_tensors(working).tensors, subject.files(working), *told)
     candidates: list[StageRow] = []
     structure: Structure | None = None

@@ -53,7 +53,8 @@ def channel_groups(module: nn.Module, example_inputs: tuple[Any, ...], *, name: 
     """
     copied = copy.deepcopy(module)
     try:
-        graph = tp.DependencyGraph().build_dependency(copied, example_inputs=example_inputs, verbose=False)
+        with torch.enable_grad():
+            graph = tp.DependencyGraph().build_dependency(copied, example_inputs=example_inputs, verbose=False)
         found = list(graph.get_all_groups(root_module_types=_ROOTS))
     except (*_MISFITS, AttributeError, KeyError, NotImplementedError) as error:
         raise ModelError(
@@ -150,6 +151,8 @@ def _places_in(layer: nn.Module, *, leaving: bool) -> list[_Place] | None:
 def _units(group: Any, places: _Places) -> UnitGroup | None:
     """A group of the dependency graph, named after the first layer that its channels leave; None if it cannot go."""
     width = len(group[0].idxs)
+    if width == 1:
+        return None
     slices: dict[tuple[str, int], Tensor] = {}
     for item in group:
         found = places.of(item.dep.target, item.dep.handler)

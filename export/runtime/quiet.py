@@ -41,10 +41,10 @@ _DESCRIPTORS: Final = threading.RLock()
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Silence the known warnings and log lines within the block."""
+    """Silence the known warnings and log lines within the block; the root logger stays as it is."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
+    with _keeps_root_logger(), warnings.catch_warnings():
         for message, category in _WARNINGS:
             warnings.filterwarnings("ignore", message=message, category=category)
         for logger in loggers:
@@ -74,12 +74,30 @@ def quiet_native_code() -> Iterator[None]:
             with open(os.devnull, "w", encoding="utf-8") as nowhere:
                 for number in kept:
                     os.dup2(nowhere.fileno(), number)
-                with redirect_stdout(nowhere), redirect_stderr(nowhere):
+                with _keeps_root_logger(), redirect_stdout(nowhere), redirect_stderr(nowhere):
                     yield
         finally:
             for number, copy in kept.items():
                 os.dup2(copy, number)
                 os.close(copy)
+
+
+@contextmanager
+def _keeps_root_logger() -> Iterator[None]:
+    """Take back handlers that the root logger is given within the block, as ``logging.debug`` gives it one.
+
+    With one our own warnings, and those of other libraries, would be printed in another form; or nowhere, with a trace
+    in their place, where its stream is closed by then.
+    """
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    try:
+        yield
+    finally:
+        for handler in root.handlers[:]:
+            if handler not in handlers:
+                root.removeHandler(handler)
+        root.setLevel(level)
 
 
 def _is_open(descriptor: int) -> bool:

@@ -74,6 +74,7 @@ IMAGES = torch.randn(2, 3, 6, 6, generator=torch.Generator().manual_seed(1))
 ROWS = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
 NORMED = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.Linear(32, 24), nn.Sigmoid(), nn.Linear(24, 4))
 FLAT = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, affine=False), nn.Flatten(), nn.Linear(8 * 16, 6))
+NARROW = nn.Sequential(nn.Linear(8, 1), nn.Tanh(), nn.Linear(1, 2), nn.Linear(2, 3))
 PLAIN_NORM = nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8), nn.Conv2d(8, 2, 1))
 LAYER = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 
@@ -106,13 +107,14 @@ LAYER = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
             {"0": {("0.weight", 0), ("0.bias", 0), ("1.running_mean", 0), ("1.running_var", 0), ("3.weight", 1)}},
         ),
         (PLAIN_NORM, IMAGES, {}),
+        (NARROW, ROWS, {"2": {("2.weight", 0), ("2.bias", 0), ("3.weight", 1)}}),
         (
             LAYER,
             torch.randn(2, 5, 32),
             {"linear1": {("linear1.weight", 0), ("linear1.bias", 0), ("linear2.weight", 1)}},
         ),
     ],
-    ids=["convolutions", "fixed sizes", "LSTMs", "LayerNorm", "flattened", "norm without weights", "Transformer layer"],
+    ids=["convolutions", "fixed sizes", "LSTMs", "LayerNorm", "flattened", "norm without weights", "narrow", "layer"],
 )  # fmt: skip
 def test_what_goes_with_a_channel(module: nn.Module, inputs: Tensor, expected: dict[str, Any]) -> None:
     module = _with_random_state(copy.deepcopy(module))
