@@ -9,12 +9,11 @@ from typing import Any, Final
 
 from torch import nn
 
-from lite_nlp.compress.importance import diagonal_fisher
 from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.prune.channels import channel_groups, without_channels
-from lite_nlp.compress.prune.estimates import WidthEstimate, probed_units
+from lite_nlp.compress.prune.estimates import WidthEstimate, estimated_losses, probed_units
 from lite_nlp.compress.prune.structure import Probe, Removal, Structure
-from lite_nlp.compress.prune.units import UnitGroup, rank_units, unit_losses
+from lite_nlp.compress.prune.units import UnitGroup, rank_units
 from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import Progress
@@ -129,7 +128,8 @@ class _Search:
         """The choice that is within a number of Mult-Adds, as plain numbers and lists."""
         original = self._subject.evaluate(self._module)
         whole = [group.size for group in self._groups]
-        losses = self._losses()
+        expected = estimated_losses(self._module, self._groups, subject=self._subject, progress=self._progress)
+        losses = [expected[group.name] for group in self._groups]
 
         @cache
         def measure(number: int, units: int) -> float:
@@ -185,15 +185,6 @@ class _Search:
         """The module with so many channels left of one group, and all of the others."""
         left = [units if place == number else group.size for place, group in enumerate(self._groups)]
         return self.module_of(left, losses)
-
-    def _losses(self) -> list[list[float]]:
-        batches = self._subject.informing()
-        self._progress.start("structured pruning: importance", len(batches))
-        parameters = dict(self._module.named_parameters())
-        information = diagonal_fisher(
-            self._module, batches, self._subject.information, parameters=parameters, on_batch=self._progress.advance
-        )
-        return [unit_losses(group, parameters, information) for group in self._groups]
 
 
 def _choices(size: int) -> list[int]:

@@ -2,15 +2,19 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from torch import nn
 
+from lite_nlp.compress.importance import diagonal_fisher
+from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.prune.structure import Probe
-from lite_nlp.compress.prune.units import UnitGroup
+from lite_nlp.compress.prune.units import UnitGroup, unit_losses
+from lite_nlp.core.progress import Progress
 
-__all__ = ["WidthEstimate", "probed_units"]
+__all__ = ["WidthEstimate", "estimated_losses", "probed_units"]
 
 #: Fractions of the units of a width that are removed to check its estimate.
 _PROBED: Final = (0.125, 0.25, 0.5, 0.75)
@@ -21,6 +25,17 @@ def probed_units(choices: Sequence[int]) -> list[int]:
     whole, *smaller = choices
     nearest = {min(smaller, key=lambda units: abs(units - (1 - gone) * whole)) for gone in _PROBED}
     return sorted(nearest, reverse=True)
+
+
+def estimated_losses(
+    model: nn.Module, groups: Iterable[UnitGroup], *, subject: CompressionSubject, progress: Progress
+) -> dict[str, list[float]]:
+    """The loss that each unit is expected to cost by the Fisher information, by the name of its group."""
+    batches = subject.informing()
+    progress.start("structured pruning: importance", len(batches))
+    parameters = dict(model.named_parameters())
+    information = diagonal_fisher(model, batches, subject.information, parameters=parameters, on_batch=progress.advance)
+    return {group.name: unit_losses(group, parameters, information) for group in groups}
 
 
 class WidthEstimate:

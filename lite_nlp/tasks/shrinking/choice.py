@@ -5,16 +5,14 @@ from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from lite_nlp.artifacts.directory import model_from_state
 from lite_nlp.artifacts.models import LoadedModel
-from lite_nlp.compress.importance import diagonal_fisher
 from lite_nlp.compress.ledger import CompressionSubject
-from lite_nlp.compress.prune.estimates import WidthEstimate, probed_units
+from lite_nlp.compress.prune.estimates import WidthEstimate, estimated_losses, probed_units
 from lite_nlp.compress.prune.greedy import remove_greedily
 from lite_nlp.compress.prune.structure import Probe, Removal, Structure
-from lite_nlp.compress.prune.units import unit_losses
 from lite_nlp.compress.work import Work
 from lite_nlp.config.model import ModelConfig
 from lite_nlp.core.errors import ModelError
@@ -110,7 +108,8 @@ class _Search:
         """The choice, as plain numbers and lists."""
         shapes = self.shapes
         original = self._subject.evaluate(self._loaded.model)
-        losses = self._unit_losses()
+        groups = [group for width in shapes.widths for group in width.groups]
+        losses = estimated_losses(self._loaded.model, groups, subject=self._subject, progress=self._progress)
 
         def measure(shape: Shape) -> float:
             found = self._subject.evaluate(self.model_of(shape, losses)) - original
@@ -174,17 +173,6 @@ class _Search:
         # The weights that the smaller model is first drawn with do not change what is drawn after it.
         with torch.random.fork_rng(devices=[]):
             return model_from_state(config, state, source=self._loaded.name).to(device_of(self._loaded.model))
-
-    def _unit_losses(self) -> dict[str, list[float]]:
-        model: nn.Module = self._loaded.model
-        batches = self._subject.informing()
-        self._progress.start("structured pruning: importance", len(batches))
-        parameters = dict(model.named_parameters())
-        information = diagonal_fisher(
-            model, batches, self._subject.information, parameters=parameters, on_batch=self._progress.advance
-        )
-        groups = [group for width in self.shapes.widths for group in width.groups]
-        return {group.name: unit_losses(group, parameters, information) for group in groups}
 
 
 def _removals(shapes: Shapes, shape: Shape, expected: Mapping[str, float] | None = None) -> list[Removal]:
