@@ -105,7 +105,7 @@ def compress_module(
             worst, but for the module itself.
         example_inputs: Arguments of one forward call; Mult-Adds are counted for these.
         name: Name of the model in the file and in messages; by default that of its class.
-        files: Small files to embed, by plain file name.
+        files: Small files to embed, by plain file name; ``shapes.json`` is taken.
         quantizer: A name of ``lite_nlp.compress.quantizers``; None compares them.
         tolerance: Largest increase of ``evaluate`` by pruning where no target is given; by default 1 % of its value
             or, where that is 0, ``max_loss`` if it is given.
@@ -164,7 +164,7 @@ def compress_module(
             raise UsageError(f"files: expected plain file names, found {file!r}")
     if others := [file for file, content in (files or {}).items() if not isinstance(content, bytes)]:
         raise UsageError(f"files: expected bytes, found others in {', '.join(others)}")
-    if structured is not None and SHAPES_FILE in (files or {}):
+    if SHAPES_FILE in (files or {}):
         raise UsageError(f"files: expected no {SHAPES_FILE}, which says what channels were removed")
     title = name or type(module).__name__
     for option, text in (("name", title), ("metric", metric)):
@@ -247,7 +247,7 @@ def compress_module(
                 structured or 0.0,
                 subject=subject,
                 example_inputs=example_inputs or (),
-                count_macs=lambda model: count_work(copy.deepcopy(model), *(example_inputs or ())).macs,
+                count_macs=lambda model: _count_macs(model, example_inputs) or 0,
                 work=work,
                 progress=progress or SilentProgress(),
             )

@@ -118,8 +118,12 @@ class _Places:
             # A norm without weights says its number of channels all the same, and torch warns of another.
             return None if isinstance(layer, _NormBase) else []
         found = _places_in(layer, leaving=handler.__name__ == "prune_out_channels")
+        if found is None:
+            return None
         prefix = f"{self._names[id(layer)]}.".removeprefix(".")
-        return None if found is None else [place._replace(tensor=prefix + place.tensor) for place in found]
+        named = [place._replace(tensor=prefix + place.tensor) for place in found]
+        # A weight may be computed from others, as by a parametrization.
+        return named if all(place.tensor in self.tensors for place in named) else None
 
 
 def _places_in(layer: nn.Module, *, leaving: bool) -> list[_Place] | None:

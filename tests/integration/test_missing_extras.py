@@ -174,3 +174,23 @@ def test_the_functions_name_their_extras_as_the_commands_do(installed: Mapping[s
         "compress_module": "names train",
         "export_bundle": "names train",
     }
+
+
+def test_channels_of_a_module_are_removed_where_the_package_for_it_is(installed: Mapping[str, Installation]) -> None:
+    code, out, err = installed["train"].run_code(
+        "from pathlib import Path\n"
+        "import torch\n"
+        "from lite_nlp.compress import compress_module\n"
+        "from lite_nlp.core.errors import MissingExtraError\n"
+        "module = torch.nn.Sequential(torch.nn.Linear(8, 64), torch.nn.Linear(64, 8))\n"
+        "arguments = {'structured': 0.3, 'example_inputs': (torch.zeros(1, 8),), 'score': lambda _: 1.0}\n"
+        "try:\n"
+        "    compress_module(module, out='small', **arguments)\n"
+        "except MissingExtraError as error:\n"
+        "    print(error, Path('small').exists())\n"
+    )
+    assert code == 0, err
+    assert out == (
+        "structured: needs the extra lite-nlp[export], install it with pip install 'lite-nlp[export]' "
+        "(torch_pruning is not installed) False\n"
+    )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from lite_nlp.compress.prune.channels import channel_groups, without_channels
 from lite_nlp.compress.prune.resizing import fit_shapes
@@ -75,6 +76,7 @@ ROWS = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
 NORMED = nn.Sequential(nn.Linear(8, 32), nn.LayerNorm(32), nn.Linear(32, 24), nn.Sigmoid(), nn.Linear(24, 4))
 FLAT = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8, affine=False), nn.Flatten(), nn.Linear(8 * 16, 6))
 NARROW = nn.Sequential(nn.Linear(8, 1), nn.Tanh(), nn.Linear(1, 2), nn.Linear(2, 3))
+NORMED_WEIGHTS = nn.Sequential(weight_norm(nn.Linear(8, 12)), nn.PReLU(), nn.Linear(12, 6), nn.PReLU(), nn.Linear(6, 3))
 PLAIN_NORM = nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8), nn.Conv2d(8, 2, 1))
 LAYER = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
 
@@ -107,6 +109,8 @@ LAYER = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
             {"0": {("0.weight", 0), ("0.bias", 0), ("1.running_mean", 0), ("1.running_var", 0), ("3.weight", 1)}},
         ),
         (PLAIN_NORM, IMAGES, {}),
+        # A weight that is computed from others stays; one slope of all channels goes with none of them.
+        (NORMED_WEIGHTS, ROWS, {"2": {("2.weight", 0), ("2.bias", 0), ("4.weight", 1)}}),
         (NARROW, ROWS, {"2": {("2.weight", 0), ("2.bias", 0), ("3.weight", 1)}}),
         (
             LAYER,
@@ -114,7 +118,7 @@ LAYER = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
             {"linear1": {("linear1.weight", 0), ("linear1.bias", 0), ("linear2.weight", 1)}},
         ),
     ],
-    ids=["convolutions", "fixed sizes", "LSTMs", "LayerNorm", "flattened", "norm without weights", "narrow", "layer"],
+    ids=["convolutions", "fixed sizes", "LSTMs", "LayerNorm", "flat", "bare norm", "weight norm", "narrow", "layer"],
 )  # fmt: skip
 def test_what_goes_with_a_channel(module: nn.Module, inputs: Tensor, expected: dict[str, Any]) -> None:
     module = _with_random_state(copy.deepcopy(module))

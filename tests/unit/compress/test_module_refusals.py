@@ -107,7 +107,7 @@ def test_batches_of_one_pass_are_refused_when_they_end(cnn: nn.Module, tmp_path:
         ({"structured": 1.0}, "structured: expected a fraction above 0 and below 1, found 1.0"),
         ({"structured": "0.3"}, "structured: expected a fraction above 0 and below 1, found '0.3'"),
         (
-            {"structured": 0.3, "example_inputs": (), "files": {"shapes.json": b""}},
+            {"files": {"shapes.json": b""}},
             "files: expected no shapes.json, which says what channels were removed",
         ),
         ({"files": {"a": "text", "b": b""}}, "files: expected bytes, found others in a$"),
