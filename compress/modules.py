@@ -247,7 +247,6 @@ def compress_module(
                 structured or 0.0,
                 subject=subject,
                 example_inputs=example_inputs or (),
-                count_macs=lambda model: _count_macs(model, example_inputs) or 0,
                 work=work,
                 progress=progress or SilentProgress(),
             )

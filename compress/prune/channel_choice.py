@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any
 
 from torch import nn
 
@@ -13,16 +13,12 @@ from lite_nlp.compress.ledger import CompressionSubject
 from lite_nlp.compress.prune.channels import channel_groups, without_channels
 from lite_nlp.compress.prune.estimates import WidthEstimate, estimated_losses, probed_units
 from lite_nlp.compress.prune.structure import Probe, Removal, Structure
-from lite_nlp.compress.prune.units import UnitGroup, rank_units
+from lite_nlp.compress.prune.units import UnitGroup, channel_step, numbers_left, rank_units
 from lite_nlp.compress.work import Work
 from lite_nlp.core.errors import ModelError
 from lite_nlp.core.progress import Progress
 
 __all__ = ["remove_channels"]
-
-#: Widths stay multiples of this, which vector units and quantized kernels like; small ones need not.
-_ROUND_TO: Final = 8
-_SMALL: Final = 16
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,6 @@ def remove_channels(
     *,
     subject: CompressionSubject,
     example_inputs: tuple[Any, ...],
-    count_macs: Callable[[nn.Module], int],
     work: Work | None,
     progress: Progress,
 ) -> tuple[nn.Module, Structure]:
@@ -59,9 +54,8 @@ def remove_channels(
     Args:
         module: In evaluation mode, with gradients; left as it is.
         fraction: Fraction of the Mult-Adds to remove, above 0 and below 1.
-        subject: How to evaluate, and the batches and loss of the importance.
+        subject: How to evaluate and to count, and the batches and loss of the importance.
         example_inputs: Arguments of one forward call.
-        count_macs: Mult-Adds of a module for them.
         work: Keeps the choice.
         progress: Receiver of progress reports.
 
@@ -69,9 +63,10 @@ def remove_channels(
         ModelError: If so much cannot go, or the graph of the module cannot be followed.
     """
     groups = channel_groups(module, example_inputs, name=subject.name)
-    search = _Search(module, groups, subject, count_macs, progress)
+    search = _Search(module, groups, subject, progress)
     limit = (1 - fraction) * search.whole
-    least = count_macs(search.module_of([_choices(group.size)[-1] for group in groups], search.in_order))
+    removable = [(group, list(range(group.size - _choices(group)[-1]))) for group in groups]
+    least = search.count(without_channels(module, removable))
     if least > limit:
         raise ModelError(
             f"{subject.name}: structured pruning: expected to remove {fraction:.1%} of {search.whole:,} Mult-Adds, "
@@ -82,7 +77,7 @@ def remove_channels(
     structure = Structure(
         fraction=fraction,
         macs_before=search.whole,
-        macs_after=count_macs(smaller),
+        macs_after=search.count(smaller),
         removed=tuple(
             Removal(kind=f"channels of {group.name}", key=group.name, before=group.size, after=left, expected_loss=lost)
             for group, left, lost in zip(groups, found["left"], found["expected"], strict=True)
@@ -103,17 +98,17 @@ class _Search:
         module: nn.Module,
         groups: Sequence[UnitGroup],
         subject: CompressionSubject,
-        count_macs: Callable[[nn.Module], int],
         progress: Progress,
     ) -> None:
         self._module = module
         self._groups = groups
         self._subject = subject
-        self._count_macs = count_macs
         self._progress = progress
-        self.whole = count_macs(module)
-        #: Losses by which the first channels go first.
-        self.in_order = [[float(unit) for unit in range(group.size)] for group in groups]
+        self.whole = self.count(module)
+
+    def count(self, module: nn.Module) -> int:
+        """Mult-Adds of a module, which the subject counts where there are example inputs."""
+        return self._subject.count_macs(module) or 0
 
     def module_of(self, left: Sequence[int], losses: Sequence[Sequence[float]]) -> nn.Module:
         """The module with so many channels left of each group."""
@@ -137,7 +132,7 @@ class _Search:
             self._progress.advance()
             return found
 
-        choices = [_choices(size) for size in whole]
+        choices = [_choices(group) for group in self._groups]
         self._progress.start("structured pruning: layers", sum(len(probed_units(left)) for left in choices))
         losses = _scaled(losses, choices, measure)
         estimates = [
@@ -153,7 +148,7 @@ class _Search:
         steps: list[_Step] = []
         for number, (group, estimate) in enumerate(zip(self._groups, estimates, strict=True)):
             half = _middle(choices[number])
-            saved = (self.whole - self._count_macs(self._reduced(number, half, losses))) / (group.size - half)
+            saved = (self.whole - self.count(self._reduced(number, half, losses))) / (group.size - half)
             if saved > 0:
                 points = [(saved * (group.size - left), estimate.loss(left, [group])) for left in choices[number]]
                 steps += [_Step(price, number, choices[number][at]) for price, at in _lower_hull(points)]
@@ -166,7 +161,7 @@ class _Search:
             return left
 
         def is_enough(taken: int) -> bool:
-            return self._count_macs(self.module_of(left_after(taken), losses)) <= limit
+            return self.count(self.module_of(left_after(taken), losses)) <= limit
 
         # Each further step leaves fewer Mult-Adds.
         left = left_after(bisect_left(range(len(steps)), True, key=is_enough))
@@ -187,10 +182,9 @@ class _Search:
         return self.module_of(left, losses)
 
 
-def _choices(size: int) -> list[int]:
+def _choices(group: UnitGroup) -> tuple[int, ...]:
     """Numbers of channels that may be left, falling, all of them first."""
-    step = 1 if size < _SMALL else _ROUND_TO
-    return [size, *range((size - 1) // step * step, 0, -step)]
+    return numbers_left(group.size, channel_step(group.size))
 
 
 def _middle(choices: Sequence[int]) -> int:

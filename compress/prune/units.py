@@ -4,15 +4,29 @@ A unit is removed as a whole, from every parameter that its removal changes the 
 what the model computes with these weights at zero.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["Slices", "UnitGroup", "rank_units", "unit_losses", "without_units", "zero_units"]
+__all__ = [
+    "Slices",
+    "UnitGroup",
+    "channel_step",
+    "numbers_left",
+    "rank_units",
+    "unit_losses",
+    "without_units",
+    "zero_units",
+]
+
+#: Widths stay multiples of this, which vector units and quantized kernels like; small ones need not.
+_ROUND_TO: Final = 8
+_SMALL: Final = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +60,16 @@ class UnitGroup:
     def size(self) -> int:
         """Number of units."""
         return len(self.slices[0].indices)
+
+
+def channel_step(width: int, together: int = 1) -> int:
+    """How many channels of a width go at once at least, where so many are one unit."""
+    return together if width < _SMALL else math.lcm(_ROUND_TO, together)
+
+
+def numbers_left(units: int, step: int) -> tuple[int, ...]:
+    """Numbers of units that may be left, falling, all of them first, then the multiples of a step."""
+    return (units, *range((units - 1) // step * step, 0, -step))
 
 
 def unit_losses(

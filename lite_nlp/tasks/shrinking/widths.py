@@ -1,6 +1,5 @@
 """The widths of a model that its config can state smaller, and the units that each of them consists of."""
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +8,7 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from lite_nlp.compress.prune.units import Slices, UnitGroup
+from lite_nlp.compress.prune.units import Slices, UnitGroup, channel_step, numbers_left
 from lite_nlp.config.blocks import LayeredConfig
 from lite_nlp.config.layers import LayerSpec, derives_heads
 from lite_nlp.config.model import (
@@ -39,9 +38,6 @@ from lite_nlp.tasks.shrinking.layers import stacks_of
 
 __all__ = ["Width", "find_widths"]
 
-#: Widths stay multiples of this, which vector units and quantized kernels like; small ones need not.
-_ROUND_TO: Final = 8
-_SMALL: Final = 16
 #: Steps from the whole width to the least, at most about.
 _STEPS: Final = 32
 
@@ -71,7 +67,7 @@ class Width:
     @property
     def choices(self) -> tuple[int, ...]:
         """Numbers of units that may be left, falling, all of them first."""
-        return (self.units, *range((self.units - 1) // self.step * self.step, 0, -self.step))
+        return numbers_left(self.units, self.step)
 
 
 #: The configs of models that consist of layers.
@@ -121,7 +117,7 @@ def _channels(key: str, kind: str, groups: list[UnitGroup], together: int = 1, *
     if not groups:
         return
     value = groups[0].size * together
-    fine = together if value < _SMALL else math.lcm(_ROUND_TO, together)
+    fine = channel_step(value, together)
     step = fine * max(1, value // fine // _STEPS) // together
     yield Width(
         key=key,

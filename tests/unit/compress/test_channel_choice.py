@@ -74,7 +74,6 @@ def removed_from(
         fraction,
         subject=subject or subject_of(module),
         example_inputs=(ROWS[:1],),
-        count_macs=count,
         work=work,
         progress=SilentProgress(),
     )
